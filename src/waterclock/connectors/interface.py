@@ -125,14 +125,12 @@ class WindowRequest:
     """The windows to read, and the column that assigns rows to them. `windows` ascend and include those of a LOOKBACK.
 
     `slack`: how long after a window's end its rows may still arrive, in a source that stores rows by arrival (the
-    cadence's DELAY plus LOOKBACK). A source that is queried by data time does not need it. `done`: the starts of
-    windows that the table already contains and that are read again; responses from an earlier batch are not reused.
+    cadence's DELAY plus LOOKBACK). A source that is queried by data time does not need it.
     """
 
     time_column: str
     windows: Sequence[Window]
     slack: timedelta = timedelta(0)
-    done: frozenset[datetime] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +195,8 @@ class Collected:
     - `may_lack`: the rows are objects, none of which needs all fields. A column of the table that no row of a batch
       has is NULL.
     - `notes` tell the user of a run how the source was read. Each is shown once in a run.
-    - `require_unchanged` is called after the one action and before the commit. It raises an error if the data that
-      was read differs from the listing.
+    - `before_commit` is called after the one action and before the commit. It raises an error if the data that was
+      read differs from the listing, and discards what was stored for a retry.
     - `values` maps a column, in lower case, to the SQL that parses its text. It has the columns whose invalid values
       are quarantined.
     """
@@ -213,7 +211,7 @@ class Collected:
     seen_by_label: Mapping[datetime, Mapping[str, str]] = field(default_factory=dict)
     may_lack: bool = False
     notes: tuple[str, ...] = ()
-    require_unchanged: Callable[[], None] = do_nothing
+    before_commit: Callable[[], None] = do_nothing
     values: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -257,7 +257,7 @@ class FilesCollector:
         read = [item for taken in items.values() for item in taken]
         collected = self._read_items(spark, unit, items, columns, zone)
         check = partial(require_unchanged, self._resolve_landing(unit), _names_of(unit), read)
-        return replace(collected, require_unchanged=check, notes=_notes(unit, read))
+        return replace(collected, before_commit=check, notes=_notes(unit, read))
 
     def _read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str

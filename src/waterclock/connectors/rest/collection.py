@@ -34,7 +34,7 @@ from waterclock.flow.declarations import Columns, Unit
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _SAME = 3  # the same page so often in a row: the source ignores the page parameter
 _MOST_EMPTY = 1000
@@ -75,9 +75,7 @@ def read_windows(
         labelled, set_aside = sorted_into_windows(frame, request.windows, ())
         if is_asked:
             labelled = frames.of_own_window(labelled)
-        return Collected(
-            labelled, set_aside, matched.left_out, read.source, close=read.close, seen=map_column_types(read.known)
-        )
+        return read.collected(labelled, set_aside=set_aside, left_out=matched.left_out)
 
 
 def read_snapshot(spark: SparkSession, reading: RestSource, columns: Columns, zone: str) -> Collected:
@@ -89,9 +87,7 @@ def read_snapshot(spark: SparkSession, reading: RestSource, columns: Columns, zo
             return _collect_nothing(spark, reading, columns, read, has_label=False)
         matched = match(columns, read.known, where=str(reading.unit))
         frame = frames.frame_of(spark, read.paths, read.known, matched.taken, zone, reading.resource.epoch)
-        return Collected(
-            frame, left_out=matched.left_out, source=read.source, close=read.close, seen=map_column_types(read.known)
-        )
+        return read.collected(frame, left_out=matched.left_out)
 
 
 def columns_now(reading: RestSource) -> tuple[str, ...]:
@@ -109,21 +105,18 @@ class _Read:
     source: Mapping[str, Any]
     close: Callable[[], None]
 
+    def collected(self, frame: DataFrame, **facts: Any) -> Collected:
+        """Return the rows as collected. The pages serve no other batch once the rows are stored."""
+        seen = map_column_types(self.known)
+        return Collected(frame, source=self.source, close=self.close, before_commit=self.close, seen=seen, **facts)
+
 
 _Found = Sequence[tuple[Series, Window | None]]
 
 
 def _series(reading: RestSource, request: WindowRequest) -> _Found:
-    """Return the series of pages of each window. A window that is already done gets a series of this batch's own.
-
-    A runner that committed a window may have been killed before it closed the series, which then has outdated pages.
-    A batch is identified by its newest window, so its retry continues where it stopped.
-    """
-    newest = request.windows[-1].end.isoformat()
-    return [
-        (_series_of(reading, window, until=newest if window.start in request.done else ""), window)
-        for window in request.windows
-    ]
+    """Return the series of pages of each window."""
+    return [(_series_of(reading, window), window) for window in request.windows]
 
 
 def _of_all(reading: RestSource, newest: Window) -> Series:
@@ -350,9 +343,7 @@ def _collect_nothing(
         matched = match(columns, read.known, where=str(reading.unit))
         types, left_out = {taken.name: taken.type for taken in matched.taken}, matched.left_out
     frame = frames.no_rows(spark, types, has_label=has_label)
-    return Collected(
-        frame, left_out=left_out, source=read.source, is_empty=True, close=read.close, seen=map_column_types(read.known)
-    )
+    return read.collected(frame, left_out=left_out, is_empty=True)
 
 
 def endless(reading: RestSource, why: str, where: str) -> WaterclockError:

@@ -145,8 +145,7 @@ class Series:
 def open_series(folder: Path, resume: float, now: datetime | None = None, *, goes_on_whole: bool = True) -> Series:
     """Return the newest series of a request if it can be continued, or else a new one.
 
-    Without `goes_on_whole`, a series that has its last page is not continued. The runner that read it may have
-    committed it and been killed before it closed the series; a new series has the current content.
+    Without `goes_on_whole`, a series that has its last page is not continued: a new series has the current content.
     """
     numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
     if numbers:

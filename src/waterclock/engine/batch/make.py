@@ -91,7 +91,7 @@ def _make_slices(
             left_out=(*shaped.left_out, *gathered.collected.left_out, *fits.left_out),
             after=gathered.after,
             close=gathered.collected.close,
-            require_unchanged=gathered.collected.require_unchanged,
+            before_commit=gathered.collected.before_commit,
             holds=columns_of_source.holds,
         )
         part = GroupPart(all_labels, shaped.frame, gathered.collected.is_empty, through_of(table, shaped))

@@ -33,7 +33,7 @@ class Notes:
     `source` are positions in the source by label, for the manifest. `set_aside`, called after the rows were written,
     counts rows that belong to no window. `without_parent`, called then with a label and its number of rows, counts by
     reference the rows whose parent is missing. `left_out` are columns that a closed list does not name.
-    `require_unchanged`, called once the rows were written, raises if the source changed during the read. `after` is
+    `before_commit`, called once the rows were written, raises if the source changed during the read. `after` is
     called once the group is recorded (it archives files); `close` is called at the end, whatever the result. `holds`
     has the labels that are held whatever their rows are, with the reason.
     """
@@ -44,13 +44,8 @@ class Notes:
     left_out: tuple[str, ...] = ()
     after: Callable[[RunContext], None] = do_nothing_after
     close: Callable[[], None] = _do_nothing
-    require_unchanged: Callable[[], None] = _do_nothing
+    before_commit: Callable[[], None] = _do_nothing
     holds: Mapping[datetime, str] = field(default_factory=dict)
-
-    def check_unchanged(self) -> Notes:
-        """Return the notes. Raises  the error of `require_unchanged`."""
-        self.require_unchanged()
-        return self
 
     def parents_missing(self, manifest: Manifest, sifted: Sifted | None) -> Mapping[str, Any]:
         """Count the rows of a FLAT whose parent is missing. No warning, since some have none by nature."""

@@ -60,7 +60,8 @@ def seal(attempt: GroupAttempt, claim: Claim, bound: Bound, made: MadeSlices | N
         written = _write(attempt, claim, made, asked)
         asked.clear(attempt.folder)
     manifests = filter_changed_slices(written.manifests, bound.again, attempt.folder if written.sifted else None)
-    return SealedGroup(Written(manifests, written.measures, written.sifted), made.notes.check_unchanged(), asked)
+    made.notes.before_commit()
+    return SealedGroup(Written(manifests, written.measures, written.sifted), made.notes, asked)
 
 
 def _linked(written: Written) -> SealedGroup:

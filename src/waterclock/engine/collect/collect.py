@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from waterclock.batches.ledger_snapshot import LOOK_AGAIN
 from waterclock.batches.records import Slice
 from waterclock.connectors.change_collector import ChangeCollector
 from waterclock.connectors.interface import (
@@ -34,7 +33,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.flow.checks import columns_to_request, loose_types
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table, Unit
-from waterclock.planner.plan import RECOLLECT, Group
+from waterclock.planner.plan import Group
 from waterclock.spark_sql import quote_name
 from waterclock.timelabel.window import Window
 
@@ -125,9 +124,7 @@ def _windows(
     collector: WindowCollector,
 ) -> CollectResult:
     windows, time = windows_read(group, again), None if table.source is None else table.source.time_column
-    own = (batch.label for batch in group.batches if group.verb in {RECOLLECT, LOOK_AGAIN})
-    done = frozenset((*own, *(piece.label for piece in again)))
-    request = WindowRequest(time or "", windows, slack=slack_of(table, windows[-1].end), done=done)
+    request = WindowRequest(time or "", windows, slack=slack_of(table, windows[-1].end))
     collected = collector.read_windows(spark, unit, request, columns_to_request(table), table.cadence.zone)
     noted = {window.start: _read(collected.source) for window in windows}
     return CollectResult(collected, noted)

@@ -12,7 +12,7 @@ import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -30,6 +30,9 @@ from waterclock.connectors.rest.records import Body
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.timelabel.window import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 STYLES = ("page", "offset", "cursor", "link", "links")
 DAY = datetime(2013, 1, 1, tzinfo=UTC)
@@ -211,21 +214,23 @@ def test_pages_that_serve_all_windows_serve_none_that_was_not_over_then(space: S
     assert len(ids_of(reading, collection._of_all(reading, Window(first.start, DAY + timedelta(hours=3))))) == 6
 
 
-def test_what_a_batch_was_given_of_a_window_serves_no_later_look_at_it(space: Space, tmp_path: Path) -> None:
+def test_pages_serve_no_later_batch_once_their_rows_are_stored(space: Space, tmp_path: Path) -> None:
     reading = space.reading(tmp_path, "page", in_pages("page", 2, since="since", until="until"))
-    first, second, third = (Window(DAY + timedelta(hours=at), DAY + timedelta(hours=at + 1)) for at in range(3))
+    first, second = (Window(DAY + timedelta(hours=at), DAY + timedelta(hours=at + 1)) for at in range(2))
 
-    def series(*windows: Window, done: frozenset[datetime] = frozenset()) -> list[Path]:
-        return [one.folder for one, _ in collection._series(reading, WindowRequest("at", windows, done=done))]
+    def read(*windows: Window) -> collection._Read:
+        return collection._read(reading, collection._series(reading, WindowRequest("at", windows)))
 
-    (own,) = series(first)
-    assert series(first, second)[0] == own, "a window is one, whatever it is taken with"
-    looked_at, of_second = series(first, second, done=frozenset([first.start]))
-    assert own != looked_at, "it was committed, and its pages may not be closed"
-    assert of_second == series(second)[0]
-    assert series(first, second, done=frozenset([first.start]))[0] == looked_at, "the batch, tried again, goes on"
-    assert series(first, third, done=frozenset([first.start]))[0] not in {own, looked_at}
-    assert series(first, done=frozenset([first.start]))[0] != own, "recollected"
+    space.set(rows=rows(3))
+    killed = read(first)
+    space.set(rows=rows(1))
+    assert read(first).paths == killed.paths, "its batch was killed: the next attempt goes on"
+    assert set(killed.paths) < set(read(first, second).paths), "a window is one, whatever it is read with"
+    killed.collected(cast("DataFrame", None)).before_commit()  # killed from here on: nothing else closes them
+    looked_at = read(first, second)
+    assert not set(killed.paths) & set(looked_at.paths)
+    looked_at.collected(cast("DataFrame", None)).before_commit()
+    assert not set(looked_at.paths) & set(read(first).paths), "recollected a second time"
 
 
 def test_a_snapshot_is_never_that_of_an_earlier_batch(space: Space, tmp_path: Path) -> None:
