@@ -104,7 +104,7 @@ def _measures(label: datetime, rows: int, number: int) -> Mapping[str, Any]:
     }
     aside, dropped = (2, 1) if number % 10 == 0 else (0, 0)
     shrunk = [f"not_shrunk: the batch is not (count(*) >= 0.6 * last_good(count(*))), where count(*) is {rows}"]
-    taken = [f"positive: 2 of {rows + 3} rows are not (amount > 0), quarantined"]
+    taken = [f"positive: 2 of {rows + 3} rows violate (amount > 0), quarantined"]
     return {
         MEASURED: {name: {"value": value, "type": kind} for name, (value, kind) in values.items()},
         "warnings": [*(shrunk if label in WARNED else []), *(taken if aside else [])],

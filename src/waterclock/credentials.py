@@ -13,11 +13,11 @@ _NAMES = (
 )  # fmt: skip
 _NAME = "|".join(re.escape(name) for name in _NAMES)
 _QUOTED = re.compile(
-    rf"(?<![A-Za-z])(?:[\w.]{0, 60}[_.])?(?:{_NAME})(?:[\"'`]?\s*[=:]|\s)\s*"
+    rf"(?<![A-Za-z])(?:{_NAME})(?:[\"'`]?\s*[=:]|\s)\s*"
     r"(?P<quote>[\"'])(?P<value>.{0,4000}?)(?:(?P=quote)|$)",
     re.IGNORECASE,
 )
-_BARE = re.compile(rf"(?<![A-Za-z])(?:\w{0, 60}_)?(?:{_NAME})\s*=\s*(?P<value>[^\s&'\"{{,)]+)", re.IGNORECASE)
+_BARE = re.compile(rf"(?<![A-Za-z])(?:{_NAME})\s*=\s*(?P<value>[^\s&'\"{{,)]+)", re.IGNORECASE)
 _OF_USER = re.compile(r"://[^/\s:@'\"]{0,200}:(?P<value>[^\s'\"]{1,500})@")
 _SETTING = re.compile(rf"(?:^|[\s?&;])(?:{_NAME})\s*=\s*[^\s&;]", re.IGNORECASE)
 _USER = re.compile(r"://[^/\s:@]*:[^\s]+@")

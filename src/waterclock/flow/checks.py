@@ -73,7 +73,7 @@ class Check:
         return {
             Demand.PARSED: "could not be read",
             Demand.REFERENCE: f"have no row in {self.text}",
-            Demand.EXPRESSION: f"are not ({self.text})",
+            Demand.EXPRESSION: f"violate ({self.text})",
             Demand.TYPE: f"have no valid {self.text} in {', '.join(self.columns)}",
             Demand.VALUE: f"have no value in {', '.join(self.columns)}",
             Demand.PAST: f"have a key that also occurs in the {self.text} before",

@@ -230,7 +230,7 @@ def _assertions(table: Table, measures: Mapping[str, Any]) -> Iterator[data_qual
         broken |= of["broken"]
     for rule, column in _rules(table):
         count = broken.get(rule.name, 0)
-        actual = warned.get(rule.name) or (f"{count} rows are not" if count else None)
+        actual = warned.get(rule.name) or (f"{count} rows violate it" if count else None)
         yield data_quality_assertions_dataset.Assertion(
             assertion="expect",
             success=actual is None,

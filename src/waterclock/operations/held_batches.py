@@ -50,7 +50,7 @@ def ways_on(table: str, first: str, last: str, *, is_outdated: bool) -> str:
     looked_at = f"`waterclock audit {table}@{first}` shows why, `SELECT * FROM {table}_held` shows its rows"
     if is_outdated:
         return f"{looked_at}; `waterclock retry {table}@{which}` makes it again"
-    return f"{looked_at}; `waterclock release {table}@{which} --because '…'` shows it"
+    return f"{looked_at}; `waterclock release {table}@{which} --why '…'` shows it"
 
 
 def can_be_released(at: OpenedProject, table: str, label: datetime) -> bool:

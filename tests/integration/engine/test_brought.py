@@ -133,7 +133,7 @@ def test_queries_views_rules_deletes_functions_and_questions_call_it(tmp_path: P
         (99, "the end", None),
     ]
     assert [each for report in tiny.heard.finished_ for each in report.warnings] == [
-        "named: 1 of 3 rows are not (format_attribute(name, nullreplacement => '?') <> '?')"
+        "named: 1 of 3 rows violate (format_attribute(name, nullreplacement => '?') <> '?')"
     ]
     assert tiny.rows("SELECT format_attribute(name, 'lower') FROM dim.people WHERE id = 1") == [("ann lee",)]
     assert tiny.rows("SELECT format_attribute(p.name, 'upper') AS n FROM stg.people p WHERE id = 3") == [("BO",)]

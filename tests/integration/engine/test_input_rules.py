@@ -256,7 +256,7 @@ def test_a_batch_of_what_is_not_as_expected_is_held_until_released_or_refused(
         ("sales.strict", second): "failed",
     }, described(outcome)
     assert said["sales.strict"].code == "E740"
-    assert "there: 1 of 3 rows of shop.orders are not (amount IS NOT NULL)" in said["sales.strict"].what
+    assert "there: 1 of 3 rows of shop.orders violate (amount IS NOT NULL)" in said["sales.strict"].what
     assert tiny.rows("SELECT total FROM sales.daily") == [(15,)]
     assert tiny.rows("SELECT orders FROM sales.strict ORDER BY timelabel") == [(1,), (0,)]
     assert quarantine(tiny, "sales.daily") == [(second, "shop.orders", ("good",), 4)]
@@ -267,7 +267,7 @@ def test_a_batch_of_what_is_not_as_expected_is_held_until_released_or_refused(
     assert quarantine(tiny, "sales.daily")[0] == (first, "shop.orders", ("good",), 2)
     measured = measures(tiny, "sales.daily")[first]
     assert measured["input_rules"]["shop.orders"]["broken"] == {"good": 1}
-    assert "good: 1 of 2 rows of shop.orders are not (amount > 0), beyond quarantine at most 40 percent" in [
+    assert "good: 1 of 2 rows of shop.orders violate (amount > 0), beyond quarantine at most 40 percent" in [
         *measured["warnings"]
     ]
     with tiny.opened() as work:

@@ -31,7 +31,7 @@ def test_rules_and_deletes_call_declared_functions(tmp_path: Path, spark: SparkS
     tiny.declare(FLOW)
     first = tiny.run(day(2))
     assert not first.failed, described(first)
-    assert tiny.heard.finished_[0].warnings == ("worth: 1 of 2 rows are not (cents(amount) > 100)",)
+    assert tiny.heard.finished_[0].warnings == ("worth: 1 of 2 rows violate (cents(amount) > 100)",)
     assert tiny.rows("SELECT id FROM shop.orders ORDER BY id") == [(1,), (2,)]
     second = tiny.run(day(3))
     assert not second.failed, described(second)

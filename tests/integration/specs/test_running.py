@@ -105,7 +105,7 @@ def test_a_table_that_differs_fails_its_step_and_the_rest_is_skipped(spark: Spar
             When raw.orders runs
             Then raw.orders is empty
             """,
-            "E740 raw.orders is not as expected: not_negative: 1 of 1 rows are not (amount >= 0)",
+            "E740 raw.orders is not as expected: not_negative: 1 of 1 rows violate (amount >= 0)",
         ),
     ],
 )

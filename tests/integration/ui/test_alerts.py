@@ -106,7 +106,7 @@ def test_a_held_batch_is_released_for_a_reason(shop: stocks.Stocks, page: TestCl
     assert "Release 1…" in [each["words"] for each in block["actions"]]
     told = page.get("/plan.json", params=RELEASE).json()
     assert (told["count"], told["total"], told["needs_reason"]) == (1, 7, True)
-    assert told["command"] + told["why_option"] == "waterclock release raw.inventory@2026-11-09 --because '…'"
+    assert told["command"] + told["why_option"] == "waterclock release raw.inventory@2026-11-09 --why '…'"
     form = {**RELEASE, "digest": told["digest"], "who": "bo"}
     assert page.post("/plan", data=form | {"why": ""}, headers=HERE).status_code == 422
     page.post("/plan", data=form | {"why": "the shop was closed"}, headers=HERE)

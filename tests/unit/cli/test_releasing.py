@@ -13,7 +13,7 @@ from waterclock.operations.opening import open_read_only
 from waterclock.operations.proposals import Verb, propose
 from waterclock.storage.lake import Lake
 
-SAID = "E755 shop.orders is held: positive: 3 of 5 rows are not (amount > 0)"
+SAID = "E755 shop.orders is held: positive: 3 of 5 rows violate (amount > 0)"
 
 
 def hold(shop: Shop, **measures: Any) -> str:
@@ -71,12 +71,12 @@ def test_what_is_held_and_what_it_holds_up_is_told(busy_shop: Shop) -> None:
     ledger = busy_shop.ledger
     ledger.decisions.retry("shop.orders", [day(19)], who="ann")
     claim = ledger.claims.take(busy_shop._request(busy_shop._batch("shop.orders", 19)))
-    said = "E755 shop.orders is held: positive: 3 of 5 rows are not (amount > 0)"
+    said = "E755 shop.orders is held: positive: 3 of 5 rows violate (amount > 0)"
     ledger.claims.record_failed(claim, error=said, is_transient=False, status=BatchStatus.HELD)
     assert f"shop.orders@20241119000000 held: {said}" in " ".join(busy_shop.ask("status").stdout.split())
     assert "blocks" in busy_shop.ask("status").stdout
     assert "1 held" in busy_shop.ask("plan").stdout
-    way = "`waterclock release shop.orders@20241119000000 --because '…'` shows it"
+    way = "`waterclock release shop.orders@20241119000000 --why '…'` shows it"
     for command in ("status", "plan"):
         assert way in " ".join(busy_shop.ask(command).stdout.split())
 

@@ -14,7 +14,7 @@ OfTable = Annotated[
     typer.Argument(metavar="TABLE[@LABELS]", help="The table and its labels.", autocompletion=tables_from),
 ]
 Reason = Annotated[
-    str, typer.Option("--because", "--why", metavar="TEXT", help="The reason; it is kept with your name.")
+    str, typer.Option("--why", "--because", metavar="TEXT", help="The reason; it is kept with your name.")
 ]
 
 

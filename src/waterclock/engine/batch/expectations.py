@@ -164,7 +164,7 @@ def held_batch_error(table: Table, where: str, verdict: RuleVerdict, labels: Ite
         where=where,
         why="; ".join(verdict.holds[1:]) or f"declared at {table.place}",
         fix=(
-            f"check it with `waterclock audit {where}`, then `waterclock release {where} --because ...`; or fix "
+            f"check it with `waterclock audit {where}`, then `waterclock release {where} --why ...`; or fix "
             "the source and `waterclock retry`"
         ),
     )
@@ -231,7 +231,7 @@ def _row_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Itera
         broken = measures.get(f"expect:{rule.name}") or 0
         action = outcome(rule.rungs, broken, rows)
         if rule.scope is Scope.ROW and action is not None:
-            yield action, f"{rule.name}: {broken} of {rows} rows are not ({rule.expression})"
+            yield action, f"{rule.name}: {broken} of {rows} rows violate ({rule.expression})"
 
 
 def _null_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iterator[tuple[Action, str]]:

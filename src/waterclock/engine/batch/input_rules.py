@@ -261,4 +261,4 @@ def _findings(table: Table, counts: Mapping[str, InputCounts]) -> Iterator[tuple
                 texts = aggregates_of(rule.expression)
                 values = "; ".join(f"{text} is {answers.get(_value_of(rule, text)) or 'NULL'}" for text in texts)
                 where = f", where {values}" if values else ""
-                yield rule.action, f"{rule.name}: the rows of {name} are not ({rule.expression}){where}"
+                yield rule.action, f"{rule.name}: the rows of {name} violate ({rule.expression}){where}"

@@ -94,7 +94,7 @@ def _why_option(verb: Verb) -> str:
     """Return the command line option for the reason."""
     if verb is Verb.BACKFILL:
         return ""
-    return f" {'--because' if verb is Verb.RELEASE else '--why'} {shlex.quote('…')}"
+    return f" --why {shlex.quote('…')}"
 
 
 def _of_tables(at: OpenedProject, proposal: Proposal, of: OfTables) -> Content:

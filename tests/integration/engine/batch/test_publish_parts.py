@@ -43,7 +43,7 @@ def test_rows_that_are_not_of_the_condition_are_refused(tmp_path: Path, spark: S
     assert [report.group.table for report in outcome.failed] == ["out.refused"], described(outcome)
     error = outcome.failed[0].error
     assert error is not None
-    assert (error.code, "REPLACE WHERE: 2 of 3 rows are not (land = 'DE')" in error.what) == ("E740", True)
+    assert (error.code, "REPLACE WHERE: 2 of 3 rows violate (land = 'DE')" in error.what) == ("E740", True)
     assert sorted(tiny.delivered("SELECT land, v FROM lands")) == [("DE", 10), ("FR", 30)]
     assert not tiny.delivered("SELECT 1 FROM sqlite_master WHERE name = 'refused'")
 

@@ -63,8 +63,8 @@ def test_a_rule_that_every_row_keeps_says_nothing() -> None:
 def test_a_broken_rule_refuses_and_a_warning_lets_pass() -> None:
     of = audited(rule("a", action=Action.FAIL), rule("b", action=Action.WARN))
     found = verdict_of(of, {"expect:a": 3, "expect:b": 4})
-    assert found.refusals == ("a: 3 of 10 rows are not (a > 0)",)
-    assert found.warnings == ("b: 4 of 10 rows are not (b > 0)",)
+    assert found.refusals == ("a: 3 of 10 rows violate (a > 0)",)
+    assert found.warnings == ("b: 4 of 10 rows violate (b > 0)",)
 
 
 def test_keys_and_not_null_columns_hold_a_value_in_every_row() -> None:
@@ -110,7 +110,7 @@ def test_a_rule_of_the_batch_that_was_observed_holds_only_where_it_is_true() -> 
 
 def test_a_refusal_says_all_that_is_wrong_and_that_nothing_is_visible() -> None:
     of = audited(rule("a", action=Action.FAIL))
-    error = refusal(of, WHERE, RuleVerdict(refusals=("a: 3 of 10 rows are not (a > 0)", "id is null in 1 of 10 rows")))
+    error = refusal(of, WHERE, RuleVerdict(refusals=("a: 3 of 10 rows violate (a > 0)", "id is null in 1 of 10 rows")))
     assert (error.code, error.where, error.transient) == ("E740", WHERE, False)
     assert "3 of 10" in error.what
     assert error.why == "id is null in 1 of 10 rows"

@@ -68,7 +68,7 @@ def test_what_is_told_names_the_table_that_was_read() -> None:
     limited = replace(GOOD, ladder=ladder)
     sifted = Sifted(10, 2, 0, {"good": 2}, {"good": 2})
     assert list(find_actions(input_checks([limited]), sifted, of=" of a.read")) == [
-        (Action.HOLD, "good: 2 of 10 rows of a.read are not (n > 0), beyond quarantine at most 1")
+        (Action.HOLD, "good: 2 of 10 rows of a.read violate (n > 0), beyond quarantine at most 1")
     ]
 
 
@@ -78,7 +78,7 @@ def test_a_rule_of_all_rows_tells_what_its_aggregates_came_to() -> None:
     assert list(_findings(asking(few), {"a.read": InputCounts(Sifted(4, 0, 0, {}, {}), answers)})) == [
         (
             Action.HOLD,
-            "few: the rows of a.read are not (count(*) > 5 AND count(n) > 2), where count(*) is 4; count(n) is NULL",
+            "few: the rows of a.read violate (count(*) > 5 AND count(n) > 2), where count(*) is 4; count(n) is NULL",
         )
     ]
 

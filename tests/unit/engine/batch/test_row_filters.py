@@ -72,10 +72,10 @@ def test_each_breach_is_told_with_what_is_done_for_it_and_what_is_dropped_is_not
     columns = Column("n", SOMEWHERE, "INT", is_not_null=True, else_of_null=(Rung(Action.DROP),))
     sifted = Sifted(10, 2, 1, {"n": 1, "positive": 3}, {"n": 1, "positive": 2})
     assert list(findings(of(columns, ladder=limited, action=Action.QUARANTINE), sifted)) == [
-        (Action.HOLD, "positive: 3 of 10 rows are not (n > 0), beyond quarantine at most 1")
+        (Action.HOLD, "positive: 3 of 10 rows violate (n > 0), beyond quarantine at most 1")
     ]
     plain = of(columns, action=Action.QUARANTINE)
-    assert list(findings(plain, sifted)) == [(Action.QUARANTINE, "positive: 3 of 10 rows are not (n > 0), quarantined")]
+    assert list(findings(plain, sifted)) == [(Action.QUARANTINE, "positive: 3 of 10 rows violate (n > 0), quarantined")]
     assert measures_of(sifted) == {
         "in": 10,
         "quarantined": 2,
