@@ -102,7 +102,7 @@ REFUSED = {
     "`SORT BY`": TRANSFORM.format("SORT BY (a)"),
     "`BUCKET BY`": TRANSFORM.format("BUCKET BY (a) INTO 4"),
     "`ON RESTATE RESEND`": TRANSFORM.format("ON RESTATE RESEND"),
-    "`AS` without `RETIRE`": "COLLECT a.b (x AS (y + 1)) FROM c.d",
+    "`AS (expression)` without `RETIRE`": "COLLECT a.b (x AS (y + 1)) FROM c.d",
     "`DEFAULT`": "COLLECT a.b (x DEFAULT 1) FROM c.d",
     "`SUBJECT`": "COLLECT a.b (x SUBJECT person) FROM c.d",
     "`EXCEPT`": "COLLECT a.b (x, * EXCEPT (y)) FROM c.d",
