@@ -280,7 +280,7 @@ def _withdraw(
     """Withdraw requests, and the follow requests of older states made only for them."""
     for name, found in labels.items():
         ledger.decisions.withdraw(name, found, who=who, why=why)
-    for name, followed in at.planner.find_labels_to_follow(ledger.reads.snapshot(at.flow)).items():
+    for name, followed in at.planner.find_labels_to_follow(ledger.reads.snapshot(at.flow), at.now).items():
         ledger.decisions.end_following(name, followed, who=who)
 
 

@@ -117,7 +117,7 @@ class Questions:
             tick = said or ticks.latest_known(tables, worlds, asked.known_at, is_partial=asked.is_partial)
         else:
             modes = {name: node.table.mode for name, node in self.planner.graph.nodes.items()}
-            worlds = Worlds(ticks.graph, snapshot, past_now(snapshot, modes, self.now))
+            worlds = Worlds(ticks.graph, snapshot, past_now(snapshot, modes, self.now), ticks.starts)
             tick = said or ticks.latest(tables, is_partial=asked.is_partial)
             if said is None:
                 return replace(search.moment(tick, worlds), awaited=search.find_awaited_gaps())
@@ -137,7 +137,7 @@ class _Search:
         """Return the states of knowledge since an instant, of labels before a tick."""
         asked = dict.fromkeys(self.tables, tick)
         history = self.questions.ledger.reads.history(self.questions.planner.flow, asked, since)
-        return Worlds(self.ticks.graph, self.ticks.snapshot, history)
+        return Worlds(self.ticks.graph, self.ticks.snapshot, history, self.ticks.starts)
 
     def moment(self, tick: datetime, worlds: Worlds) -> Moment:
         """Return the newest moment as of a tick, going back restatement by restatement."""
