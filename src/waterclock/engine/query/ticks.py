@@ -14,7 +14,7 @@ from waterclock.planner.as_of_errors import can_be_partial, never_agreed, unknow
 from waterclock.planner.known_states import Conflict, Worlds, past_now
 from waterclock.planner.open_windows import VisibleWindows
 from waterclock.planner.planning import Planner
-from waterclock.planner.ticks import Ticks, read_tick
+from waterclock.planner.ticks import LATEST, Ticks, read_tick
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 
@@ -143,7 +143,10 @@ class _Search:
         """Return the newest moment as of a tick, going back restatement by restatement."""
         missing = self.ticks.find_missing_windows(self.tables, tick)
         if any(not self._may_lack(name) for name in missing):
-            raise unmade_windows_error(self.ticks, missing, tick, is_partial=self.asked.is_partial)
+            is_newest = self.asked.known_at is not None and self.asked.tick.strip().lower() == LATEST
+            raise unmade_windows_error(
+                self.ticks, missing, tick, is_partial=self.asked.is_partial, is_newest_known=is_newest
+            )
         needs, at = self.ticks.find_kept_intervals(self.tables, tick), self.asked.known_at
         left_out = worlds.find_missing_windows(needs, at)
         self._refuse_unknown(left_out, tick, worlds)

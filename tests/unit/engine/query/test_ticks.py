@@ -199,6 +199,16 @@ class TestKnownAt:
         assert "it was made at 2026-01-01" in str(error.why)
         assert ask(shop, "orders", tick=3, known_at=then) == Moment(day(3), then)
 
+    def test_where_the_newest_tick_of_that_time_was_dropped_no_later_tick_is_proposed(self, shop: Desk) -> None:
+        then = shop.clock.at
+        shop.clock.pass_by(hours=1)
+        make(shop, 3)
+        shop.ledger.keeping.drop_windows("orders", day(3), 9, who="ann")
+        newest = refused(shop, "orders", tick="latest", known_at=then)
+        assert (newest.code, newest.where) == ("E518", "orders@20130101000000")
+        assert str(newest.fix).startswith("query as known at a later time")
+        assert str(refused(shop, "orders", tick=3, known_at=then).fix).startswith("query as of a later tick")
+
     def test_latest_is_the_newest_tick_of_that_time(self, shop: Desk) -> None:
         then = shop.clock.at
         shop.clock.pass_by(hours=1)
