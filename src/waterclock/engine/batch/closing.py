@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from waterclock.batches.ledger_snapshot import RECOMPUTE, Closing, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import RECOMPUTE, UNCHECKED, Closing, LedgerSnapshot
 from waterclock.engine.batch.late_rows import newest_late
 from waterclock.engine.reads.pin import frame_of, pin
 from waterclock.engine.run_context import RunContext
@@ -64,6 +64,20 @@ def look(
                 _look_at(work, books, pairs)
             except WaterclockError as error:
                 failed[books.table.name] = (books, error)
+                _record_failure(work, books, error)
+
+
+def _record_failure(work: RunContext, books: Books, error: WaterclockError) -> None:
+    """Record for the oldest open window that its condition failed, unless that is recorded or may pass.
+
+    Only the code is stored: the error may quote values of rows.
+    """
+    window = books.first_open()
+    if window is not None and not error.transient:
+        found = Closing(reason=UNCHECKED, why=error.code, asked=books.condition_hash)
+        known = books.past.closings.get(window.start, Closing())
+        if (known.reason, known.why, known.asked) != (found.reason, found.why, found.asked):
+            work.ledger.decisions.close_books(books.table.name, [(window.start, found)], who=work.settings.who)
 
 
 def _take_late_rows(work: RunContext, books: Books) -> None:
