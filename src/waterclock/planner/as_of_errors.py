@@ -78,6 +78,8 @@ def never_agreed(ticks: Ticks, conflicts: Iterable[Conflict], missing: Missing, 
         (name, ticks.graph.nodes[name].table.cadence.window_of(next(iter(gaps))[0])) for name, gaps in missing.items()
     )
     batch = f"{first.table}@{label_of(first.label)}"
+    # a partial batch follows its inputs only once it can be made whole, or on request
+    is_partial = first.label in ticks.snapshot.of(first.table).partial
     return WaterclockError(
         "E523",
         f"the queried tables never agreed as of {label_of(tick)}",
@@ -87,8 +89,9 @@ def never_agreed(ticks: Ticks, conflicts: Iterable[Conflict], missing: Missing, 
             "was not made"
         ),
         fix=(
-            f"`waterclock recompute {first.table} {label_of(first.label)}` makes it again, --make before it "
-            f"answers; `waterclock audit {batch}` shows why it was not made again"
+            f"`waterclock recompute {first.table} {label_of(first.label)}` makes it again"
+            f"{'' if is_partial else ', --make before it answers'}; `waterclock audit {batch}` shows why it was not "
+            "made again"
         ),
     )
 
