@@ -115,7 +115,7 @@ class Runner:
         # imports Spark, which a run with nothing to do should not load
         from waterclock.engine.batch.closing import look
 
-        for books, error in look(self._work, self._planner, now, request, self.snapshot):
+        for books, error in look(self._work, self._planner, now, request, self.snapshot, tried):
             window = books.first_open()
             if window is not None and (books.table.name, window.start) not in tried:
                 batch = Batch(books.table.name, window, Status.WAITING, "its books are open")

@@ -8,7 +8,7 @@ tick.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -41,11 +41,17 @@ _PAIR, _HOLDS, _BEHIND, _LABEL = "wc_pair", "wc_holds", "wc_behind", "wc_label"
 
 
 def look(
-    work: RunContext, planner: Planner, now: datetime, request: PlanRequest, past: Callable[[], LedgerSnapshot]
+    work: RunContext,
+    planner: Planner,
+    now: datetime,
+    request: PlanRequest,
+    past: Callable[[], LedgerSnapshot],
+    tried: Collection[tuple[str, datetime]] = (),
 ) -> list[tuple[Books, WaterclockError]]:
     """Close the books of all windows whose condition holds at a visible boundary, and record the boundaries evaluated.
 
-    Returns the tables whose condition could not be evaluated, with Spark's error.
+    Returns the tables whose condition could not be evaluated, with Spark's error. It is not evaluated for a table whose
+    oldest open window is in `tried`, by table and label: it has failed in this run.
     Cost: one query a round, of at most `closings.MOST_PAIRS` boundaries; none if nothing new is settled.
     """
     failed: dict[str, tuple[Books, WaterclockError]] = {}
@@ -56,7 +62,11 @@ def look(
             failed[books.table.name] = (books, error)
     while True:
         found = [(books, books.pairs()) for books in planner.books(past(), now, request)]
-        found = [(books, pairs) for books, pairs in found if pairs and books.table.name not in failed]
+        found = [
+            (books, pairs)
+            for books, pairs in found
+            if pairs and books.table.name not in failed and (books.table.name, pairs[0].window.start) not in tried
+        ]
         if not found:
             return list(failed.values())
         for books, pairs in found:

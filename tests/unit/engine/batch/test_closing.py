@@ -65,6 +65,23 @@ def test_a_condition_that_fails_is_shown_until_it_is_evaluated(life: Life, monke
     assert reason(life).startswith("open, checked up to 2020-01-02 06:00 +00:00: waits for")
 
 
+def test_a_condition_that_failed_is_evaluated_once_in_a_run(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluated: list[str] = []
+
+    def evaluate(_: Any, books: Any, *__: Any) -> dict[Any, Any]:
+        evaluated.append(books.table.name)
+        raise WaterclockError("E730", "Division by zero")
+
+    monkeypatch.setattr(closing, "_evaluate_condition", evaluate)
+    work: Any = SimpleNamespace(ledger=life.ledger, flow=life.flow, settings=SimpleNamespace(who="a test"))
+    tried: set[tuple[str, Any]] = set()
+    for _ in range(3):
+        failed = closing.look(work, life.planner, life.now, ALL, life.snapshot, tried)
+        firsts = ((books.table.name, books.first_open()) for books, _ in failed)
+        tried |= {(name, first.start) for name, first in firsts if first is not None}
+    assert sorted(evaluated) == ["web.daily", "web.half"]
+
+
 def test_an_error_that_may_pass_is_not_recorded(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     check(life, monkeypatch, WaterclockError("E609", "the store is away", transient=True))
     assert reason(life).startswith("open, not checked yet: waits for")
