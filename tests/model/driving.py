@@ -234,7 +234,7 @@ class Driver:
 
     def end_following(self) -> None:
         """Take back the requests to follow of what need not, as a run does at its end."""
-        for name, labels in self.planner.find_labels_to_follow(self.snapshot()).items():
+        for name, labels in self.planner.find_labels_to_follow(self.snapshot(), self.now).items():
             self.ledger.decisions.end_following(name, labels, who="test")
 
     def pass_time(self) -> None:

@@ -7,11 +7,12 @@ from random import Random
 
 import pytest
 
-from tests.model.open_windows import EVE, SLOT, TABLES, Life, flow_in
+from tests.model.open_windows import EVE, HOUR, SLOT, TABLES, Life, flow_in
 from waterclock.engine.query.ticks import AsOf, Moment, Questions
 from waterclock.engine.query.view_rows import find_shown_windows
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
+from waterclock.planner.closings import by_hand
 from waterclock.timelabel.label import label_of
 
 LIVES = 40
@@ -53,6 +54,43 @@ def test_a_view_shows_each_window_once_as_of_every_tick(flow: Flow, seed: int) -
         assert (table, shown.boundary) == (table, life.newest_state(table))
         assert life.shown(table, shown, life.now, None) == life.expected_now(table, shown)
     assert counts["answered"] > counts["refused"] / 6, counts
+    life.ledger.close()
+
+
+def test_a_window_whose_skip_ended_is_open_beside_later_ones_that_closed(flow: Flow) -> None:
+    life, table = Life(flow, Random(1), failing=0.0), "web.daily"
+
+    def take_slices(count: int) -> None:
+        for _ in range(count):
+            life.source[life.now] = ((EVE + HOUR, (life.now - EVE) // SLOT),)
+            life.now += SLOT
+            life.work()
+
+    def close_first() -> None:
+        books = life.planner.books_of(life.snapshot(), life.now, table)
+        if (first := books.first_open()) is not None:
+            tick = by_hand(books, first)
+            life.ledger.decisions.close_by_hand(table, first.start, tick, who="a test", why="enough")
+        life.work()
+
+    def opened() -> list[int]:
+        return [start.day for start in life.commits(None, life.beside(table))[-1].opened]
+
+    take_slices(5)
+    life.ledger.decisions.skip(table, [flow.tables[table].cadence.window_of(EVE)], who="a test", why="enough")
+    take_slices(4)
+    close_first()
+    take_slices(3)
+    close_first()
+    take_slices(6)
+    assert opened() == [4, 5]
+    life.ledger.decisions.retry(table, [EVE], open_windows=life.beside(table), who="a test")
+    life.work()
+    assert opened() == [1, 4, 5]
+    shown = find_shown_windows(flow, life.ledger, life.now, table)
+    assert life.shown(table, shown, life.now, None) == life.expected_now(table, shown)
+    take_slices(1)
+    assert opened() == [1, 4, 5]
     life.ledger.close()
 
 

@@ -64,11 +64,12 @@ class WindowClosing(AnswerPart):
     first: InstantToSecond | None
     """The original tick, before late rows opened the window again."""
     reason: str | None
-    """`condition`, `by hand`, `partial` or `late rows`."""
+    """`condition`, `by hand`, `partial` or `late rows`; of an open window `not checked` if the last check failed."""
     behind: TextOrNull
     """The data that the condition waited for."""
     who: TextOrNull
     why: TextOrNull
+    """The reason given for closing by hand, or the code of the error of the last check."""
 
 
 class PlannedBatch(AnswerPart):

@@ -142,6 +142,8 @@ CONDITION, BY_HAND, AT_LAST, LATE_ROWS = "condition", "by hand", "partial", "lat
 """Why a window is closed at its tick: its condition was TRUE, a user closed it, PARTIAL AFTER ended the wait, or
 late rows reopened it up to that tick.
 """
+UNCHECKED = "not checked"
+"""The reason of an open window whose condition could not be evaluated at the last check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +151,10 @@ class Closing:
     """The state of closing a window (CLOSE WHEN): the tick at which it was closed, None while it is open.
 
     `looked` is the newest boundary at which the condition was not TRUE, and `asked` is that condition. `reason` is why
-    the window is closed. `behind` lists, as far as known, the data that the condition waited for when it was checked.
-    `who` checked or closed the window, at the instant `at` of the ledger's clock; `why` is the reason given for closing
-    by hand. `first` is the original tick, before late rows reopened the window up to `tick`.
+    the window is closed, or UNCHECKED. `behind` lists, as far as known, the data that the condition waited for when it
+    was checked. `who` checked or closed the window, at the instant `at` of the ledger's clock; `why` is the reason
+    given for closing by hand, or the code of the error of the last check. `first` is the original tick, before late
+    rows reopened the window up to `tick`.
     """
 
     tick: datetime | None = None

@@ -115,7 +115,7 @@ class Runner:
         # imports Spark, which a run with nothing to do should not load
         from waterclock.engine.batch.closing import look
 
-        for books, error in look(self._work, self._planner, now, request, self.snapshot):
+        for books, error in look(self._work, self._planner, now, request, self.snapshot, tried):
             window = books.first_open()
             if window is not None and (books.table.name, window.start) not in tried:
                 batch = Batch(books.table.name, window, Status.WAITING, "its books are open")
@@ -154,7 +154,7 @@ class Runner:
         if not outcome.is_outdated:
             if not self._is_spark_lost:
                 measure_due(self._work, now, self._only, self._stop)
-            self._end_following()
+            self._end_following(now)
             self._refuse_releases(now)
         outcome.plan = self.plan(now)
         return outcome
@@ -169,10 +169,10 @@ class Runner:
                     f"rows of SHARED views could not be removed below {self._work.lake.root}: {error}"
                 )
 
-    def _end_following(self) -> None:
+    def _end_following(self, now: datetime) -> None:
         """Withdraw follow requests of batches whose inputs have not changed."""
         ledger = self._work.ledger
-        for name, labels in self._planner.find_labels_to_follow(ledger.reads.snapshot(self._work.flow)).items():
+        for name, labels in self._planner.find_labels_to_follow(ledger.reads.snapshot(self._work.flow), now).items():
             if labels:
                 ledger.decisions.end_following(name, labels, who=self._work.settings.who)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from waterclock.batches.ledger_snapshot import Closing
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.formatting import count_words, instant_words
-from waterclock.planner.closings import closed_words, part_words
+from waterclock.planner.closings import closed_words, failed_check_words, part_words
 from waterclock.planner.plan import Batch, Plan
 
 if TYPE_CHECKING:
@@ -79,5 +79,6 @@ def books_words(closing: Closing, zone: str) -> str:
     """Describe when and why books closed, or how far an open window was checked."""
     if closing.tick is not None:
         return closed_words(closing, zone, instant_words).removeprefix("books ")
-    looked = "" if closing.looked is None else f", checked up to {instant_words(closing.looked, zone)}"
-    return f"open{looked}{f'; furthest behind: {part_words(closing.behind)}' if closing.behind else ''}"
+    looked = "" if closing.looked is None else f"checked up to {instant_words(closing.looked, zone)}"
+    said = ", ".join(filter(None, ("open", looked, failed_check_words(closing))))
+    return f"{said}{f'; furthest behind: {part_words(closing.behind)}' if closing.behind else ''}"

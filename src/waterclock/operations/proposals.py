@@ -18,6 +18,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.flow.graph import late_tables
+from waterclock.flow.open_windows import open_windows_table
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import find_prerequisite_batches, missing_labels
 from waterclock.operations.held_batches import can_be_released, find_held_labels
@@ -174,7 +175,9 @@ def decide(at: OpenedProject, proposal: Proposal, *, who: str, why: str) -> None
             simple[proposal.verb](name, found, who=who, why=why)
     elif proposal.verb is Verb.RETRY:
         for name, found in labels.items():
-            decisions.retry(name, found, late_tables=late_tables(at.flow, name), who=who, why=why)
+            late, beside = late_tables(at.flow, name), open_windows_table(at.flow, name)
+            states = None if beside is None else beside.name
+            decisions.retry(name, found, late_tables=late, open_windows=states, who=who, why=why)
     elif proposal.verb is Verb.SKIP:
         for name, windows in proposal.asked.items():
             decisions.skip(name, windows, who=who, why=why)
@@ -280,7 +283,7 @@ def _withdraw(
     """Withdraw requests, and the follow requests of older states made only for them."""
     for name, found in labels.items():
         ledger.decisions.withdraw(name, found, who=who, why=why)
-    for name, followed in at.planner.find_labels_to_follow(ledger.reads.snapshot(at.flow)).items():
+    for name, followed in at.planner.find_labels_to_follow(ledger.reads.snapshot(at.flow), at.now).items():
         ledger.decisions.end_following(name, followed, who=who)
 
 

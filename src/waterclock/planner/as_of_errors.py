@@ -24,8 +24,13 @@ def can_be_partial(node: Node) -> bool:
     return node.table.mode is not Mode.REPLACE
 
 
-def unmade_windows_error(ticks: Ticks, missing: Missing, tick: datetime, *, is_partial: bool) -> WaterclockError:
-    """Build the error for windows up to a tick that are not made, not due yet, or dropped (E522, E518)."""
+def unmade_windows_error(
+    ticks: Ticks, missing: Missing, tick: datetime, *, is_partial: bool, is_newest_known: bool = False
+) -> WaterclockError:
+    """Build the error for windows up to a tick that are not made, not due yet, or dropped (E522, E518).
+
+    `is_newest_known`: no later tick was known at the instant of the query.
+    """
     name = next(
         (each for each in missing if not is_partial or not can_be_partial(ticks.graph.nodes[each])), next(iter(missing))
     )
@@ -33,7 +38,8 @@ def unmade_windows_error(ticks: Ticks, missing: Missing, tick: datetime, *, is_p
     low, high = next(iter(missing[name]))
     window = node.table.cadence.window_of(low)
     if ticks.find_dropped_windows(name, low, high):
-        return _dropped_windows_error(ticks, node, window, tick, is_partial=is_partial)
+        fix = "query as known at a later time" if is_newest_known else "query as of a later tick"
+        return _dropped_windows_error(ticks, node, window, tick, fix + _or_partial(node, is_partial=is_partial))
     why, fix = _reason(node, ticks.snapshot.of(name), window, ticks.now)
     if others := sum(node.table.cadence.count(*gap) for gap in missing[name]) - 1:
         why += f"; nor are {others} more"
@@ -72,6 +78,8 @@ def never_agreed(ticks: Ticks, conflicts: Iterable[Conflict], missing: Missing, 
         (name, ticks.graph.nodes[name].table.cadence.window_of(next(iter(gaps))[0])) for name, gaps in missing.items()
     )
     batch = f"{first.table}@{label_of(first.label)}"
+    # a partial batch follows its inputs only once it can be made whole, or on request
+    is_partial = first.label in ticks.snapshot.of(first.table).partial
     return WaterclockError(
         "E523",
         f"the queried tables never agreed as of {label_of(tick)}",
@@ -81,22 +89,21 @@ def never_agreed(ticks: Ticks, conflicts: Iterable[Conflict], missing: Missing, 
             "was not made"
         ),
         fix=(
-            f"`waterclock recompute {first.table} {label_of(first.label)}` makes it again, --make before it "
-            f"answers; `waterclock audit {batch}` shows why it was not made again"
+            f"`waterclock recompute {first.table} {label_of(first.label)}` makes it again"
+            f"{'' if is_partial else ', --make before it answers'}; `waterclock audit {batch}` shows why it was not "
+            "made again"
         ),
     )
 
 
-def _dropped_windows_error(
-    ticks: Ticks, node: Node, window: Window, tick: datetime, *, is_partial: bool
-) -> WaterclockError:
+def _dropped_windows_error(ticks: Ticks, node: Node, window: Window, tick: datetime, fix: str) -> WaterclockError:
     dropped = ticks.snapshot.of(node.table.name).dropped_before or window.end
     return WaterclockError(
         "E518",
         f"{node.table.name} has no state as of {label_of(tick)} any more",
         where=f"{node.table.name}@{window.label}",
         why=f"RETAIN has dropped all labels before {label_of(dropped)}",
-        fix="query as of a later tick" + _or_partial(node, is_partial=is_partial),
+        fix=fix,
     )
 
 

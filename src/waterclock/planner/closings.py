@@ -18,7 +18,7 @@ from datetime import datetime
 from hashlib import sha256
 from itertools import groupby, islice
 
-from waterclock.batches.ledger_snapshot import AT_LAST, BY_HAND, CONDITION, Closing, TableFacts
+from waterclock.batches.ledger_snapshot import AT_LAST, BY_HAND, CONDITION, UNCHECKED, Closing, TableFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
@@ -226,9 +226,16 @@ def open_words(books: Books, window: Window) -> str:
         raise AssertionError(f"{books.table.name} closes no books")
     zone, last = books.table.cadence.zone, books.last(window)
     looked = "not checked yet" if closing.looked is None else f"checked up to {local_text(closing.looked, zone)}"
+    looked = failed_check_words(closing) or looked
     behind = f"; furthest behind: {part_words(closing.behind)}" if closing.behind else ""
     at_last = "" if last is None else f"; closes at {local_text(last, zone)} at the latest"
     return f"open, {looked}: waits for {closes.text}{behind}{at_last}"
+
+
+def failed_check_words(closing: Closing) -> str:
+    """Return a text that states that the condition could not be evaluated at the last check, or ""."""
+    said = f"its condition failed at the last check ({closing.why}; `waterclock run` shows the error)"
+    return said if closing.reason == UNCHECKED else ""
 
 
 def part_words(behind: str) -> str:

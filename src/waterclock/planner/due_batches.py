@@ -14,7 +14,7 @@ from waterclock.planner.closings import newest_closed
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.planner.links import newest_served
 from waterclock.planner.reads import bind_read, until_ends
-from waterclock.planner.settlement import Settlement
+from waterclock.planner.settlement import Settlement, find_first_label
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.intervals import IntervalSet
@@ -112,7 +112,7 @@ def work_by_table(
 def _to_do_of(question: _Question, node: Node, found: Mapping[str, TableWork]) -> TableWork:
     name, cadence = node.table.name, node.table.cadence
     facts = question.snapshot.of(name)
-    begin, end = _begin(question, node, facts), cadence.last_due(question.now)
+    begin, end = find_first_label(node, facts, question.starts), cadence.last_due(question.now)
     if node.table.is_snapshot:
         return _snapshot_to_do(question, node, facts, end)
     missing = facts.covered.gaps(begin, end) if begin < end else _NOTHING
@@ -137,7 +137,7 @@ def _find_needed_windows(
     """Return the needed windows among `open_`: the newest, the requested ones, and those that readers need."""
     name, cadence = node.table.name, node.table.cadence
     facts, newest = question.snapshot.of(name), _ripe_end(question, name)
-    is_begun = _begin(question, node, facts) < newest
+    is_begun = find_first_label(node, facts, question.starts) < newest
     needed = IntervalSet.from_intervals([(cadence.previous(newest), newest)] if is_begun else [])
     due = cadence.last_due(question.now)
     if name in question.snapshot.links and newest < due:  # shown as waiting for the other project
@@ -225,12 +225,6 @@ def _newest_until(table: Table, span: Duration, ripe: datetime) -> datetime:
     while until_ends(table, span, end) > ripe:
         end = table.cadence.previous(end)
     return end
-
-
-def _begin(question: _Question, node: Node, facts: TableFacts) -> datetime:
-    """Return the first window that the table keeps: its START, or the first that RETAIN has not dropped."""
-    begin = question.starts[node.table.name]
-    return begin if facts.dropped_before is None else max(begin, facts.dropped_before)
 
 
 def _find_requested_labels(question: _Question, name: str, facts: TableFacts) -> frozenset[datetime]:

@@ -61,8 +61,11 @@ def past_now(snapshot: LedgerSnapshot, modes: Mapping[str, Mode], now: datetime)
 class Worlds:
     """The worlds since `history.since` that a history can reconstruct; the instant None means now."""
 
-    def __init__(self, graph: FlowGraph, snapshot: LedgerSnapshot, history: History) -> None:
+    def __init__(
+        self, graph: FlowGraph, snapshot: LedgerSnapshot, history: History, starts: Mapping[str, datetime]
+    ) -> None:
         self.history = history
+        self._starts = starts
         self._graph = graph
         self._snapshot = snapshot
         self._is_any_dropped = any(facts.dropped_before for facts in snapshot.tables.values())
@@ -112,8 +115,8 @@ class Worlds:
     def conflicts(self, needs: Needs, at: datetime | None) -> list[Conflict]:
         """Return the batches that disagree with their inputs, among all batches on which the needed intervals rest.
 
-        Tables with ON RESTATE REPORT, and batches with data dropped by RETAIN, always agree. Cost: a check of each
-        batch that may have read other content, independent of the number of other batches.
+        Tables with ON RESTATE REPORT, batches before START, and those with data dropped by RETAIN always agree. Cost: a
+        check of each batch that may have read other content, independent of the number of other batches.
         """
         found: list[Conflict] = []
         to_do = [(name, *interval) for name, interval in needs.items()]
@@ -164,7 +167,8 @@ class Worlds:
         if node is None or node.table.on_restate is OnRestate.REPORT:
             return []
         labels = self._read.get(name, [])
-        return labels[bisect_left(labels, low) : bisect_left(labels, high)]
+        start = low if node.table.is_snapshot else max(low, self._starts.get(name, low))
+        return labels[bisect_left(labels, start) : bisect_left(labels, high)]
 
     def _inputs(self, name: str, label: datetime, at: datetime | None) -> tuple[InputFact, ...]:
         """Return the non-empty inputs of a batch's revision at an instant; none where RETAIN has dropped any."""

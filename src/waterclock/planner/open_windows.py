@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from waterclock.batches.ledger_snapshot import BACKFILL, Closing
+from waterclock.batches.ledger_snapshot import BACKFILL
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow
 from waterclock.planner.closings import Books
@@ -25,7 +25,6 @@ from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import local_text
 
 _INSTANT = timedelta(microseconds=1)
-_NOT_LOOKED_AT = Closing()
 
 
 def open_windows(books: Books, boundary: datetime, latest: Mapping[str, datetime]) -> tuple[OpenWindow, ...]:
@@ -88,8 +87,10 @@ def requested_open_labels(
 
 
 def _is_closed_before(books: Books, window: Window, boundary: datetime) -> bool:
-    tick = books.past.closings.get(window.start, _NOT_LOOKED_AT).in_order
-    return tick is not None and tick < boundary
+    closing = books.past.closings.get(window.start)
+    if closing is None:  # of the done windows, only those that closed long ago have no closing here
+        return books.past.covered.covers_instant(window.start)
+    return closing.in_order is not None and closing.in_order < boundary
 
 
 def _bind_window_reads(

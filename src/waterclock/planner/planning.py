@@ -103,14 +103,15 @@ class Planner:
 
     def ticks(self, snapshot: LedgerSnapshot, now: datetime) -> Ticks:
         """Return an object that finds ticks at which tables can be queried together. It does not check due batches."""
-        return Ticks(self.graph, snapshot, settle(self.graph, snapshot, ALL.force), self.starts(snapshot, now), now)
+        starts = self.starts(snapshot, now)
+        return Ticks(self.graph, snapshot, settle(self.graph, snapshot, ALL.force, starts), starts, now)
 
-    def find_labels_to_follow(self, snapshot: LedgerSnapshot) -> dict[str, frozenset[datetime]]:
+    def find_labels_to_follow(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, frozenset[datetime]]:
         """Return by table the labels that were asked to follow their inputs and whose inputs are all settled."""
         asked = {name: facts.following for name, facts in snapshot.tables.items() if facts.following}
         if not asked:
             return {}
-        unsettled = settle(self.graph, snapshot, ALL.force).unsettled
+        unsettled = settle(self.graph, snapshot, ALL.force, self.starts(snapshot, now)).unsettled
         return {
             name: frozenset(label for label in labels if not _covers_label(unsettled.get(name), label))
             for name, labels in asked.items()
@@ -213,7 +214,7 @@ class Planner:
             request.only,
             request.clock,
         )
-        settlement = settle(self.graph, snapshot, force)
+        settlement = settle(self.graph, snapshot, force, starts)
         to_do = work_by_table(self.flow, self.graph, snapshot, now, starts, settlement, force)
         selected = frozenset(self.graph.nodes if only is None else only)
         facts = Facts(

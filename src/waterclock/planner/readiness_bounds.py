@@ -39,7 +39,11 @@ def no_longer_waiting(node: Node, now: datetime) -> IntervalSet:
     after, cadence = node.table.partial_after, node.table.cadence
     if after is None or node.table.closes is not None:
         return IntervalSet()
-    return IntervalSet.from_intervals([(BEGINNING, cadence.ceil(after.subtract_from(now, cadence.zone)))])
+    end = cadence.ceil(after.subtract_from(now, cadence.zone))
+    # a month after 31 January is 28 February, and a month before that is 28 January
+    while after.add_to(following := cadence.next(end), cadence.zone) <= now:
+        end = following
+    return IntervalSet.from_intervals([(BEGINNING, end)])
 
 
 def _find_reachable_windows(

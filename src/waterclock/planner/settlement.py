@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from waterclock.batches.ledger_snapshot import InputFact, LedgerSnapshot, Missing, TableFacts
+from waterclock.batches.ledger_snapshot import BEGINNING, InputFact, LedgerSnapshot, Missing, TableFacts
 from waterclock.flow.choices import Mode, OnRestate
 from waterclock.planner.graph import FlowGraph, Node
 from waterclock.timelabel.intervals import IntervalSet
@@ -42,8 +42,16 @@ class Settlement:
         return None
 
 
-def settle(graph: FlowGraph, snapshot: LedgerSnapshot, forced: Mapping[str, frozenset[datetime]]) -> Settlement:
-    """Compare recorded inputs of done batches with the current content, and find all windows that rest on changes."""
+def settle(
+    graph: FlowGraph,
+    snapshot: LedgerSnapshot,
+    forced: Mapping[str, frozenset[datetime]],
+    starts: Mapping[str, datetime],
+) -> Settlement:
+    """Compare recorded inputs of done batches with the current content, and find all windows that rest on changes.
+
+    Labels that are never made again, such as those before the START of their table (`starts`), count as settled.
+    """
     stale: dict[str, frozenset[datetime]] = {}
     unsettled: dict[str, IntervalSet] = {}
     reported: dict[str, frozenset[datetime]] = {}
@@ -63,7 +71,8 @@ def settle(graph: FlowGraph, snapshot: LedgerSnapshot, forced: Mapping[str, froz
             lacks = find_awaited_inputs(member, snapshot)
             whole = _whole(lacks, snapshot, unsettled)
             kept = {label for label in facts.partial if label in lacks or _has_lost(facts, label, snapshot)} - whole
-            found = _begin(member, facts, asked, snapshot if is_any_dropped else None, _Lacking(whole, frozenset(kept)))
+            first, dropping = find_first_label(member, facts, starts), snapshot if is_any_dropped else None
+            found = _begin(member, facts, asked, first, dropping, _Lacking(whole, frozenset(kept)))
             stale[member.table.name], unsettled[member.table.name] = found.stale, found.unsettled
             reported |= {member.table.name: found.reported} if found.reported else {}
             standing += found.standing
@@ -109,6 +118,15 @@ def is_dropped(inputs: Iterable[tuple[str, datetime, datetime]], snapshot: Ledge
         if dropped is not None and low < dropped and low < high:
             return table
     return None
+
+
+def find_first_label(node: Node, facts: TableFacts, starts: Mapping[str, datetime]) -> datetime:
+    """Return the first label that a table makes: its START, or the first that RETAIN has not dropped.
+
+    Snapshots are made again at any label, since a label before START may cover later ones.
+    """
+    start = BEGINNING if node.table.is_snapshot else starts.get(node.table.name, BEGINNING)
+    return start if facts.dropped_before is None else max(start, facts.dropped_before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,24 +204,27 @@ def _begin(
     node: Node,
     facts: TableFacts,
     asked: frozenset[datetime],
+    first: datetime,
     dropping: LedgerSnapshot | None,
     partial: _Lacking,
 ) -> _Begun:
     """Find the windows of a table that are unsettled by themselves, and the suspects that depend on other tables.
 
-    Such a suspect is unsettled only if one of its inputs is. A batch whose inputs RETAIN has dropped stays as it is and
-    is neither; so does a `partial` one until it can be made whole. `dropping`: None if RETAIN has dropped nothing.
+    Such a suspect is unsettled only if one of its inputs is. A batch before the `first` label, or whose inputs RETAIN
+    has dropped, stays as it is and is neither; so does a `partial` one until it can be made whole. `dropping`: None if
+    RETAIN has dropped nothing.
     """
     name, cadence = node.table.name, node.table.cadence
     reports = node.table.on_restate is OnRestate.REPORT
     running = {label for claim in facts.open_claims for label in claim.labels}
-    restated = {label for label in asked | running if facts.covered.covers_instant(label)}
-    changed: set[datetime] = {label for label in partial.whole if facts.covered.covers_instant(label)}
+    again = {label for label in asked if label >= first}
+    restated = {label for label in again | running if facts.covered.covers_instant(label)}
+    changed = {label for label in partial.whole if label >= first and facts.covered.covers_instant(label)}
     standing: list[_Suspect] = []
     for label, inputs in facts.suspects.items():
-        if not facts.covered.covers_instant(label) or (dropping and _is_gone(facts, inputs, label, dropping)):
+        if label < first or label in partial.kept or not facts.covered.covers_instant(label):
             continue
-        if label in partial.kept:
+        if dropping and _is_gone(facts, inputs, label, dropping):
             continue
         if any(fact.recorded != fact.current for fact in inputs):
             changed.add(label)

@@ -94,7 +94,7 @@ class Ticks:
         Raises  E523 where there was none
         """
         snapshot = worlds.snapshot(at)
-        then = replace(self, snapshot=snapshot, settlement=settle(self.graph, snapshot, {}))
+        then = replace(self, snapshot=snapshot, settlement=settle(self.graph, snapshot, {}, self.starts))
         return then.latest(tables, is_partial=is_partial)
 
     def find_awaited_windows(self, tables: Collection[str]) -> dict[str, Interval]:

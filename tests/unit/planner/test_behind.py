@@ -78,7 +78,7 @@ def test_a_state_that_follows_is_made_again_where_what_it_read_has_changed_and_n
     plan = Planner(FLOW).plan(snapshot, NOW)
     assert states(plan, "state") == {"01-03": "ready", "01-04": "ready"}
     assert labels(plan.behind) == {"above": ["01-03"]}
-    assert labels(Planner(FLOW).find_labels_to_follow(snapshot)) == {"state": ["01-02"]}
+    assert labels(Planner(FLOW).find_labels_to_follow(snapshot, NOW)) == {"state": ["01-02"]}
 
 
 def test_a_state_that_follows_waits_for_what_it_reads_and_brings_it_along() -> None:

@@ -30,11 +30,11 @@ SINCE = at("2014-01-01")
 
 def now(tables: Flow, ledger: LedgerSnapshot) -> Worlds:
     modes = {name: table.mode for name, table in tables.tables.items()}
-    return Worlds(graph_of(tables), ledger, past_now(ledger, modes, NOON))
+    return Worlds(graph_of(tables), ledger, past_now(ledger, modes, NOON), Planner(tables).starts(ledger, NOON))
 
 
 def then(tables: Flow, **of: TableHistory) -> Worlds:
-    return Worlds(graph_of(tables), LedgerSnapshot(), History(SINCE, of))
+    return Worlds(graph_of(tables), LedgerSnapshot(), History(SINCE, of), {})
 
 
 def needs(name: str, low: str, high: str) -> dict[str, tuple[datetime, datetime]]:
@@ -70,6 +70,13 @@ class TestNow:
         gone = done(ALL, dropped_before=at("2013-01-02"))
         known = now(flow(A, transform("t", [history("a")])), past(a=gone, t=done(ALL, suspects=stale)))
         assert not known.conflicts(needs("t", *ALL), None)
+
+    def test_a_batch_before_start_keeps_its_content(self) -> None:
+        stale = {at("2013-01-02"): (read_then("a", "2013-01-02", "2013-01-03", is_changed=True),)}
+        ledger = past(a=done(ALL), t=done(ALL, suspects=stale))
+        first, later = transform("t", ["a"]), replace(transform("t", ["a"]), start=at("2013-01-03"))
+        assert not now(flow(A, later), ledger).conflicts(needs("t", *ALL), None)
+        assert found(now(flow(A, first), ledger).conflicts(needs("t", *ALL), None)) == {("t", at("2013-01-02"))}
 
 
 class TestThen:
@@ -196,7 +203,7 @@ class TestThen:
         history = History(
             SINCE, {"a": TableHistory(Mode.APPEND, whole), "b": TableHistory(Mode.APPEND, whole, read=read)}
         )
-        known = Worlds(graph_of(tables), LedgerSnapshot(), history)
+        known = Worlds(graph_of(tables), LedgerSnapshot(), history, {})
         ticks = Planner(tables).ticks(LedgerSnapshot(), NOON)
         assert ticks.latest_known(["a", "b"], known, NOON) == hours[7], "what is read at it was not followed"
         assert ticks.latest_known(["a"], known, NOON) == hours[-1] + timedelta(hours=1)

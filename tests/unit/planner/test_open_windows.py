@@ -74,6 +74,12 @@ def test_a_batch_reads_the_slices_of_all_windows_as_one_span_and_all_else_once(f
     ]
 
 
+def test_what_closed_before_a_window_whose_skip_ended_is_not_open(flow: Flow) -> None:
+    daily = done(("2020-01-02", "2020-01-05"), closings={at("2020-01-05"): Closing(looked=at("2020-01-07"))})
+    books = Planner(flow).books_of(past(**{"web.daily": daily}), at("2020-01-09"), "web.daily")
+    assert labels(open_windows(books, at("2020-01-07"), {})) == [1, 5, 6]
+
+
 def test_rows_that_open_a_window_again_change_no_state(flow: Flow) -> None:
     snapshot = past(
         **{"web.daily": done(closings={at("2020-01-01"): Closing(at("2020-01-03"), first=at("2020-01-02"))})}

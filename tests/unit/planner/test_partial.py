@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tests.model.flows import at, collect, flow, merge_transform, snapshot, transform
-from tests.unit.planner.pasts import done, failed, past, read_then, reason, running, states
+from tests.unit.planner.pasts import done, failed, offered, past, read_then, reason, running, states
 from waterclock.batches.ledger_snapshot import LedgerSnapshot, Missing, Pause, TableFacts
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
@@ -46,6 +46,15 @@ def test_what_is_not_settled_is_left_out_once_the_wait_is_over() -> None:
     assert [(read.low, read.high) for read in batch(found).reads] == [(at("2013-01-01"), LAST)]
     assert (batch(found).status, batch(found).missing) == ("ready", LACKS)
     assert reason(found, "t", "2013-01-01") == "due, partial: without hourly 20130101180000..20130102000000"
+
+
+def test_a_wait_of_months_ends_for_all_windows_of_the_end_of_a_month() -> None:
+    table = replace(impatient("hourly"), partial_after=Duration(1, "MONTH"))
+    hours = done(("2013-01-01", "2013-01-30 18:00"), troubles={at("2013-01-30 18:00"): failed()})
+    ledger = past(hourly=hours, t=done(("2013-01-01", "2013-01-30")))
+    found = planned(flow(HOURLY, table), ledger, at("2013-02-28"))
+    assert states(found, "t")["01-30"] == "ready"
+    assert offered(found, "t") == [["01-30"]]
 
 
 def test_what_lies_between_is_left_out_alone() -> None:

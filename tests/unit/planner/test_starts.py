@@ -20,7 +20,7 @@ from tests.model.flows import (
     snapshot,
     transform,
 )
-from tests.unit.planner.pasts import done
+from tests.unit.planner.pasts import done, read_then, states
 from tests.unit.planner.pasts import past as ledger_of
 from waterclock.batches.ledger_snapshot import LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Batching
@@ -155,3 +155,32 @@ def test_previous_that_reads_nothing_waits_for_columns_alone() -> None:
     ):
         found = {batch.label: batch.status for batch in plan(tables, ledger, now).batches if batch.table == "t"}
         assert found == {first: Status.READY, at("2013-01-04"): Status.WAITING}
+
+
+@pytest.mark.parametrize("is_requested", [False, True])
+def test_no_table_waits_for_a_label_before_start_which_is_not_made_again(is_requested: bool) -> None:
+    raw = replace(transform("raw", ["a"]), start=at("2013-01-05"))
+    above, week = transform("above", [history("raw")]), transform("week", [past("above", "3 days")])
+    tables = flow(A, raw, above, week)
+    first = at("2013-01-03")
+    behind = (
+        {"requested": {first: "recompute"}, "suspects": {first: ()}}
+        if is_requested
+        else {"suspects": {first: (read_then("a", "2013-01-03", "2013-01-04", is_changed=True),)}}
+    )
+    read = {
+        at(f"2013-01-0{day}"): (read_then("raw", "2013-01-03", f"2013-01-0{day + 1}", is_changed=False),)
+        for day in range(3, 8)
+    }
+    ledger = ledger_of(
+        a=done(("2013-01-03", "2013-01-09")),
+        raw=done(("2013-01-03", "2013-01-09"), **behind),
+        above=done(("2013-01-03", "2013-01-09"), suspects=read),
+        week=done(("2013-01-03", "2013-01-08")),
+    )
+    found = plan(tables, ledger, at("2013-01-09"))
+    assert states(found, "week") == {"01-08": "ready"}
+    assert (states(found, "raw"), found.following) == ({}, {})
+    earlier = flow(A, replace(raw, start=at("2013-01-03")), above, week)
+    found = plan(earlier, ledger, at("2013-01-09"))
+    assert (states(found, "raw"), states(found, "week")) == ({"01-03": "ready"}, {"01-08": "waiting"})

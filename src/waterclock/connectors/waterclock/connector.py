@@ -204,7 +204,9 @@ class WaterclockCollector:
         table = upstream.table(_name(ledger, unit), str(unit))
         flow = upstream.flow()
         snapshot = ledger.reads.snapshot(flow)
-        settled = settle(graph_of(flow), snapshot, {}).settled
+        cadences = {name: each.cadence for name, each in flow.tables.items()}
+        starts = {name: cadences[name].floor(it.start) for name, it in snapshot.tables.items() if it.start is not None}
+        settled = settle(graph_of(flow), snapshot, {}, starts).settled
         facts = LinkFacts(
             str(unit),
             table.cadence,

@@ -8,14 +8,14 @@ tick.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from waterclock.batches.ledger_snapshot import RECOMPUTE, Closing, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import RECOMPUTE, UNCHECKED, Closing, LedgerSnapshot
 from waterclock.engine.batch.late_rows import newest_late
 from waterclock.engine.reads.pin import frame_of, pin
 from waterclock.engine.run_context import RunContext
@@ -41,11 +41,17 @@ _PAIR, _HOLDS, _BEHIND, _LABEL = "wc_pair", "wc_holds", "wc_behind", "wc_label"
 
 
 def look(
-    work: RunContext, planner: Planner, now: datetime, request: PlanRequest, past: Callable[[], LedgerSnapshot]
+    work: RunContext,
+    planner: Planner,
+    now: datetime,
+    request: PlanRequest,
+    past: Callable[[], LedgerSnapshot],
+    tried: Collection[tuple[str, datetime]] = (),
 ) -> list[tuple[Books, WaterclockError]]:
     """Close the books of all windows whose condition holds at a visible boundary, and record the boundaries evaluated.
 
-    Returns the tables whose condition could not be evaluated, with Spark's error.
+    Returns the tables whose condition could not be evaluated, with Spark's error. It is not evaluated for a table whose
+    oldest open window is in `tried`, by table and label: it has failed in this run.
     Cost: one query a round, of at most `closings.MOST_PAIRS` boundaries; none if nothing new is settled.
     """
     failed: dict[str, tuple[Books, WaterclockError]] = {}
@@ -56,7 +62,11 @@ def look(
             failed[books.table.name] = (books, error)
     while True:
         found = [(books, books.pairs()) for books in planner.books(past(), now, request)]
-        found = [(books, pairs) for books, pairs in found if pairs and books.table.name not in failed]
+        found = [
+            (books, pairs)
+            for books, pairs in found
+            if pairs and books.table.name not in failed and (books.table.name, pairs[0].window.start) not in tried
+        ]
         if not found:
             return list(failed.values())
         for books, pairs in found:
@@ -64,6 +74,20 @@ def look(
                 _look_at(work, books, pairs)
             except WaterclockError as error:
                 failed[books.table.name] = (books, error)
+                _record_failure(work, books, error)
+
+
+def _record_failure(work: RunContext, books: Books, error: WaterclockError) -> None:
+    """Record for the oldest open window that its condition failed, unless that is recorded or may pass.
+
+    Only the code is stored: the error may quote values of rows.
+    """
+    window = books.first_open()
+    if window is not None and not error.transient:
+        found = Closing(reason=UNCHECKED, why=error.code, asked=books.condition_hash)
+        known = books.past.closings.get(window.start, Closing())
+        if (known.reason, known.why, known.asked) != (found.reason, found.why, found.asked):
+            work.ledger.decisions.close_books(books.table.name, [(window.start, found)], who=work.settings.who)
 
 
 def _take_late_rows(work: RunContext, books: Books) -> None:

@@ -14,7 +14,7 @@ from waterclock.planner.as_of_errors import can_be_partial, never_agreed, unknow
 from waterclock.planner.known_states import Conflict, Worlds, past_now
 from waterclock.planner.open_windows import VisibleWindows
 from waterclock.planner.planning import Planner
-from waterclock.planner.ticks import Ticks, read_tick
+from waterclock.planner.ticks import LATEST, Ticks, read_tick
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 
@@ -117,7 +117,7 @@ class Questions:
             tick = said or ticks.latest_known(tables, worlds, asked.known_at, is_partial=asked.is_partial)
         else:
             modes = {name: node.table.mode for name, node in self.planner.graph.nodes.items()}
-            worlds = Worlds(ticks.graph, snapshot, past_now(snapshot, modes, self.now))
+            worlds = Worlds(ticks.graph, snapshot, past_now(snapshot, modes, self.now), ticks.starts)
             tick = said or ticks.latest(tables, is_partial=asked.is_partial)
             if said is None:
                 return replace(search.moment(tick, worlds), awaited=search.find_awaited_gaps())
@@ -137,13 +137,16 @@ class _Search:
         """Return the states of knowledge since an instant, of labels before a tick."""
         asked = dict.fromkeys(self.tables, tick)
         history = self.questions.ledger.reads.history(self.questions.planner.flow, asked, since)
-        return Worlds(self.ticks.graph, self.ticks.snapshot, history)
+        return Worlds(self.ticks.graph, self.ticks.snapshot, history, self.ticks.starts)
 
     def moment(self, tick: datetime, worlds: Worlds) -> Moment:
         """Return the newest moment as of a tick, going back restatement by restatement."""
         missing = self.ticks.find_missing_windows(self.tables, tick)
         if any(not self._may_lack(name) for name in missing):
-            raise unmade_windows_error(self.ticks, missing, tick, is_partial=self.asked.is_partial)
+            is_newest = self.asked.known_at is not None and self.asked.tick.strip().lower() == LATEST
+            raise unmade_windows_error(
+                self.ticks, missing, tick, is_partial=self.asked.is_partial, is_newest_known=is_newest
+            )
         needs, at = self.ticks.find_kept_intervals(self.tables, tick), self.asked.known_at
         left_out = worlds.find_missing_windows(needs, at)
         self._refuse_unknown(left_out, tick, worlds)

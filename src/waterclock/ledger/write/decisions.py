@@ -64,6 +64,12 @@ _NEWEST_SNAPSHOT = (
         batches.c.current_claim.is_not(None),
     )
 )
+_NEWEST_DONE = (
+    sa.select(batches.c.label, batches.c.end)
+    .where(batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None))
+    .order_by(batches.c.label.desc())
+    .limit(1)
+)
 _CHUNK = 500
 
 
@@ -100,13 +106,15 @@ def retry(
     labels: Collection[datetime],
     *,
     late_tables: Sequence[str] = (),
+    open_windows: str | None = None,
     who: str,
     why: str = "",
 ) -> tuple[datetime, ...]:
     """Make failed, held and skipped batches due again, with a new count of attempts. Return which of `labels` were.
 
-    The late rows that `late_tables` recorded for slices after the tick of a skipped window are determined again. A
-    request to release a held batch ends, since no user has reviewed the rows that are made now.
+    The late rows that `late_tables` recorded for slices after the tick of a skipped window are determined again. The
+    newest state of the table `open_windows` is made again if it was made without a skipped window. A request to release
+    a held batch ends, since no user has reviewed the rows that are made now.
 
     Raises  E413 for a label under an open claim, and for a skipped snapshot that is older than the newest one done;
             E412 for an unknown table
@@ -127,6 +135,10 @@ def retry(
         skipped = [(row.label, row.end) for row in troubled if row.status == BatchStatus.SKIPPED]
         uncover(write.connection, table, IntervalSet.from_intervals(skipped))
         tell_late_rows(write, table, [label for label, _ in skipped], late_tables)
+        if open_windows is not None and skipped:
+            state = write.execute(_NEWEST_DONE, {"of": open_windows}).first()
+            if state is not None and min(skipped)[0] < state.end:
+                request_again(write, open_windows, [state.label], RECOMPUTE, who=who, why=f"a skip of {table} ended")
         _log_each(write, "retried", table, troubled, who, why)
         return tuple(row.label for row in troubled)
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.ledgers import DAY, Desk, day, desk, result, table
-from waterclock.batches.ledger_snapshot import BatchStatus, History
+from waterclock.batches.ledger_snapshot import BatchStatus, History, Missing
 from waterclock.engine.query.ticks import AsOf, Gap, Moment, Questions
 from waterclock.engine.reads.as_of import commit_records
 from waterclock.errors import WaterclockError
@@ -17,6 +17,7 @@ from waterclock.flow.choices import Mode, OnRestate
 from waterclock.flow.declarations import Flow
 from waterclock.planner.planning import Planner
 from waterclock.storage.log.content_as_of import NO_VERSION, resolve
+from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.label import label_of
 
 ORDERS = table("orders", partitioned=True, start=day(0))
@@ -189,6 +190,25 @@ class TestMissing:
         assert ask(shop, "revenue", tick=3) == Moment(day(3)), "what was made of it stays"
 
 
+def test_a_partial_batch_that_does_not_follow_is_made_again_on_request_alone() -> None:
+    late, both = (
+        table("late", start=day(0)),
+        replace(table("both", reads=["orders", "late"]), partial_after=Duration(1, "HOUR")),
+    )
+    at = desk()
+    with at.ledger:
+        at.apply(ORDERS, late, both)
+        make(at, 0, "orders")
+        claim = at.claim("both", 0, reads={0: [at.read("orders", 0, 1)]})
+        lacks = Missing("late", day(0), day(1)).to_dict()
+        at.ledger.claims.record_done(claim, [result(0, source={"missing": [lacks]})])
+        make(at, 0, "orders", digest="1:9:9")
+        make(at, 1, "orders", "late", "both")
+        error = refused(at, "both", tick=2)
+        assert (error.code, error.where) == ("E523", "both@20130101000000")
+        assert str(error.fix).startswith("`waterclock recompute both 20130101000000` makes it again; ")
+
+
 class TestKnownAt:
     def test_a_tick_that_was_not_made_by_then_is_refused_not_empty(self, shop: Desk) -> None:
         then = shop.clock.at
@@ -198,6 +218,16 @@ class TestKnownAt:
         assert (error.code, error.where) == ("E522", "orders@20130104000000")
         assert "it was made at 2026-01-01" in str(error.why)
         assert ask(shop, "orders", tick=3, known_at=then) == Moment(day(3), then)
+
+    def test_where_the_newest_tick_of_that_time_was_dropped_no_later_tick_is_proposed(self, shop: Desk) -> None:
+        then = shop.clock.at
+        shop.clock.pass_by(hours=1)
+        make(shop, 3)
+        shop.ledger.keeping.drop_windows("orders", day(3), 9, who="ann")
+        newest = refused(shop, "orders", tick="latest", known_at=then)
+        assert (newest.code, newest.where) == ("E518", "orders@20130101000000")
+        assert str(newest.fix).startswith("query as known at a later time")
+        assert str(refused(shop, "orders", tick=3, known_at=then).fix).startswith("query as of a later tick")
 
     def test_latest_is_the_newest_tick_of_that_time(self, shop: Desk) -> None:
         then = shop.clock.at
