@@ -241,6 +241,18 @@ def test_a_view_a_function_and_a_value_count_where_they_are_used(tmp_path: Path)
     assert fingerprint(tmp_path, view + read) != fingerprint(tmp_path, view.replace("1", "2") + read)
 
 
+@pytest.mark.parametrize("query", ["SELECT * FROM stg.x", None])
+def test_the_columns_that_a_view_lists_count(query: str | None, tmp_path: Path) -> None:
+    view = "CREATE VIEW stg.x (id) AS SELECT * FROM raw.orders;\n"
+    case = f"TRANSFORM marts.a AS {query};" if query else ""
+    if query is None:
+        text = "import waterclock as wc\n@wc.transform('marts.a')\ndef a(x=wc.table('stg.x')): return x\n"
+        write(tmp_path, {"flows/a.py": text})
+    base = fingerprint(tmp_path, view + case)
+    assert fingerprint(tmp_path, view.replace("(id)", "(id, amount)") + case) != base
+    assert fingerprint(tmp_path, view.replace("(id)", "( id COMMENT 'the id' )") + case) == base
+
+
 def test_each_part_of_temporal_counts(tmp_path: Path) -> None:
     parts = ("", "AT amount", "ORDER BY amount", "DELETE WHEN amount < 1", "TRACK (amount)", "NULLS VALUE",
              "NULLS VALUE (amount)", "FILL FORWARD", "ON (amount)")  # fmt: skip

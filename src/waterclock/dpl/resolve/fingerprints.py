@@ -19,7 +19,7 @@ from waterclock.dpl.resolve.former_code import (
 )
 from waterclock.dpl.resolve.hidden import describe_hidden
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.statements import QuerySaid, Statement, WhenSaid
+from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, StatementKind, WhenSaid
 from waterclock.flow.checks import every_rule, keeps_unread
 from waterclock.flow.declarations import (
     Column,
@@ -60,7 +60,18 @@ def canonical(tokens: Sequence[Token]) -> str:
 
 
 def canonical_query(statement: Statement) -> str:
-    """Return the canonical text of a statement's queries: each condition with its query, then the last query."""
+    """Return the canonical text of a statement's queries: each condition with its query, then the last query.
+
+    The text of a view with a closed list begins with the columns that its readers get.
+    """
+    listed = statement.value("COLUMNS", ColumnsSaid) if statement.kind is StatementKind.VIEW else None
+    if listed is not None and not listed.is_open:
+        names = (column.name for column in listed.columns)
+        return _SEPARATOR.join(["(", *names, ")", "AS", _canonical_queries(statement)])
+    return _canonical_queries(statement)
+
+
+def _canonical_queries(statement: Statement) -> str:
     said = statement.value("AS", QuerySaid)
     last = canonical(said.tokens) if said else ""
     whens = [clause.value for clause in statement.clauses if isinstance(clause.value, WhenSaid)]
