@@ -299,7 +299,7 @@ def test_the_references_that_flat_follows_count_and_others_do_not(query: str | N
     assert fingerprint(tmp_path, MODEL.replace("ROLE home", "ROLE work") + plain) == base
 
 
-def test_a_function_counts_where_only_a_rule_or_delete_when_calls_it(tmp_path: Path) -> None:
+def test_a_function_counts_where_only_a_clause_calls_it(tmp_path: Path) -> None:
     function = "CREATE FUNCTION dollars(c INT) RETURNS INT RETURN cents(c) / 100;\n"
     inner = "CREATE FUNCTION cents(c INT) RETURNS INT RETURN c;\n"
     both = function + inner
@@ -307,6 +307,7 @@ def test_a_function_counts_where_only_a_rule_or_delete_when_calls_it(tmp_path: P
         BASE.replace("id > 0", "Dollars (id) > 0"),
         BASE.replace("KEY,", "KEY EXPECT (dollars(id) > 0),"),
         BASE.replace("EXPECT", "MERGE DELETE WHEN dollars(amount) = 0 EXPECT"),
+        "TRANSFORM marts.a PARTITIONED CLOSE WHEN max(dollars(id)) > 9 AS SELECT id FROM UNTIL(raw.orders, '1 day');",
     ):
         base = fingerprint(tmp_path, both + case)
         assert fingerprint(tmp_path, both.replace("100", "10") + case) != base
