@@ -315,6 +315,15 @@ def test_a_function_counts_where_only_a_clause_calls_it(tmp_path: Path) -> None:
     assert fingerprint(tmp_path, both + BASE) == fingerprint(tmp_path, both.replace("100", "10") + BASE)
 
 
+def test_a_function_is_registered_that_only_a_retiring_column_calls(tmp_path: Path) -> None:
+    """A batch registers the functions in `expressions`."""
+    function = "CREATE FUNCTION cents(c DOUBLE) RETURNS INT RETURN c * 100;\n"
+    case = (
+        "TRANSFORM marts.a (id, was INT AS (cents(amount)) RETIRE '2027-01-01', *) AS SELECT id, amount FROM stg.open;"
+    )
+    assert "cents(amount)" in load(tmp_path, function + case).flow.tables["marts.a"].expressions
+
+
 def test_a_project_file_that_is_not_utf8_is_placed_too(tmp_path: Path) -> None:
     (tmp_path / "waterclock.toml").write_bytes(b'[project]\nname = "caf\xe9"\n')
     _, (error,) = check_project(tmp_path, capabilities=CAPABILITIES)
