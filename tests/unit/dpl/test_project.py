@@ -253,6 +253,19 @@ def test_the_columns_that_a_view_lists_count(query: str | None, tmp_path: Path) 
     assert fingerprint(tmp_path, view.replace("(id)", "( id COMMENT 'the id' )") + case) == base
 
 
+@pytest.mark.parametrize("written", ["'{}'", '"{}"', "r'{}'", "concat('it\\'s', '{}')"])
+def test_spaces_in_a_text_count_in_a_rule_and_in_a_function(written: str, tmp_path: Path) -> None:
+    function = "CREATE FUNCTION plain(t STRING) RETURNS STRING RETURN replace(t,  TEXT , '');\n"
+    call = BASE.replace("id, amount", "id, plain(customer) AS customer, amount")
+    for case in (BASE.replace("id > 0", "id <>  TEXT "), function + call):
+        texts = [written.format(spaces) for spaces in (" ", "  ", "\t")]
+        assert len({fingerprint(tmp_path, case.replace("TEXT", text)) for text in texts}) == 3
+        spaced = case.replace("  TEXT ", " TEXT\n  ")
+        assert fingerprint(tmp_path, spaced.replace("TEXT", texts[1])) == fingerprint(
+            tmp_path, case.replace("TEXT", texts[1])
+        )
+
+
 def test_each_part_of_temporal_counts(tmp_path: Path) -> None:
     parts = ("", "AT amount", "ORDER BY amount", "DELETE WHEN amount < 1", "TRACK (amount)", "NULLS VALUE",
              "NULLS VALUE (amount)", "FILL FORWARD", "ON (amount)")  # fmt: skip
