@@ -150,7 +150,7 @@ LANGUAGE: Mapping[str, Code] = {
     "E229": Code(
         "cyclic references",
         "Tables read each other in a cycle. A cycle needs a PREVIOUS and must not contain LATEST. Views must not read "
-        "themselves.",
+        "themselves, and functions must not call themselves.",
     ),
     "E230": Code(
         "PREVIOUS without declared columns",
