@@ -80,7 +80,8 @@ TIME: Mapping[str, Code] = {
         "bound without effect",
         "The bound is too short to have any effect: use a longer one, or remove the clause. A LOOKBACK shorter than a "
         "window reads no window again. A KEY PAST of one window covers no earlier window. A MAX LATENESS of 0 opens "
-        "nothing. A PARTIAL AFTER shorter than the DELAY waits for nothing.",
+        "nothing. A PARTIAL AFTER shorter than the DELAY waits for nothing. A RETAIN shorter than a window keeps "
+        "nothing.",
     ),
 }
 TEMPORAL: Mapping[str, Code] = {code: Code(*said) for code, said in REFUSALS.items()}

@@ -41,8 +41,8 @@ LANGUAGE: Mapping[str, Code] = {
     "E206": Code("misplaced clause", "The clause exists, but this statement does not support it."),
     "E207": Code(
         "duplicate clause",
-        "A clause, an option or a type is declared twice. Each can be declared once; only EXPECT and MEASURE can be "
-        "repeated.",
+        "A clause, a part of a column, an option or a type is declared twice. Each can be declared once; only EXPECT "
+        "and MEASURE can be repeated.",
     ),
     "E208": Code(
         "feature not available yet",
@@ -150,7 +150,7 @@ LANGUAGE: Mapping[str, Code] = {
     "E229": Code(
         "cyclic references",
         "Tables read each other in a cycle. A cycle needs a PREVIOUS and must not contain LATEST. Views must not read "
-        "themselves.",
+        "themselves, and functions must not call themselves.",
     ),
     "E230": Code(
         "PREVIOUS without declared columns",

@@ -21,9 +21,9 @@ PUBLISHING: Mapping[str, Code] = {
     ),
     "E286": Code(
         "unknown function",
-        "Neither Spark nor Waterclock has this function, and no CREATE FUNCTION declares it. Queries, rules and "
-        "computed columns of a PUBLISH are checked. Queries are not checked if a Spark Connect server, `packages` or "
-        "`spark.sql.extensions` may add functions.",
+        "Neither Spark nor Waterclock has this function, and no CREATE FUNCTION declares it. Queries, rules, functions "
+        "and computed columns of a PUBLISH are checked. Queries and functions are not checked if a Spark Connect "
+        "server, `packages` or `spark.sql.extensions` may add functions.",
     ),
     "E287": Code(
         "no files to copy",

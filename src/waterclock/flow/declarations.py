@@ -474,11 +474,13 @@ class Table(TableDeclaration):
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        """The Spark SQL of the header: rules, measures, a MERGE's delete condition, and a PUBLISH's own columns."""
+        """The Spark SQL of the header: rules, measures, a MERGE's delete condition, and columns computed by AS."""
         rules = (*self.rules, *(rule for column in self.columns.named for rule in column.rules), *self.input_rules)
         gone = self.fold.delete_when if self.fold else None
         measured = (it.expression for it in (*self.measures, *(self.offline.measures if self.offline else ())))
-        made = (column.made_as.expression for column in self.columns.named if column.made_as)
+        named = self.columns.named
+        made = [column.made_as.expression for column in named if column.made_as]
+        made += [column.ends.made_as for column in named if column.ends and column.ends.made_as]
         return (*(rule.expression for rule in rules), *measured, *([gone] if gone else []), *made)
 
     @property

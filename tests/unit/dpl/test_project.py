@@ -241,6 +241,31 @@ def test_a_view_a_function_and_a_value_count_where_they_are_used(tmp_path: Path)
     assert fingerprint(tmp_path, view + read) != fingerprint(tmp_path, view.replace("1", "2") + read)
 
 
+@pytest.mark.parametrize("query", ["SELECT * FROM stg.x", None])
+def test_the_columns_that_a_view_lists_count(query: str | None, tmp_path: Path) -> None:
+    view = "CREATE VIEW stg.x (id) AS SELECT * FROM raw.orders;\n"
+    case = f"TRANSFORM marts.a AS {query};" if query else ""
+    if query is None:
+        text = "import waterclock as wc\n@wc.transform('marts.a')\ndef a(x=wc.table('stg.x')): return x\n"
+        write(tmp_path, {"flows/a.py": text})
+    base = fingerprint(tmp_path, view + case)
+    assert fingerprint(tmp_path, view.replace("(id)", "(id, amount)") + case) != base
+    assert fingerprint(tmp_path, view.replace("(id)", "( id COMMENT 'the id' )") + case) == base
+
+
+@pytest.mark.parametrize("written", ["'{}'", '"{}"', "r'{}'", "concat('it\\'s', '{}')"])
+def test_spaces_in_a_text_count_in_a_rule_and_in_a_function(written: str, tmp_path: Path) -> None:
+    function = "CREATE FUNCTION plain(t STRING) RETURNS STRING RETURN replace(t,  TEXT , '');\n"
+    call = BASE.replace("id, amount", "id, plain(customer) AS customer, amount")
+    for case in (BASE.replace("id > 0", "id <>  TEXT "), function + call):
+        texts = [written.format(spaces) for spaces in (" ", "  ", "\t")]
+        assert len({fingerprint(tmp_path, case.replace("TEXT", text)) for text in texts}) == 3
+        spaced = case.replace("  TEXT ", " TEXT\n  ")
+        assert fingerprint(tmp_path, spaced.replace("TEXT", texts[1])) == fingerprint(
+            tmp_path, case.replace("TEXT", texts[1])
+        )
+
+
 def test_each_part_of_temporal_counts(tmp_path: Path) -> None:
     parts = ("", "AT amount", "ORDER BY amount", "DELETE WHEN amount < 1", "TRACK (amount)", "NULLS VALUE",
              "NULLS VALUE (amount)", "FILL FORWARD", "ON (amount)")  # fmt: skip
@@ -287,7 +312,7 @@ def test_the_references_that_flat_follows_count_and_others_do_not(query: str | N
     assert fingerprint(tmp_path, MODEL.replace("ROLE home", "ROLE work") + plain) == base
 
 
-def test_a_function_counts_where_only_a_rule_or_delete_when_calls_it(tmp_path: Path) -> None:
+def test_a_function_counts_where_only_a_clause_calls_it(tmp_path: Path) -> None:
     function = "CREATE FUNCTION dollars(c INT) RETURNS INT RETURN cents(c) / 100;\n"
     inner = "CREATE FUNCTION cents(c INT) RETURNS INT RETURN c;\n"
     both = function + inner
@@ -295,11 +320,21 @@ def test_a_function_counts_where_only_a_rule_or_delete_when_calls_it(tmp_path: P
         BASE.replace("id > 0", "Dollars (id) > 0"),
         BASE.replace("KEY,", "KEY EXPECT (dollars(id) > 0),"),
         BASE.replace("EXPECT", "MERGE DELETE WHEN dollars(amount) = 0 EXPECT"),
+        "TRANSFORM marts.a PARTITIONED CLOSE WHEN max(dollars(id)) > 9 AS SELECT id FROM UNTIL(raw.orders, '1 day');",
     ):
         base = fingerprint(tmp_path, both + case)
         assert fingerprint(tmp_path, both.replace("100", "10") + case) != base
         assert fingerprint(tmp_path, both.replace("RETURN c;", "RETURN c + 1;") + case) != base
     assert fingerprint(tmp_path, both + BASE) == fingerprint(tmp_path, both.replace("100", "10") + BASE)
+
+
+def test_a_function_is_registered_that_only_a_retiring_column_calls(tmp_path: Path) -> None:
+    """A batch registers the functions in `expressions`."""
+    function = "CREATE FUNCTION cents(c DOUBLE) RETURNS INT RETURN c * 100;\n"
+    case = (
+        "TRANSFORM marts.a (id, was INT AS (cents(amount)) RETIRE '2027-01-01', *) AS SELECT id, amount FROM stg.open;"
+    )
+    assert "cents(amount)" in load(tmp_path, function + case).flow.tables["marts.a"].expressions
 
 
 def test_a_project_file_that_is_not_utf8_is_placed_too(tmp_path: Path) -> None:

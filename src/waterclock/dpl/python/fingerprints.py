@@ -19,6 +19,7 @@ from waterclock.dpl.resolve.former_code import mark_table_name
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 _Imports = ast.Import | ast.ImportFrom
 _LEFT_OUT = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
+_STAR = "*"  # the name that `from rates import *` binds
 
 
 End = tuple[int | None, int | None]
@@ -63,7 +64,8 @@ class PythonFingerprints:
         bindings = self._bindings[path]
         decorators = [one for one in function.decorator_list if (one.end_lineno, one.end_col_offset) not in declared]
         own = _CodePiece(ast.FunctionDef(**{**dict(ast.iter_fields(function)), "decorator_list": decorators}))
-        pieces: dict[int, _CodePiece] = {id(function): own}
+        stars = bindings.get(_STAR, [])  # they may bind any name
+        pieces: dict[int, _CodePiece] = {id(function): own, **{id(piece.node): piece for piece in stars}}
         waiting = [own]
         while waiting:
             for name in waiting.pop().names:
@@ -147,11 +149,13 @@ class _CodePiece:
 
 
 def _bindings(tree: ast.Module) -> dict[str, list[_CodePiece]]:
-    """Return, by name, the statements at a module's top level that bind it."""
+    """Return, by name, the statements at a module's top level that bind it or change its value."""
+    imported = {name for node in tree.body if isinstance(node, _Imports) for name in _list_bound_names(node)}
     found: dict[str, list[_CodePiece]] = {}
     for statement in tree.body:
         piece = _CodePiece(statement)
-        for name in _list_bound_names(statement):
+        changed = (name for name in _list_called_names(statement) if name not in imported)
+        for name in dict.fromkeys((*_list_bound_names(statement), *changed)):
             found.setdefault(name, []).append(piece)
     return found
 
@@ -162,11 +166,31 @@ def _list_bound_names(node: ast.AST) -> Iterator[str]:
             yield alias.asname or alias.name.partition(".")[0]
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield node.name
+        yield from (name for inner in ast.walk(node) if isinstance(inner, ast.Global) for name in inner.names)
     elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         yield node.id
+    elif isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        yield from _root_name(node)
     if not isinstance(node, _Scope):
         for child in ast.iter_child_nodes(node):
             yield from _list_bound_names(child)
+
+
+def _list_called_names(node: ast.AST) -> Iterator[str]:
+    """Yield the names of the values whose methods a statement calls for their effect, as in `rates.update(...)`."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
+        yield from _root_name(node.value.func)
+    if not isinstance(node, _Scope):
+        for child in ast.iter_child_nodes(node):
+            yield from _list_called_names(child)
+
+
+def _root_name(node: ast.AST) -> Iterator[str]:
+    """Yield the name at the start of `rates["usd"].day`; nothing if it starts with another expression."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    if isinstance(node, ast.Name):
+        yield node.id
 
 
 def _with_marks(node: ast.AST) -> ast.AST:

@@ -15,7 +15,7 @@ from waterclock.dpl.syntax.pipes import is_piped
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError, nearest
 
-_UNITS = frozenset("YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND ALL".split())
+UNITS = frozenset("YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND ALL".split())
 # these are resolved against the SELECT's results first, and against its sources only then
 _OF_MADE = frozenset({"order", "sort", "cluster", "distribute", "having", "qualify", "limit", "offset"})
 _MOST_LISTED = 12
@@ -178,7 +178,7 @@ class Resolver:
             name = ".".join(part.name for part in parts)
             if len(parts) > 1 and frame.may_pipe() and frame.has_column(parts[1].name):
                 return  # the alias may belong to the input of an earlier step
-            if len(parts) == 1 and first.name.upper() in _UNITS:
+            if len(parts) == 1 and first.name.upper() in UNITS:
                 return
             moment = at_the_moment(self.source, first) if len(parts) == 1 else None
             if moment is not None:

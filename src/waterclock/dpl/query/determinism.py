@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlglot.tokens import Token, TokenType
 
+from waterclock.dpl.query.builtins import arguments
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 
@@ -26,13 +27,15 @@ _CALLS = {
     "USER": _SESSION, "CURRENT_PATH": _SESSION, "VERSION": _SESSION,
     "CURRENT_CATALOG": _SESSION, "REFLECT": _SESSION, "JAVA_METHOD": _SESSION, "TRY_REFLECT": _SESSION,
 }  # fmt: skip
-WATCHED = frozenset({*_CALLS, "UNIX_TIMESTAMP", "TABLESAMPLE"})
+_ENCRYPT = "AES_ENCRYPT"
+WATCHED = frozenset({*_CALLS, _ENCRYPT, "UNIX_TIMESTAMP", "TABLESAMPLE"})
 _BARE = frozenset(
     {"CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIMESTAMP", "CURRENT_USER", "SESSION_USER"}
 )
 _UNLESS_COLUMNS = frozenset({*_BARE, "USER"})
 _BUILTIN = (["BUILTIN"], ["SYSTEM", "BUILTIN"])
 _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
+_VECTOR = "pass an initialization vector as the fifth argument, another one for each value"
 _WHY = "the same inputs and the same code must give the same output, or a batch cannot be repeated"
 _ALIAS_FOLLOWS = frozenset(
     {TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.NUMBER, TokenType.STRING, TokenType.ALIAS,
@@ -41,11 +44,16 @@ _ALIAS_FOLLOWS = frozenset(
 
 
 def nondeterministic(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Return an error if the call at `index` is not deterministic; `unix_timestamp()` is not, except with arguments."""
+    """Return an error if the call at `index` is not deterministic.
+
+    `unix_timestamp` is not without arguments, `aes_encrypt` not without an initialization vector, except for 'ECB'.
+    """
     if tokens[index].token_type in _TEXTS:
         return None
     if upper == "UNIX_TIMESTAMP":
         fix: str | None = _WINDOW
+    elif upper == _ENCRYPT:
+        fix = None if _has_fixed_vector(tokens, index) else _VECTOR
     elif upper == "TABLESAMPLE":
         return _sample(source, tokens, index)
     else:
@@ -76,6 +84,13 @@ def at_the_moment(source: SourceText, name: Any) -> WaterclockError | None:
         return None
     span = source.span(start, name.meta.get("end", start) + 1)
     return span.refuse("E215", f"{name.name} returns another value each time", why=_WHY, fix=_CALLS[upper])
+
+
+def _has_fixed_vector(tokens: Sequence[Token], index: int) -> bool:
+    """Return whether a call of `aes_encrypt` has an initialization vector, or a mode without one: Spark draws none."""
+    given = [[token.text.upper() for token in argument] for argument in arguments(tokens, index + 1)]
+    is_without = len(given) > 2 and given[2] == ["ECB"]
+    return is_without or (len(given) > 4 and given[4] != [""])
 
 
 def _qualifier(tokens: Sequence[Token], index: int) -> list[str]:

@@ -9,6 +9,7 @@ from waterclock.dpl.query.column_readers import how_read, is_asked
 from waterclock.dpl.query.column_trace import UNTOLD, ColumnOf, TracedColumn
 from waterclock.dpl.query.column_uses import FILTER, VALUE, uses_in
 from waterclock.dpl.query.lineage import ColumnLineage
+from waterclock.dpl.query.row_choice import ALL, closing_columns, deciding_columns
 from waterclock.flow.choices import Kind
 from waterclock.flow.code_lineage import CodeLineage
 from waterclock.flow.declarations import Flow, Table
@@ -59,6 +60,7 @@ def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
     found = {of.table: Impact(of.table, {of.column: COPIED})}
     delivered = _find_delivering_publishes(flow)
     names = [*flow.order, *(name for name in flow.tables if name not in flow.order)]
+    deciding = {name: deciding_columns(table) for name, table in flow.tables.items()}
     size: object = None
     while size != (size := [each.size() for each in found.values()]):
         for name in names:
@@ -72,11 +74,19 @@ def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
                     known = {each.lower() for each in found[said.table].columns}
                     if known & {each.lower() for each in said.columns}:
                         _at(found, name, said.table).uses.add("reference")
+            if name in found and _decides_rows(found[name], deciding[name]):
+                found[name].uses.add(ROWS)
     root = found.pop(of.table)
     if of.table in root.through:  # it reads itself
         root.columns.pop(of.column, None)
         found = {of.table: root, **found}
     return tuple(each for each in found.values() if each.columns or each.uses)
+
+
+def _decides_rows(at: Impact, deciding: frozenset[str]) -> bool:
+    """Return whether one of the columns certainly decides which rows their table has."""
+    sure = {column.lower() for column, how in at.columns.items() if how != MAY}
+    return bool(sure & deciding) or (bool(sure) and ALL in deciding)
 
 
 def _at(found: dict[str, Impact], name: str, through: str) -> Impact:
@@ -128,6 +138,8 @@ class _ImpactReader:
             return
         if is_asked(self.table, read, column):
             _at(self.found, self.table.name, read).uses.add(FILTER)
+        if (read, column.lower()) in closing_columns(self.table):
+            _at(self.found, self.table.name, read).uses.add(ROWS)
         known = how_read(self.table, column, read)
         made = list(self._find_derived_columns(read, column))
         shown = self.lineage.of_code.get(self.table.name)

@@ -1,4 +1,4 @@
-"""Finds calls of unknown functions, in queries, in rules and in the columns that a PUBLISH computes."""
+"""Finds calls of unknown functions, in queries, in rules, in functions and in the columns that a PUBLISH computes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from waterclock.dpl.query.references import READS, VALUES
 from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, SCALARS, WINDOWED
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnsSaid, Expression, QuerySaid
+from waterclock.dpl.syntax.statements import (
+    ColumnsSaid,
+    Expression,
+    FunctionSaid,
+    QuerySaid,
+    Statement,
+    StatementKind,
+)
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Function
@@ -50,6 +57,19 @@ def unknown_in_queries(
         for node in tree.find_all(exp.Anonymous):
             if node.name.lower() not in known and not isinstance(node.parent, exp.Dot | exp.Table | exp.Hint):
                 yield _unknown(node, said, known)
+
+
+def unknown_in_functions(
+    statements: Iterable[Statement], functions: Mapping[str, Function]
+) -> Iterator[WaterclockError]:
+    """Refuse the same in the bodies of the project's own functions."""
+    known = _list_known_functions(functions)
+    for statement in statements:
+        said = statement.value("RETURN", FunctionSaid) if statement.kind is StatementKind.FUNCTION else None
+        body = said.body if said is not None else None
+        for node in body.tree.find_all(exp.Anonymous) if body is not None else ():
+            if body is not None and node.name.lower() not in known and not isinstance(node.parent, exp.Dot):
+                yield _unknown(node, body, known)
 
 
 def _list_known_functions(functions: Mapping[str, Function]) -> frozenset[str]:

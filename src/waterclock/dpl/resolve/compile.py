@@ -15,7 +15,7 @@ from waterclock.dpl.resolve.drafts import draft_of
 from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.flow_building import FlowBuilder
 from waterclock.dpl.resolve.flow_checks import UnresolvedFlow, check_clauses, check_names_and_circles
-from waterclock.dpl.resolve.functions import function_of
+from waterclock.dpl.resolve.functions import check_circles, function_of
 from waterclock.dpl.resolve.keys import settle_keys
 from waterclock.dpl.resolve.late_rows import with_late_rows
 from waterclock.dpl.resolve.names import names_of
@@ -69,6 +69,7 @@ class _Compiler:
         functions = {
             name: function_of(said, variables, errors) for name, said in by_kind[StatementKind.FUNCTION].items()
         }
+        errors.extend(check_circles(by_kind[StatementKind.FUNCTION]))
         made = by_kind[StatementKind.COLLECT] | by_kind[StatementKind.TRANSFORM]
         for statement in made.values():
             self.drafts[statement.name] = draft_of(statement, self.config, systems, errors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -25,9 +26,11 @@ _LOCAL = {
     exp.DayOfYear: "dayofyear", exp.DayOfWeek: "dayofweek", exp.WeekOfYear: "weekofyear", exp.Hour: "hour",
     exp.Minute: "minute",
 }  # fmt: skip
+_LABEL, _LABEL_OR_BEGIN = re.compile(r"[0-9]{14}"), re.compile(r"[0-9]{1,14}")
 _CLOCK = frozenset({"hour", "minute"})
 _NAMED = {"WEEKDAY": "weekday"}
 _COMPARE = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>"}
+_EQUAL = frozenset({"=", "<>", "<=>"})
 _COUNTS = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}
 _WHY = "the query of a label must be known before the label runs, and must never change"
 _FUNCTIONS = "date, year, quarter, month, day, dayofyear, dayofweek, weekday, weekofyear, hour, minute"
@@ -139,7 +142,8 @@ class _ConditionReader:
 
     def _read_comparison(self, op: str, left: Any, right: Any) -> _Typed:
         one, other = self._alike(left, right)
-        if one.kind is _Kind.TRUTH and op not in {"=", "<>", "<=>"}:
+        self._check_label(one, other, is_equality=op in _EQUAL)
+        if one.kind is _Kind.TRUTH and op not in _EQUAL:
             raise self._refuse(f"TRUE and FALSE are compared by {op}", "use AND, OR and NOT")
         return _Typed(_Kind.TRUTH, Term(op, (one.term, other.term)))
 
@@ -148,6 +152,7 @@ class _ConditionReader:
         parts = []
         for each in node.expressions:
             one, other = self._alike(node.this, each)
+            self._check_label(one, other, is_equality=True)
             parts.append(Term("=", (one.term, other.term)))
         if not parts:
             raise self._refuse("IN has no values", "add them, as in month(WINDOW_START()) IN (1, 7)")
@@ -262,6 +267,19 @@ class _ConditionReader:
             return _value(parse_instant(text, self.zone))
         except WaterclockError as error:
             raise self._refuse(error.what, error.fix or "") from None
+
+    def _check_label(self, one: _Typed, other: _Typed, *, is_equality: bool) -> None:
+        """Refuse a written text next to TIMELABEL() that is no label, nor the first digits of one in an order."""
+        written = {found.term.value for found in (one, other) if found.is_written and found.kind is _Kind.TEXT}
+        form = _LABEL if is_equality else _LABEL_OR_BEGIN
+        wrong = [text for text in written if not form.fullmatch(str(text))]
+        if wrong and "timelabel" in {one.term.op, other.term.op}:
+            raise self.span.refuse(
+                "E246",
+                f"{wrong[0]!r} is not a timelabel",
+                why="TIMELABEL() is YYYYMMDDHHmm00 in UTC, and is compared with strings character by character",
+                fix="compare a time, as in WINDOW_START() < '2024-02-01', or write a timelabel: '20240201000000'",
+            )
 
     def _only(self, node: Any, *known: str) -> None:
         """Refuse further parts of a node, such as the query of an IN."""

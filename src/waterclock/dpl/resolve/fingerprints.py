@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from waterclock.dpl.resolve.former_code import (
 )
 from waterclock.dpl.resolve.hidden import describe_hidden
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.statements import QuerySaid, Statement, WhenSaid
+from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, StatementKind, WhenSaid
 from waterclock.flow.checks import every_rule, keeps_unread
 from waterclock.flow.declarations import (
     Column,
@@ -40,6 +41,10 @@ from waterclock.flow.schema_changes import OnSchemaChange
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.HEX_STRING})
 _AS_WRITTEN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER})
 _SEPARATOR = "\x1f"
+# a text or a name in quotes, whose spaces count, or a run of spaces
+_QUOTED_OR_SPACES = re.compile(
+    r"""(?<!\w)[rR]'[^']*'|(?<!\w)[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|\s+""", re.DOTALL
+)
 NO_NAMES: Names = {}
 
 
@@ -60,7 +65,18 @@ def canonical(tokens: Sequence[Token]) -> str:
 
 
 def canonical_query(statement: Statement) -> str:
-    """Return the canonical text of a statement's queries: each condition with its query, then the last query."""
+    """Return the canonical text of a statement's queries: each condition with its query, then the last query.
+
+    The text of a view with a closed list begins with the columns that its readers get.
+    """
+    listed = statement.value("COLUMNS", ColumnsSaid) if statement.kind is StatementKind.VIEW else None
+    if listed is not None and not listed.is_open:
+        names = (column.name for column in listed.columns)
+        return _SEPARATOR.join(["(", *names, ")", "AS", _canonical_queries(statement)])
+    return _canonical_queries(statement)
+
+
+def _canonical_queries(statement: Statement) -> str:
     said = statement.value("AS", QuerySaid)
     last = canonical(said.tokens) if said else ""
     whens = [clause.value for clause in statement.clauses if isinstance(clause.value, WhenSaid)]
@@ -178,7 +194,12 @@ def _column(column: Column) -> str:
 
 
 def _rule(rule: Rule) -> str:
-    return f"{' '.join(rule.expression.split())} {rule.scope.value} {words(rule.rungs)}"
+    return f"{_with_single_spaces(rule.expression)} {rule.scope.value} {words(rule.rungs)}"
+
+
+def _with_single_spaces(expression: str) -> str:
+    """Return an expression with one space for each run of them, except in texts and quoted names."""
+    return _QUOTED_OR_SPACES.sub(lambda found: " " if found[0].isspace() else found[0], expression).strip()
 
 
 def _source(source: Source | None) -> str | None:
@@ -192,7 +213,7 @@ def _source(source: Source | None) -> str | None:
 
 
 def _function(function: Function) -> str:
-    body = " ".join(function.body.split()) if function.body else ""
+    body = _with_single_spaces(function.body) if function.body else ""
     python = (
         function.python.fingerprint or function.python.source if isinstance(function.python, PythonFunction) else ""
     )

@@ -101,6 +101,8 @@ def _header(declared: TableDeclaration) -> list[str]:
     texts += [column.made_as.expression for column in declared.columns.named if column.made_as]
     if declared.fold is not None and declared.fold.delete_when:
         texts.append(declared.fold.delete_when)
+    if declared.closes is not None:
+        texts.append(declared.closes.expression)
     return [_SEPARATOR.join(re.findall(r"\w+", text.upper())) for text in texts]
 
 

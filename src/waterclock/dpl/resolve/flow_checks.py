@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from waterclock.dpl.config.model import Config, SparkSaid
-from waterclock.dpl.resolve.called_functions import unknown_functions, unknown_in_queries
+from waterclock.dpl.resolve.called_functions import unknown_functions, unknown_in_functions, unknown_in_queries
 from waterclock.dpl.resolve.closings import settle_closings
 from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.copies import refused_copies
@@ -51,6 +51,7 @@ def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
     yield from unknown_functions(flow.drafts.values(), flow.functions)
     if not _has_more_functions(flow.config.environment.spark):
         yield from unknown_in_queries(flow.queries.trees(), flow.functions)
+        yield from unknown_in_functions(flow.statements, flow.functions)
     for said, _ in flow.queries.trees():
         yield from unknown_cast_types(said.span.source, said.tokens)
     yield from refused_copies(flow.drafts, flow.systems)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
+from sqlglot import exp
+
+from waterclock.dpl.query.column_scope import UNITS, unknown_column
 from waterclock.dpl.resolve.literals import with_literals
-from waterclock.dpl.resolve.rules import check_expression
-from waterclock.dpl.syntax.statements import FunctionSaid, Statement
+from waterclock.dpl.resolve.rules import check_expression, has_aggregate
+from waterclock.dpl.syntax.source_text import Span
+from waterclock.dpl.syntax.statements import Expression, FunctionSaid, Statement
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Function, Value
 
@@ -17,6 +22,7 @@ def function_of(statement: Statement, variables: Mapping[str, Value], errors: li
     body = None
     if said is not None and said.body is not None:
         errors.extend(check_expression(said.body))
+        errors.extend(_check_body(statement.name, said, said.body))
         body = with_literals(said.body, variables)
     return Function(
         statement.name,
@@ -26,3 +32,54 @@ def function_of(statement: Statement, variables: Mapping[str, Value], errors: li
         statement.function,
         statement.span.place,
     )
+
+
+def check_circles(statements: Mapping[str, Statement]) -> Iterator[WaterclockError]:
+    """Report functions that call themselves, directly or through others."""
+    calls = {name: _list_calls(statement, statements) for name, statement in statements.items()}
+    for name in statements:
+        callers: dict[str, str] = {}  # of each function that is reached, the one by which it is
+        waiting = [name]
+        while waiting and name not in callers:
+            caller = waiting.pop(0)
+            reached = [called for called in calls[caller] if called not in callers]
+            callers |= dict.fromkeys(reached, caller)
+            waiting += reached
+        if name in callers:
+            path = [callers[name], name]
+            while path[0] != name:
+                path.insert(0, callers[path[0]])
+            yield calls[name][path[1]].refuse(
+                "E229", f"function {name} calls itself", why=f"the path: {' → '.join(path)}", fix="break the circle"
+            )
+
+
+def _list_calls(statement: Statement, functions: Mapping[str, Statement]) -> dict[str, Span]:
+    """Return the functions that the body of a function calls, each with the place of its first call."""
+    said = statement.value("RETURN", FunctionSaid)
+    names = {name.lower(): name for name in functions}
+    calls: dict[str, Span] = {}
+    for token, following in pairwise(said.body.tokens if said is not None and said.body is not None else ()):
+        name = names.get(token.text.lower())
+        if name is not None and following.text == "(" and said is not None and said.body is not None:
+            calls.setdefault(name, said.body.span.source.span(token.start, token.end + 1))
+    return calls
+
+
+def _check_body(name: str, said: FunctionSaid, body: Expression) -> Iterator[WaterclockError]:
+    """Report names in a body that are no parameters, and other rows: Spark refuses them when a batch runs."""
+    parameters = {parameter.lower(): parameter for parameter, _ in said.parameters}
+    for node in body.tree.find_all(exp.Column):
+        first = node.parts[0]
+        start = first.meta.get("start")
+        is_known = first.name.lower() in {*parameters, name.lower()} or first.name.upper() in UNITS
+        if start is not None and not is_known and not isinstance(first, exp.Star):
+            span = body.span.source.span(start, first.meta.get("end", start) + 1)
+            yield unknown_column(span, first.name, {it: it for it in parameters.values()}, [(name, parameters)])
+    if has_aggregate(body.tree) or body.tree.find(exp.Window) is not None:
+        yield body.span.refuse(
+            "E220",
+            f"function {name} uses several rows",
+            why="a query calls it for each row, with the values of that row",
+            fix=f"pass the aggregate to it, as in {name}(max(a))",
+        )

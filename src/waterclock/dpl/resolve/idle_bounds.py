@@ -1,9 +1,10 @@
-"""Refuses bounds that have no effect: a LOOKBACK that reaches no window, a MAX LATENESS of zero, and the like."""
+"""Refuses bounds that are too short: a LOOKBACK that reaches no window, a RETAIN that keeps none, and the like."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
@@ -13,11 +14,12 @@ from waterclock.timelabel.duration import Duration, elapsed_text
 from waterclock.timelabel.period import TimeUnit
 from waterclock.timelabel.window import Window
 
+_DAYS = 800  # two years, which include each kind of day, month and year that lasts longer than others
 _SAMPLES = tuple(datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=91 * quarter) for quarter in range(8))
 
 
 def check_idle_bounds(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
-    """Report bounds without effect (E124), for tables whose cadence is known."""
+    """Report bounds that are too short (E124), for tables whose cadence is known."""
     for draft in drafts:
         lateness = draft.statement.value("MAX LATENESS", Duration)
         if lateness is not None and not lateness.amount:
@@ -30,6 +32,7 @@ def check_idle_bounds(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockE
         if draft.cadence is not None:
             yield from _lookback(draft, draft.cadence)
             yield from _partial(draft, draft.cadence)
+            yield from _retain(draft, draft.cadence)
 
 
 def looks_back_at_nothing(back: Duration, cadence: Cadence) -> bool:
@@ -91,3 +94,27 @@ def _partial(draft: UnresolvedTable, cadence: Cadence) -> Iterator[WaterclockErr
             why=f"its DELAY makes it due {elapsed_text(cadence.delay)} after its end, so PARTIAL AFTER adds no wait",
             fix=f"make PARTIAL AFTER longer than {elapsed_text(cadence.delay)}, or DELAY shorter",
         )
+
+
+def _retain(draft: UnresolvedTable, cadence: Cadence) -> Iterator[WaterclockError]:
+    retain = draft.declared.retain
+    if retain is not None and not _keeps_whole_windows(retain, Cadence(cadence.period, zone=cadence.zone)):
+        yield draft.at("RETAIN").refuse(
+            "E124",
+            f"RETAIN {retain} does not keep whole windows of {draft.name}",
+            why=f"it is counted from a window's end, and a window lasts {several_windows(cadence, 1)}: "
+            "readers would find the table empty",
+            fix=f"write RETAIN {several_windows(cadence, 1)} or more",
+        )
+
+
+@lru_cache(maxsize=1024)
+def _keeps_whole_windows(retain: Duration, cadence: Cadence) -> bool:
+    """Return whether a table always contains at least the newest window."""
+    at, end = _SAMPLES[0], _SAMPLES[0] + timedelta(days=_DAYS)
+    while at < end:
+        window = cadence.window_of(at)
+        if retain.subtract_from(window.end, cadence.zone) > window.start:
+            return False
+        at = max(window.end, at + timedelta(days=1))
+    return True

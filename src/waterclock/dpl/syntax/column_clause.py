@@ -76,7 +76,7 @@ def _column(cursor: Cursor) -> ColumnSaid:
 
 
 def _with_rule(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
-    """Take one rule of a column, and return the column with it; of a rule that is said twice the last one counts."""
+    """Take one rule of a column, and return the column with it. Raises E207 for one that it has already."""
     _refuse_clause(cursor)
     upper = cursor.peek().upper
     if upper in _LATER:
@@ -87,6 +87,9 @@ def _with_rule(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
         raise cursor.here().refuse("E209", f"{upper} is not supported in a column list", fix=_HABITS[upper])
     if upper not in _RULES:
         raise _unknown(cursor)
+    if upper in _HAS and _HAS[upper](said):
+        word = "NOT NULL" if upper == "NOT" else upper
+        raise cursor.here().refuse("E207", f"{word} of {said.name} is written twice", fix="remove one of them")
     return _RULES[upper](cursor, said)
 
 
@@ -162,6 +165,18 @@ _RULES: Mapping[str, Callable[[Cursor, ColumnSaid], ColumnSaid]] = {
     "AS": _with_value,
     "RETIRE": _with_retire,
 }
+
+
+_HAS: Mapping[str, Callable[[ColumnSaid], bool]] = {
+    "KEY": lambda said: said.declared.is_key,
+    "NOT": lambda said: said.declared.is_not_null,
+    "REFERENCES": lambda said: said.declared.references is not None,
+    "TAGS": lambda said: bool(said.declared.tags),
+    "COMMENT": lambda said: said.declared.comment is not None,
+    "AS": lambda said: said.made_as is not None,
+    "RETIRE": lambda said: said.retires is not None,
+}
+"""By the first word of a part that a column may have once: whether it has that part already."""
 
 
 def _refuse_clause(cursor: Cursor) -> None:

@@ -69,22 +69,25 @@ def _send_by_value(root: Path, path: Path) -> None:
 
 def register_functions(spark: SparkSession, root: Path, flow: Flow, texts: Iterable[str]) -> None:
     """Register the declared and built-in functions that `texts` call, and those that they call in turn."""
-    functions = {**FUNCTIONS, **flow.functions}
-    needed = _find_called_functions(functions, list(texts))
-    for function in functions.values():
-        if function.name in needed:
-            _register(spark, root, function)
+    for function in called_functions({**FUNCTIONS, **flow.functions}, texts):
+        _register(spark, root, function)
 
 
-def _find_called_functions(functions: Mapping[str, Function], texts: list[str]) -> set[str]:
-    needed: set[str] = set()
-    while texts:
-        text = texts.pop()
+def called_functions(functions: Mapping[str, Function], texts: Iterable[str]) -> list[Function]:
+    """Return the functions that texts call, each after those that it calls itself: Spark must know these first."""
+    found: dict[str, Function] = {}
+    begun: set[str] = set()
+
+    def add(text: str) -> None:
         for name, function in functions.items():
-            if name not in needed and re.search(rf"\b{re.escape(name)}\s*\(", text, re.IGNORECASE):
-                needed.add(name)
-                texts.append(function.body or "")
-    return needed
+            if name not in begun and re.search(rf"\b{re.escape(name)}\s*\(", text, re.IGNORECASE):
+                begun.add(name)
+                add(function.body or "")
+                found[name] = function
+
+    for text in texts:
+        add(text)
+    return list(found.values())
 
 
 def _register(spark: SparkSession, root: Path, function: Function) -> None:

@@ -74,6 +74,56 @@ def test_what_runs_counts(text: str, tmp_path: Path) -> None:
     assert fingerprint(tmp_path, text) != fingerprint(tmp_path)
 
 
+CHANGES = """
+from flows import deep
+
+{}
+
+class Kind:
+    pass
+
+def near(a):
+    return a < RATES["usd"] + near.least + Kind.most + deep.RATE
+
+near.least = Kind.most = 0
+
+@wc.transform("marts.a", every="day")
+def a(rows=wc.table("raw.a")):
+    return rows.where(near(rows.n))
+"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "RATES = {{}}\nRATES['usd'] = {}",
+        "RATES = {{'usd': 1}}\nRATES['usd'] += {}",
+        "RATES = {{}}\nRATES.update(usd={})",
+        "RATES = {{}}\nfor name, rate in [('usd', {})]:\n    RATES[name] = rate",
+        "def fill():\n    global RATES\n    RATES = {{'usd': {}}}\nfill()",
+        "RATES = {{}}\ndeep.RATE = {}",
+    ],
+    ids=["an item", "an item that grows", "a method", "in a loop", "a function", "a module's value"],
+)
+def test_statements_that_change_a_value_count(change: str, tmp_path: Path) -> None:
+    one, two = (fingerprint(tmp_path, CHANGES.format(change.format(value))) for value in (1, 2))
+    assert one != two
+    other = CHANGES.format(change.format(1) + "\nOTHERS = {}\nOTHERS['usd'] = 1\nOTHERS.clear()")
+    assert fingerprint(tmp_path, other) == one
+
+
+def test_values_of_a_function_and_of_a_class_count(tmp_path: Path) -> None:
+    text = CHANGES.format("RATES = {}")
+    assert fingerprint(tmp_path, text.replace("most = 0", "most = 1")) != fingerprint(tmp_path, text)
+
+
+def test_a_module_counts_from_which_all_names_are_imported(tmp_path: Path) -> None:
+    text = changed("from flows.rates import rate", "from flows.rates import *")
+    usual = fingerprint(tmp_path, text)
+    assert fingerprint(tmp_path, text, rates=changed("X = 1", "X = 2", RATES)) != usual
+    assert fingerprint(tmp_path, text, deep="RATE = 200\n") != usual
+
+
 def test_modules_of_the_project_count_and_those_that_they_import(tmp_path: Path) -> None:
     usual = fingerprint(tmp_path)
     assert fingerprint(tmp_path, rates="# a comment\n" + RATES) == usual

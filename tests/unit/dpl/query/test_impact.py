@@ -67,6 +67,58 @@ def test_who_reads_rows_that_a_column_chooses_depends_on_it(tmp_path: Path) -> N
     assert found["out.b.b"].uses == {"rows"}
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "(carrier, d INT ELSE DROP)",
+        "(carrier, d INT NOT NULL ELSE QUARANTINE)",
+        "(carrier, d INT EXPECT (d > 0) ELSE DROP)",
+        "(carrier, d INT KEY ELSE DROP)",
+        "(carrier KEY ORDER BY d ELSE DROP, d INT)",
+        "EXPECT d > 0 ELSE QUARANTINE AT MOST 1 PERCENT ELSE HOLD",
+        "EVERY DAY MERGE ON (d)",
+        "EVERY DAY MERGE ON (carrier) ORDER BY d",
+        "EVERY DAY MERGE ON (carrier) DELETE WHEN d > 0",
+        "EVERY DAY TEMPORAL ON (carrier)",
+        "EVERY DAY TEMPORAL ON (carrier) TRACK (d)",
+    ],
+)
+def test_readers_depend_on_a_column_by_which_a_table_chooses_its_rows(tmp_path: Path, header: str) -> None:
+    kind = "" if "EVERY" in header else "PARTITIONED "
+    found = impacts(
+        tmp_path,
+        f"TRANSFORM m.a {kind}{header} AS SELECT carrier, dep_delay AS d FROM raw.flights;"
+        "TRANSFORM m.b EVERY DAY AS SELECT carrier FROM m.a;",
+    )
+    assert found["m.a"].columns == {"d": "copied"}
+    assert found["m.b"].uses == {"rows"}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "(carrier KEY, d INT NOT NULL)",
+        "EXPECT d > 0 ELSE HOLD",
+        "EXPECT d > 0 ELSE WARN",
+        "(carrier NOT NULL ELSE DROP, d INT)",
+    ],
+)
+def test_rules_that_remove_no_row_make_no_reader_depend_on_their_columns(tmp_path: Path, header: str) -> None:
+    found = impacts(
+        tmp_path,
+        f"TRANSFORM m.a PARTITIONED {header} AS SELECT carrier, dep_delay AS d FROM raw.flights;"
+        "TRANSFORM m.b EVERY DAY AS SELECT carrier FROM m.a;",
+    )
+    assert "m.b" not in found
+
+
+def test_a_window_depends_on_the_columns_by_which_its_books_are_closed(tmp_path: Path) -> None:
+    closed = "TRANSFORM m.a PARTITIONED CLOSE WHEN {} AS SELECT carrier FROM UNTIL(raw.flights, '1 day');"
+    for condition in ("max(dep_delay) > 9", "watermark(timelabel, dep_delay) >= WINDOW_END()"):
+        assert impacts(tmp_path, closed.format(condition))["m.a"].uses == {"rows"}
+    assert impacts(tmp_path, closed.format("count(*) > 9")) == {}
+
+
 def test_a_column_that_was_computed_once_is_computed_from_then_on(tmp_path: Path) -> None:
     found = impacts(
         tmp_path,

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from waterclock.engine.spark.user_functions import called_functions
+from waterclock.flow.declarations import Function, Place
+
+
+def function(name: str, body: str) -> Function:
+    return Function(name, (("a", "INT"),), "INT", body, None, Place("a.dpl", 1, 1))
+
+
+def test_a_function_comes_after_those_that_it_calls_wherever_they_are_declared() -> None:
+    """Spark resolves the body of a function when it is created."""
+    bodies = {"top": "low(a) + middle(a)", "other": "a", "middle": "Low (a)", "low": "a + 1"}
+    functions = {name: function(name, body) for name, body in bodies.items()}
+    assert [each.name for each in called_functions(functions, ["x > 1", "TOP(x)", "low(x)"])] == [
+        "low",
+        "middle",
+        "top",
+    ]
