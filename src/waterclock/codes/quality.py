@@ -154,7 +154,8 @@ QUALITY_AT_WORK: Mapping[str, Code] = {
         "release not possible",
         "The held batch can no longer be released. A release makes a batch visible once, as it was sealed. It needs "
         "the slice and unchanged inputs. The batch must still be held and due: it was not made again, and no later "
-        "snapshot replaces it.",
+        "snapshot replaces it. A MERGE publish contains the changes since the deliveries before it, so no earlier "
+        "label may have been delivered again.",
     ),
     "E757": Code(
         "rule without a result",

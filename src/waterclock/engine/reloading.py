@@ -10,6 +10,7 @@ from waterclock.connectors.registry import capabilities
 from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.project import Project, load_project
 from waterclock.engine.connections import connections_of
+from waterclock.engine.links import links_of
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import ProjectErrors, WaterclockError
@@ -71,13 +72,14 @@ class Reloading:
             return False
         if new.flow == old.flow:
             return False
-        connections = self._work.connections
+        connections, links = self._work.connections, self._work.links
         self._work.project = new
         self._work.connections = connections_of(new)
+        self._work.links = links_of(new, self._work.connections)  # snapshots are of the tables of its flow
         try:
             apply_flow(self._work, self._work.real_now())
         except BaseException:
-            self._work.project, self._work.connections = old, connections
+            self._work.project, self._work.connections, self._work.links = old, connections, links
             raise
         self._refused_for = ""
         self._work.ledger.runners.see(self._work.settings.runner, flow=new.flow.fingerprint)

@@ -197,6 +197,11 @@ def key_ladder(table: Ruled) -> Ladder:
     return next((column.else_of_key for column in table.columns.named if column.else_of_key), FAILS)
 
 
+def may_repeat_keys(table: Ruled) -> bool:
+    """Return whether rows of a batch may have one key: it is only warned of, or such a batch may be released."""
+    return key_ladder(table)[0].action in {Action.WARN, Action.HOLD}
+
+
 def _of_format(columns: Columns) -> Iterator[Check]:
     if columns.unread is not None and keeps_unread(columns):
         yield Check(columns.unread.name, Demand.PARSED, "parsed()", columns.unread.ladder)

@@ -14,7 +14,10 @@ class Kind(StrEnum):
 
 
 class TableType(StrEnum):
-    """The type of a table: a regular one has one open claim at a time, a partitioned one has one per label."""
+    """The type of a table: a regular one has one open claim at a time, a partitioned one has one per label.
+
+    A publish of either type has one open claim at a time.
+    """
 
     REGULAR = "regular"
     PARTITIONED = "partitioned"

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from waterclock.errors import WaterclockError
+from waterclock.flow.checks import Ruled, may_repeat_keys
 from waterclock.flow.choices import Mode, TableType
-from waterclock.flow.declarations import Column, Columns, Flat, FlatJoin, Read
+from waterclock.flow.declarations import Column, Flat, FlatJoin, Read
 from waterclock.flow.folds import Temporal
 from waterclock.flow.references import Reference
 
@@ -16,7 +17,7 @@ _ALIKE = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINY
           "NUMERIC": "DECIMAL", "TIMESTAMP_LTZ": "TIMESTAMP"}  # fmt: skip
 
 
-class Referring(Protocol):
+class Referring(Ruled, Protocol):
     """A table, declared or not resolved yet."""
 
     @property
@@ -25,8 +26,6 @@ class Referring(Protocol):
     def type(self) -> TableType: ...  # noqa: D102
     @property
     def mode(self) -> Mode: ...  # noqa: D102
-    @property
-    def columns(self) -> Columns: ...  # noqa: D102
     @property
     def temporal(self) -> Temporal | None: ...  # noqa: D102
     @property
@@ -145,6 +144,17 @@ class _ParentFollower:
                     why=f"a row of {table.name} finds its parent by the parent's key",
                     fix=f"mark it in {parent.name}, as in (id KEY, *)",
                 )
+            return None
+        if parent.mode is Mode.REPLACE and may_repeat_keys(parent):
+            self._refuse(
+                column,
+                f"{parent.name} may have several rows with one key",
+                why=f"its KEY only warns or holds, and FLAT would return a row of {table.name} once for each of them",
+                fix=(
+                    f"write KEY in {parent.name}, which fails such a batch, or KEY ORDER BY … ELSE DROP, which keeps "
+                    "one row"
+                ),
+            )
             return None
         named = [name for _, each in group for name in each.columns] or list(parent.keys)
         spelt = {key.lower(): key for key in parent.keys}

@@ -93,6 +93,22 @@ def test_rows_without_a_parent_are_set_aside_and_come_in_with_it(
     assert tiny.runs_of("shop.sums") == runs + 1  # a label whose rows stay the same ends the ripple
 
 
+def test_a_key_that_is_equal_to_several_of_the_parent_as_a_fraction_doubles_no_row(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("shops", "shop INTEGER", [(2**53,), (2**53 + 1,)])
+    tiny.source("sales", "sale TEXT, shop REAL, at TEXT", [("s1", float(2**53), "2020-01-01 07:00:00")])
+    tiny.declare("""
+    COLLECT raw.shops (shop BIGINT KEY) FROM shop.shops EVERY DAY;
+    COLLECT raw.sales PARTITIONED (sale KEY, shop DOUBLE, at TIMESTAMP) FROM shop.sales EVERY DAY BY DATA TIME at;
+    TRANSFORM marts.sales PARTITIONED (shop REFERENCES raw.shops ELSE QUARANTINE, *) AS SELECT * FROM raw.sales;
+    """)
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows("SELECT sale FROM marts.sales") == [("s1",)]
+
+
 @pytest.mark.parametrize(
     ("ladder", "shown", "told"),
     [

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.unit.cli.conftest import Shop, day
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult
+from waterclock.cli.actions import release
 from waterclock.engine.batch.claim_record import write_claim_record
+from waterclock.engine.progress import GroupReport
 from waterclock.operations.opening import open_read_only
 from waterclock.operations.proposals import Verb, propose
+from waterclock.planner.plan import Group
 from waterclock.storage.lake import Lake
 
 SAID = "E755 shop.orders is held: positive: 3 of 5 rows violate (amount > 0)"
@@ -56,6 +63,23 @@ def test_a_release_of_what_is_not_held_says_what_is(busy_shop: Shop) -> None:
     twice = busy_shop.ask("release", "shop.orders@2024-11-18", "2024-11-18", "--because", "it is right", "--yes")
     assert twice.exit_code == 2
     assert "labels are given twice" in twice.stderr
+
+
+def test_a_release_extends_the_lease_of_its_claim(busy_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit or a delivery of many rows takes longer than a lease, and another runner would kill it."""
+    hold(busy_shop)
+    threads: list[list[str]] = []
+
+    def carry_out(work: object, group: Group, now: datetime) -> GroupReport:
+        del work, now
+        threads.append([thread.name for thread in threading.enumerate()])
+        return GroupReport(group, 1)
+
+    batch = busy_shop._batch("shop.orders", 19)
+    monkeypatch.setattr(release, "carry_out", carry_out)
+    monkeypatch.setattr(release, "group_to_release", lambda *_: Group("shop.orders", (batch,)))
+    assert release.release_batches(busy_shop.folder, None, "shop.orders", "it may", None, yes=True, is_json=True) == 0
+    assert ["heartbeat" in names for names in threads] == [True]
 
 
 def test_a_release_needs_a_reason(busy_shop: Shop) -> None:

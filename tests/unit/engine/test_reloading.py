@@ -85,6 +85,28 @@ def test_a_changed_flow_is_applied_and_worked_from(site: Site) -> None:
     assert site.said == ["the changed flow is applied"]
 
 
+def test_the_past_of_a_table_that_a_change_adds_is_read(site: Site) -> None:
+    reloading = Reloading(site.work, site.said.append)
+    site.write("flows/flow.dpl", CONNECTIONS + COLLECT + MORE)
+    assert reloading.is_new()
+    table = site.work.flow.tables["web.counts"]
+    site.work.ledger.decisions.skip("web.counts", [table.cadence.window_of(day(1))], who="ann", why="")
+    assert Runner(site.work).snapshot().of("web.counts").covered.covers_instant(day(1))
+
+
+def test_a_flow_that_cannot_be_applied_leaves_the_past_of_the_flow_before(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise WaterclockError("E435", "no", where="flow.dpl", why="so", fix="wait")
+
+    monkeypatch.setattr("waterclock.engine.reloading.apply_flow", refuse)
+    reloading, links = Reloading(site.work, site.said.append), site.work.links
+    site.write("flows/flow.dpl", CONNECTIONS + COLLECT + MORE)
+    assert not reloading.is_new()
+    assert site.work.links is links
+
+
 def test_a_new_file_is_a_change(site: Site) -> None:
     reloading = Reloading(site.work, site.said.append)
     site.write("flows/more.dpl", MORE)

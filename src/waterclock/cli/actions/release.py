@@ -9,6 +9,7 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.batch.lifecycle import carry_out
 from waterclock.engine.batch.releasing import group_to_release
+from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.operations.formatting import count_words, local_range
 from waterclock.operations.held_batches import held_labels
@@ -38,12 +39,13 @@ def release_batches(
     rows = 0
     with open_workplace(project) as work:
         apply_flow(work, instant)
-        for label in labels:
-            report = carry_out(work, group_to_release(work, table, label, instant, why), instant)
-            if report.error is not None:
-                raise report.error
-            shown.append(label_of(label))
-            rows += report.rows
+        with Heartbeat(work):  # a commit or a delivery may take longer than a lease
+            for label in labels:
+                report = carry_out(work, group_to_release(work, table, label, instant, why), instant)
+                if report.error is not None:
+                    raise report.error
+                shown.append(label_of(label))
+                rows += report.rows
     if is_json:
         from waterclock.answers.decisions import ReleaseAnswer
 

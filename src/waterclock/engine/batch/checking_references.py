@@ -78,7 +78,10 @@ def _mark_orphans(
 
 
 def _keys(parent: DataFrame, keys: Sequence[str], own: Sequence[str], named: Sequence[str]) -> DataFrame:
-    """Return the parent's keys under other names. Texts are cast to the type of the column that refers to them."""
+    """Return the parent's keys under other names, in the form in which Spark compares them with the referring columns.
+
+    Otherwise several different keys could be equal to one value, and its row would occur once for each of them.
+    """
     types = {field.name.lower(): field.dataType.simpleString() for field in parent.schema.fields}
     return parent.selectExpr(
         *(
@@ -89,8 +92,15 @@ def _keys(parent: DataFrame, keys: Sequence[str], own: Sequence[str], named: Seq
 
 
 def _alike(value: str, own: str, other: str) -> str:
-    """Write SQL that casts a text to another type. An invalid text matches nothing. Spark compares numbers itself."""
-    return f"try_cast({value} AS {other})" if own == "string" != other else value
+    """Write SQL for a value in the form in which it is compared with one of type `other`.
+
+    A text is cast to the other type; an invalid one matches nothing. A whole or decimal number is compared with a FLOAT
+    or DOUBLE as a DOUBLE.
+    """
+    if own == "string" != other:
+        return f"try_cast({value} AS {other})"
+    is_exact = own.partition("(")[0] in {"tinyint", "smallint", "int", "bigint", "decimal"}
+    return f"CAST({value} AS DOUBLE)" if is_exact and other in {"float", "double"} else value
 
 
 def _state_of(labels: Sequence[Sequence[str]]) -> str:

@@ -25,15 +25,26 @@ def find_new_schema(
 
     Raises  E772 where they break the promise of COMPATIBLE
     """
-    before = newest_of(work.schemas_of(table.name), Side.TABLE)
-    columns = columns_after(table, stored, made, before.columns if before else {})
-    if find_matching_version(work.schemas_of(table.name), Side.TABLE, label, columns) is not None:
+    if _find_new_columns(work, table, stored, made, label) is None:
+        return {}
+    work.forget_schemas(table.name)  # a batch may have recorded these columns since
+    columns = _find_new_columns(work, table, stored, made, label)
+    if columns is None:
         return {}
     broken = broken_promises(table, columns, work.schemas_of(table.name), "E772")
     if broken:
         raise broken[0][1]
-    work.forget_schemas(table.name)
     return {label: {str(Side.TABLE): columns}}
+
+
+def _find_new_columns(
+    work: RunContext, table: Table, stored: StructType | None, made: StructType, label: datetime
+) -> dict[str, str] | None:
+    """Return the table's columns after a batch, or None if a version that this runner knows has them."""
+    versions = work.schemas_of(table.name)
+    before = newest_of(versions, Side.TABLE)
+    columns = columns_after(table, stored, made, before.columns if before else {})
+    return columns if find_matching_version(versions, Side.TABLE, label, columns) is None else None
 
 
 def columns_after(

@@ -12,7 +12,7 @@ from waterclock.batches.ledger_snapshot import HELD_BACK
 from waterclock.dpl.query.aggregates import NAMES, aggregates_of, in_sparks_words
 from waterclock.engine.batch.row_filters import findings, row_filter_of
 from waterclock.errors import WaterclockError
-from waterclock.flow.checks import all_rules, key_ladder
+from waterclock.flow.checks import all_rules, key_ladder, may_repeat_keys
 from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
 from waterclock.flow.ladders import FAILS, outcome
@@ -211,8 +211,7 @@ def unproven_keys(table: Table, source: Table) -> tuple[str, ...]:
         return ()
     known = {name.lower() for name in keys_sent(table.columns, source.keys)}
     if known and known <= {key.lower() for key in table.keys}:
-        is_enforced = source.is_fold or key_ladder(source)[0].action not in {Action.WARN, Action.HOLD}
-        return () if is_enforced else table.keys
+        return () if source.is_fold or not may_repeat_keys(source) else table.keys
     return table.keys
 
 

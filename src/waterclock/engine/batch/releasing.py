@@ -8,16 +8,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from waterclock.batches.audit_records import Audit
-from waterclock.batches.ledger_snapshot import LOOK_AGAIN, RELEASE, is_release
+from waterclock.batches.ledger_snapshot import BEGINNING, LOOK_AGAIN, RELEASE, is_release
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import read_claim_record
+from waterclock.engine.batch.returning_rows import may_restore
 from waterclock.engine.collect.change_scans import CHANGED, LOOKED
 from waterclock.engine.collect.collect_result import RELEASED
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
-from waterclock.planner.plan import RECOLLECT, TO_BE_RELEASED, Group, Status
+from waterclock.planner.plan import RECOLLECT, TO_BE_RELEASED, Batch, Group, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels
@@ -62,8 +64,8 @@ class HeldBatch:
 def find_held(work: RunContext, table: Table, group: Group, pins: Mapping[datetime, Sequence[PinnedRead]]) -> HeldBatch:
     """Return the remains of a held batch. `pins` are its current reads.
 
-    Raises  E756 where the slice is gone, where its inputs have changed since, or where the request to release it was
-            withdrawn
+    Raises  E756 where the slice is gone, where its inputs have changed since, where it was compared with a delivery
+            that another one followed, or where the request to release it was withdrawn
     """
     [batch], label = group.batches, group.batches[0].label
     reads = pins[label]
@@ -81,8 +83,22 @@ def find_held(work: RunContext, table: Table, group: Group, pins: Mapping[dateti
         raise _release_error(table, label, "its inputs have changed since")
     said = _read_request(audit) if is_asked else {}
     manifest = read_manifest(folder, path)
+    if _is_difference(work, table, batch, manifest):
+        earlier = work.ledger.reads.slices(table.name, BEGINNING, label)
+        if since := next((piece for piece in earlier if piece.claim > manifest.claim), None):
+            raise _release_error(table, label, f"{label_of(since.label)} was delivered since")
     manifest = replace(manifest, table=table.name, code=work.former.code(manifest.code, table.fingerprint))
     return HeldBatch(manifest, request, results[0], said)
+
+
+def _is_difference(work: RunContext, table: Table, batch: Batch, manifest: Manifest) -> bool:
+    """Return whether held rows are correct only after the deliveries that they were compared with.
+
+    A MERGE stages the changes since the last delivery, or restores rows as earlier labels delivered them.
+    """
+    if table.kind is not Kind.PUBLISH or table.mode is not Mode.MERGE:
+        return False
+    return may_restore(work, table, batch) if table.is_delivered_by_label else not manifest.source.get("is_whole")
 
 
 def _read_request(audit: Audit) -> dict[str, Any]:

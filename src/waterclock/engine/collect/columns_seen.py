@@ -52,11 +52,15 @@ def find_source_changes(work: RunContext, table: Table, collected: Collected, la
     if not seen:
         return Noticed({}, {})
     versions = list(work.schemas_of(table.name))
+    if all(_is_known(versions, label, columns) for label, columns in seen.items()):
+        return Noticed({}, {})
+    work.forget_schemas(table.name)  # a batch may have recorded these columns since
+    versions = list(work.schemas_of(table.name))
     typed = [column.name for column in table.columns.named if column.type]
     new: dict[datetime, dict[str, Any]] = {}
     holds: dict[datetime, str] = {}
     for label, columns in sorted(seen.items()):
-        if find_matching_version(versions, Side.SOURCE, label, columns) is not None:
+        if _is_known(versions, label, columns):
             continue
         change = change_at(versions, Side.SOURCE, label, columns)
         if change is not None:
@@ -66,8 +70,11 @@ def find_source_changes(work: RunContext, table: Table, collected: Collected, la
         number = 1 + sum(each.side is Side.SOURCE for each in versions)
         versions.append(SchemaVersion(Side.SOURCE, number, label, 0, columns, label))
         new[label] = {str(Side.SOURCE): dict(columns)}
-        work.forget_schemas(table.name)
     return Noticed(new, holds)
+
+
+def _is_known(versions: Sequence[SchemaVersion], label: datetime, columns: Mapping[str, str]) -> bool:
+    return find_matching_version(versions, Side.SOURCE, label, columns) is not None
 
 
 def with_noted(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from waterclock.batches.ledger_snapshot import LOOK_AGAIN
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, LOOK_AGAIN
 from waterclock.batches.records import Slice
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
@@ -21,14 +21,16 @@ from waterclock.timelabel.window import Window
 def find_revisited_slices(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
     """Return the done slices of the windows that are entirely within the LOOKBACK before the group, oldest first.
 
-    A window that the start of the LOOKBACK cuts is not included: its other rows are not read.
+    A window that the start of the LOOKBACK cuts is not included: its other rows are not read. Nor are windows that
+    RETAIN or `drop` removed: a late row would restore all their rows.
     """
     if table.source is None or table.source.lookback is None or group.is_made_of_kept or group.verb == LOOK_AGAIN:
         return ()
     first = group.batches[0].window.start
     own = {batch.label for batch in group.batches}
     begin = table.cadence.ceil(table.source.lookback.subtract_from(first, table.cadence.zone))
-    known = ledger.reads.slices(table.name, begin, group.batches[-1].window.end)
+    dropped = ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
+    known = ledger.reads.slices(table.name, max(begin, dropped), group.batches[-1].window.end)
     return tuple(piece for piece in known if piece.label not in own)
 
 

@@ -15,6 +15,7 @@ from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
     from waterclock.temporal import Numbers
 
@@ -40,7 +41,7 @@ def flat_frame(
     how they are joined. If `alone` is given, each reference gets a column that is TRUE for rows whose parent is
     missing, and `alone` records its name by reference. An exact one gets no such columns.
 
-    Raises  E307, E308 where names clash, E302 for a time that is no instant
+    Raises  E307, E308 where names clash, E302 for a time that is no instant, E305 for a key of another type
     Cost    a join for each reference, as of `denorm_transactional` and `denorm_temporal`
     """
     follower = _JoinFollower(flow, frames, numbers, alone)
@@ -170,6 +171,7 @@ class _Join:
         from pyspark.sql import functions as sql
 
         join = self.join
+        _refuse_texts(rows, self.columns, parent, join.parent_columns)
         attributes = {name: name + self.suffix for name in parent.columns if name not in join.parent_columns}
         lower = {name.lower() for name in rows.columns}
         clashes = [new for new in attributes.values() if new.lower() in lower]
@@ -179,6 +181,10 @@ class _Join:
         keys = [sql.col(f"`{name}`").alias(key) for name, key in zip(join.parent_columns, held, strict=True)]
         there = parent.select(*keys, *(sql.col(f"`{name}`").alias(new) for name, new in attributes.items()))
         same = [rows[f"`{name}`"] == there[key] for name, key in zip(self.columns, held, strict=True)]
+        for name, key in zip(self.columns, held, strict=True):
+            own, other = _type_of(rows, name), _type_of(there, key)
+            if may_round(own, other):  # of the keys that are equal to it as a DOUBLE, the one that it is
+                same.append(rows[f"`{name}`"].try_cast(other) == there[key])
         return rows.join(there, same, "left").drop(*held)
 
     @contextmanager
@@ -189,3 +195,42 @@ class _Join:
         except WaterclockError as error:
             where = f"{self.child}, which refers to {self.join.parent.read.table}"
             raise WaterclockError(error.code, error.what, where=where, why=error.why, fix=error.fix) from error
+
+
+def _type_of(frame: DataFrame, name: str) -> DataType:
+    """Return the type of a column, whatever the case of its name. A missing column is reported by the join itself."""
+    from pyspark.sql.types import NullType
+
+    found = (field.dataType for field in frame.schema.fields if field.name.lower() == name.lower())
+    return next(found, NullType())
+
+
+def _refuse_texts(rows: DataFrame, columns: Sequence[str], parent: DataFrame, keys: Sequence[str]) -> None:
+    """Raise an error if a parent's key is a text and the column that refers to it is not.
+
+    Spark would convert the texts, and return a row once for each that becomes equal: 1 for '1' and '01'.
+
+    Raises  E305
+    """
+    from pyspark.sql.types import NullType, StringType
+
+    for name, key in zip(columns, keys, strict=True):
+        own, other = _type_of(rows, name), _type_of(parent, key)
+        if isinstance(other, StringType) and not isinstance(own, StringType | NullType):
+            raise WaterclockError(
+                "E305",
+                f"keys of different types: {name} is {own.simpleString()}, {key} {other.simpleString()}",
+                why="Spark converts the texts, and several keys of the parent may then be equal",
+                fix="declare the same type for both, and cast where the columns are made",
+            )
+
+
+def may_round(own: DataType, other: DataType) -> bool:
+    """Return whether several values of a parent's key, of type `other`, may be equal to one of type `own`.
+
+    Spark compares a FLOAT or DOUBLE with whole and decimal numbers as a DOUBLE, which has 15 digits.
+    """
+    from pyspark.sql.types import DecimalType, FractionalType, LongType
+
+    is_fraction = isinstance(own, FractionalType) and not isinstance(own, DecimalType)
+    return is_fraction and isinstance(other, LongType | DecimalType)

@@ -49,8 +49,7 @@ def look(work: RunContext, table: Table, said: Labels, now: datetime) -> Droppab
             why,
             "`waterclock skip` leaves batches out; `waterclock recompute` makes them again",
         )
-    if any(claim.request.table == table.name for claim in work.ledger.claims.open()):
-        raise _drop_error(table, "is being written", "a batch of it is running", "drop its windows once it has ended")
+    _refuse_running(work, table)
     low, high = said.bounds(table.cadence)
     record = work.ledger.reads.table(table.name)
     pieces = work.ledger.reads.slices(
@@ -86,10 +85,11 @@ def look(work: RunContext, table: Table, said: Labels, now: datetime) -> Droppab
 def drop(work: RunContext, found: Droppable, *, why: str) -> int:
     """Drop windows, record who did it and why, and drop them behind views. Return the number of labels dropped there.
 
-    Raises  E644 as `look`: a rebuild may have started while the user was asked
+    Raises  E644, E436 as `look`: a rebuild or a batch may have started while the user was asked
     """
     refuse_beside_rebuild(work)
     table, folder = found.table, work.folder(found.table)
+    _refuse_running(work, table)
     require_log(work, table.name)
     identity = Identity(work.flow.project, table.name, RETAINED, (), found.before.isoformat(), 0, "")
     version = drop_windows(folder, label_of(found.before), identity) if table_exists(folder) else None
@@ -103,6 +103,12 @@ def drop(work: RunContext, found: Droppable, *, why: str) -> int:
             drop_label_tables(work, each, labels)
             count += len(labels)
     return count
+
+
+def _refuse_running(work: RunContext, table: Table) -> None:
+    """Raise E436 if a batch of the table runs: it may make one of these windows again, and commit it after the drop."""
+    if any(claim.request.table == table.name for claim in work.ledger.claims.open()):
+        raise _drop_error(table, "is being written", "a batch of it is running", "drop its windows once it has ended")
 
 
 def _find_oldest_needed(work: RunContext, table: Table, now: datetime) -> datetime:

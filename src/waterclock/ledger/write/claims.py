@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.ledger_snapshot import BatchStatus, OpenClaim, is_release
 from waterclock.batches.records import Claim, ClaimRequest
-from waterclock.flow.choices import TableType
+from waterclock.flow.choices import Kind, TableType
 from waterclock.ledger import refusals
 from waterclock.ledger.read.content import contents_of
 from waterclock.ledger.read.inputs import read_inputs
@@ -34,6 +34,7 @@ _NAMES = sa.select(tables.c.name)
 _AT_HAND = (
     sa.select(
         tables.c.name,
+        tables.c.kind,
         tables.c.type,
         tables.c.mode,
         tables.c.changes,
@@ -120,7 +121,7 @@ def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
             raise refusals.is_paused(request.table, request.labels[0], pause)
         refuse_rebuilding(write, f"{request.table}@{label_of(request.labels[0])}")
         if known[request.table].is_held:
-            _refuse_second(write, request, known[request.table].type)
+            _refuse_second(write, request, known[request.table])
         _refuse_full(write, request)
         _check_batches(request, before)
         _check_closings(write, request)
@@ -172,11 +173,13 @@ def _at_hand(write: Write, request: ClaimRequest) -> tuple[Mapping[str, AnyRow],
     return known, {row.label: row for row in rows if row.label is not None}
 
 
-def _refuse_second(write: Write, request: ClaimRequest, table_type: str) -> None:
+def _refuse_second(write: Write, request: ClaimRequest, table: AnyRow) -> None:
     rows = write.execute(_HOLDERS, {"of": request.table}).all()
     asked = set(request.labels)
+    # a delivery depends on the rows that earlier ones left at the destination, also where each label is delivered
+    is_single = table.type == TableType.REGULAR or table.kind == Kind.PUBLISH
     for row in rows:
-        if table_type == TableType.REGULAR or row.label in asked:
+        if is_single or row.label in asked:
             labels = tuple(other.label for other in rows if other.number == row.number)
             holder = OpenClaim(row.number, labels, row.runner, row.lease_until)
             raise refusals.already_claimed_error(request.table, row.label if row.label in asked else None, holder)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tiny import Tiny, day, described, labels
+from waterclock.cli.actions.release import release_batches
+from waterclock.errors import WaterclockError
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
@@ -184,6 +186,37 @@ def test_a_destination_that_lost_what_was_delivered_is_told_and_recompute_restor
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["", "TEMPORAL"])
+def test_a_held_delivery_is_not_released_after_an_earlier_label_was_delivered_again(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """It would restore the row of a lost key as that label had delivered it before."""
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare(
+        COLLECT.format("raw.parts", "PARTITIONED", "")
+        + "PUBLISH raw.parts TO out.parts MERGE ON (id) EXPECT max(v) < 100 AS sane ELSE HOLD;"
+    )
+    fill(tiny, {1: [(1, 10, 0), (2, 10, 0)], 2: [(1, 20, 0)]})
+    assert not tiny.run(day(3)).failed
+
+    def recollect(number: int, days: dict[int, list[Row]]) -> None:
+        fill(tiny, days)
+        with tiny.ledger() as ledger:
+            ledger.decisions.request_restate("raw.parts", [day(number)], "recollect", who="a test")
+        tiny.run(day(3))
+
+    recollect(2, {1: [(1, 10, 0), (2, 10, 0)], 2: [(3, 200, 0)]})
+    assert tiny.batches()["out.parts", labels(2)[0]] == "held"
+    recollect(1, {1: [(1, 11, 0), (2, 10, 0)], 2: [(3, 200, 0)]})
+    with pytest.raises(WaterclockError, match="E756") as refused:
+        release_batches(tmp_path, None, "out.parts", "it is right", None, yes=True, is_json=False)
+    assert refused.value.why == f"{labels(1)[0]} was delivered since"
+    recollect(2, {1: [(1, 11, 0), (2, 10, 0)], 2: [(3, 20, 0)]})
+    with tiny.ledger() as ledger:
+        ledger.decisions.retry("out.parts", [day(2)], who="a test")
+    assert not tiny.run(day(3)).failed
+    assert tiny.delivered("SELECT id, v FROM parts ORDER BY id") == [(1, 11), (2, 10), (3, 20)]
+
+
 def test_a_column_that_comes_later_is_delivered_with_what_changed(
     tmp_path: Path, spark: SparkSession, mode: str
 ) -> None:

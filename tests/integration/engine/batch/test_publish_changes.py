@@ -90,6 +90,22 @@ def test_both_ways_end_alike_whatever_is_restated(
     assert set(ways["_compare_states"]) == {"out.compared"}
 
 
+def test_rows_with_maps_are_delivered_again_and_lost_keys_are_deleted(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.declare("""
+    COLLECT shop.people PARTITIONED (id BIGINT, name, gone BIGINT, at TIMESTAMP) FROM shop.people
+      EVERY DAY BY DATA TIME at;
+    TRANSFORM marts.people (id KEY, *) AS SELECT id, map(name, gone) AS said FROM shop.people;
+    PUBLISH marts.people TO out.people MERGE;
+    """)
+    rows = [(1, "a", 0, "2020-01-01 01:00:00"), (2, "b", 1, "2020-01-01 02:00:00"), (2, "c", 2, "2020-01-02 01:00:00")]
+    tiny.source("people", COLUMNS, rows)
+    for number in (2, 3):
+        outcome = tiny.run(day(number))
+        assert not outcome.failed, described(outcome)
+    assert tiny.delivered("SELECT id, said FROM people") == [(2, '{"c": 2}')]
+
+
 def test_a_slice_that_is_gone_is_made_up_for_by_comparing(
     tmp_path: Path, spark: SparkSession, ways: dict[str, list[str]]
 ) -> None:

@@ -169,6 +169,41 @@ def test_windows_of_one_job_are_counted_each_for_itself(tmp_path: Path, spark: S
     assert lacking(tiny, "marts.sums") == [None, None]
 
 
+def test_facts_with_a_key_of_another_type_are_refused_before_they_are_doubled(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("shops", "shop TEXT, boss TEXT", [("1", "ann"), ("01", "bob")])
+    tiny.source("sales", "sale TEXT, shop INTEGER, at TEXT", [("s1", 1, "2020-01-01 07:00:00")])
+    tiny.declare("""
+    COLLECT raw.shops (shop KEY, boss) FROM shop.shops EVERY DAY;
+    COLLECT raw.sales PARTITIONED (sale KEY, shop REFERENCES raw.shops, at TIMESTAMP) FROM shop.sales
+      EVERY DAY BY DATA TIME at;
+    TRANSFORM marts.sales PARTITIONED AS SELECT * FROM FLAT(raw.sales);
+    """)
+    [report] = tiny.run(day(2)).failed
+    assert report.error is not None
+    assert (report.error.code, report.group.table) == ("E305", "marts.sales")
+
+
+def test_a_fraction_finds_the_one_parent_that_it_is(tmp_path: Path, spark: SparkSession) -> None:
+    """As a DOUBLE it is equal to both keys."""
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("shops", "shop INTEGER, boss TEXT", [(2**53, "ann"), (2**53 + 1, "bob"), (7, "eve")])
+    sales = [("s1", float(2**53), "2020-01-01 07:00:00"), ("s2", 7.0, "2020-01-01 08:00:00")]
+    tiny.source("sales", "sale TEXT, shop REAL, at TEXT", [*sales, ("s3", 7.5, "2020-01-01 09:00:00")])
+    tiny.declare("""
+    COLLECT raw.shops (shop KEY, boss) FROM shop.shops EVERY DAY;
+    COLLECT raw.sales PARTITIONED (sale KEY, shop REFERENCES raw.shops, at TIMESTAMP) FROM shop.sales
+      EVERY DAY BY DATA TIME at;
+    TRANSFORM marts.sales PARTITIONED AS SELECT * FROM FLAT(raw.sales);
+    """)
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    found = tiny.rows("SELECT sale, boss FROM marts.sales ORDER BY sale")
+    assert found == [("s1", "ann"), ("s2", "eve"), ("s3", None)]
+
+
 def test_late_rows_of_a_parent_reach_the_facts_that_read_it(sold: Tiny, tmp_path: Path) -> None:
     tiny = sold.copied(tmp_path / "late")
     tiny.shop("INSERT INTO billing VALUES ('c1', 'rome', '2020-01-02 08:30:00')")

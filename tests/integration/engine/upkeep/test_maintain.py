@@ -202,6 +202,22 @@ def test_a_ledger_is_rebuilt_from_before_an_upkeep_as_from_after_it(
     assert answers(lived) == before
 
 
+def test_a_late_row_of_a_dropped_window_restores_no_row_of_it(tmp_path: Path, spark: SparkSession) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("orders", "id INT, at TEXT", [(number, f"2020-01-0{number} 10:00:00") for number in (1, 2, 3)])
+    tiny.declare(
+        "COLLECT shop.orders PARTITIONED (id INT, at TIMESTAMP) FROM shop.orders EVERY DAY BY DATA TIME at "
+        "LOOKBACK 7 DAYS;"
+    )
+    assert not tiny.run(day(4)).failed
+    with tiny.opened() as work:
+        drop(work, droppable(work, work.flow.tables["shop.orders"], Labels.from_range(day(1), day(1)), day(4)), why="")
+    tiny.shop("INSERT INTO orders VALUES (4, '2020-01-04 10:00:00'), (11, '2020-01-01 11:00:00'), "
+              "(12, '2020-01-02 11:00:00')")  # fmt: skip
+    assert not tiny.run(day(5)).failed
+    assert tiny.rows("SELECT id FROM shop.orders ORDER BY id") == [(2,), (3,), (4,), (12,)]
+
+
 class Keeping(Heard):
     """Maintains all tables, and drops what may be dropped, at each point that each table's batches pass."""
 

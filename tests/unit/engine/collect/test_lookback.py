@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.ledgers import day
 from tests.unit.engine.fakes import collect, group, manifest
-from waterclock.batches.ledger_snapshot import LOOK_AGAIN
+from waterclock.batches.ledger_snapshot import FOREVER, LOOK_AGAIN
 from waterclock.batches.records import Slice
 from waterclock.engine.collect.lookback import filter_changed_slices, find_revisited_slices, windows_read
 from waterclock.flow.choices import Mode
@@ -21,10 +21,15 @@ TWO_DAYS = Duration(2, "DAY")
 
 
 class Slices:
-    """A ledger that knows a done slice a day."""
+    """A ledger that knows a done slice a day, and the windows that were dropped."""
 
-    def __init__(self, *numbers: int) -> None:
+    def __init__(self, *numbers: int, dropped_before: int | None = None) -> None:
         self.pieces = [piece(number) for number in numbers]
+        self.dropped_before = dropped_before
+
+    def drop_boundary(self, name: str, *, by: datetime) -> datetime | None:
+        assert (name, by) == ("shop.orders", FOREVER)
+        return None if self.dropped_before is None else day(self.dropped_before)
 
     def slices(self, name: str, low: datetime, high: datetime) -> tuple[Slice, ...]:
         assert name == "shop.orders"
@@ -44,7 +49,7 @@ def numbers(pieces: Any) -> list[int]:
 
 
 def again(known: Slices, table: Any, *labels: int) -> list[int]:
-    ledger: Any = SimpleNamespace(reads=known)
+    ledger: Any = SimpleNamespace(reads=known, keeping=known)
     return numbers(find_revisited_slices(ledger, table, group("shop.orders", *labels)))
 
 
@@ -56,6 +61,13 @@ def test_the_done_windows_within_the_lookback_are_read_again() -> None:
 def test_a_window_that_the_lookback_cuts_is_not_read_again() -> None:
     table = collect("shop.orders", lookback=Duration(36, "HOUR"))
     assert again(Slices(1, 2, 3, 4), table, 5) == [4]
+
+
+def test_a_window_that_was_dropped_is_not_read_again() -> None:
+    """A late row would restore all its rows, which RETAIN or a user has removed."""
+    table = collect("shop.orders", lookback=TWO_DAYS)
+    assert again(Slices(1, 2, 3, 4, dropped_before=4), table, 5) == [4]
+    assert again(Slices(1, 2, 3, 4, dropped_before=2), table, 5) == [3, 4]
 
 
 def test_windows_that_are_not_done_and_the_groups_own_are_not_read_again() -> None:
@@ -73,7 +85,7 @@ def test_a_window_that_is_looked_at_again_for_late_rows_reads_no_other() -> None
     merge, known = collect("shop.orders", lookback=TWO_DAYS, mode=Mode.MERGE, partitioned=False), Slices(3, 4)
     asked = group("shop.orders", 5)
     looked = replace(asked, batches=tuple(replace(it, verb=LOOK_AGAIN) for it in asked.batches))
-    assert find_revisited_slices(SimpleNamespace(reads=known), merge, looked) == ()  # type: ignore[arg-type]
+    assert find_revisited_slices(SimpleNamespace(reads=known, keeping=known), merge, looked) == ()  # type: ignore[arg-type]
 
 
 def test_the_source_is_asked_for_the_windows_read_again_and_the_own_ones_oldest_first() -> None:

@@ -9,12 +9,14 @@ import pytest
 from tests.ledgers import ZERO, Desk, day, flow, result, table
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import Claim
+from waterclock.flow.choices import Kind
 from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 
 
 @pytest.fixture(autouse=True)
 def _tables(at_desk: Desk) -> None:
-    at_desk.apply(table("raw.a", partitioned=True), table("raw.b"), table("core.c", reads=["raw.a"]))
+    out = table("out.a", partitioned=True, kind=Kind.PUBLISH, reads=["raw.a"])
+    at_desk.apply(table("raw.a", partitioned=True), table("raw.b"), table("core.c", reads=["raw.a"]), out)
 
 
 def refusal(at_desk: Desk, name: str, *labels: float, **more: object) -> ClaimRefused:
@@ -55,6 +57,14 @@ def test_a_partitioned_table_has_one_open_claim_a_label(at_desk: Desk) -> None:
     assert refused.where == "raw.a@20130104000000"
     assert "of 20130103000000, 20130104000000 is open" in str(refused.why)
     at_desk.claim("raw.a", 4)
+
+
+def test_a_publish_has_one_open_claim_also_where_each_label_is_delivered(at_desk: Desk) -> None:
+    """A MERGE restores older rows of lost keys as they were delivered before, so no other delivery may come between."""
+    at_desk.claim("out.a", 1, runner="p")
+    refused = refusal(at_desk, "out.a", 0, runner="u")
+    assert (refused.code, refused.transient) == ("E407", True)
+    assert "claimed by p" in str(refused)
 
 
 def test_a_done_label_is_not_claimed_again(at_desk: Desk) -> None:

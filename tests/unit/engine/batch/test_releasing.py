@@ -1,0 +1,96 @@
+"""A held batch is released as it was sealed, if that is still correct where it is shown; no Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.ledgers import day, table
+from tests.unit.engine.fakes import group, manifest
+from waterclock.batches.former_names import FormerNames
+from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Slice
+from waterclock.engine.batch.claim_record import write_claim_record
+from waterclock.engine.batch.releasing import find_held
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.declarations import Table
+from waterclock.storage.lake import Lake
+from waterclock.storage.slices.manifest import seal
+
+NAME, HELD, CLAIM = "out.totals", 3, 20
+BY_LABEL = table(NAME, kind=Kind.PUBLISH, mode=Mode.MERGE, partitioned=True, keys=("id",))
+OF_STATES = table(NAME, kind=Kind.PUBLISH, mode=Mode.MERGE, keys=("id",))
+
+
+def find(tmp_path: Path, publish: Table, known: dict[int, int], source: dict[str, Any] | None = None) -> Any:
+    """Find the held delivery of day 3. `known` has the claims of the recorded deliveries by day."""
+    lake = Lake(str(tmp_path))
+    folder, path = lake.folder(f"publish/{NAME}"), lake.slice_path(day(HELD), CLAIM)
+    request = ClaimRequest(
+        table=NAME,
+        labels=(day(HELD),),
+        code="c",
+        flow="f",
+        runner="r",
+        who="ann",
+        now=day(9),
+        lease_seconds=60,
+        target_version=-1,
+    )
+    held = replace(manifest(NAME, HELD), claim=CLAIM, slice_path=path, source=source or {})
+    Path(folder, path).mkdir(parents=True)
+    seal(folder, held)
+    result = BatchResult(day(HELD), day(HELD + 1), -1, 1, 10, None, path)
+    write_claim_record(folder, Claim(CLAIM, request, day(9)), [result])
+
+    def slices(name: str, low: datetime, high: datetime) -> list[Slice]:
+        pieces = [(day(number), claim) for number, claim in sorted(known.items()) if low <= day(number) < high]
+        return [Slice(name, label, label, claim, -1, 0, 0, None, "", None) for label, claim in pieces]
+
+    work: Any = SimpleNamespace(
+        folder=lambda _: folder,
+        lake=lake,
+        former=FormerNames(),
+        ledger=SimpleNamespace(
+            past=SimpleNamespace(audit=lambda *_: SimpleNamespace(cell=SimpleNamespace(requested=None))),
+            reads=SimpleNamespace(held_claim=lambda *_: CLAIM, slices=slices),
+        ),
+    )
+    return find_held(work, publish, group(NAME, HELD), {day(HELD): ()})
+
+
+@pytest.mark.parametrize(
+    ("publish", "known", "source"),
+    [
+        pytest.param(BY_LABEL, {1: 10, 2: 12, 3: 11, 4: 21}, None, id="a later label was delivered since"),
+        pytest.param(BY_LABEL, {1: 10, 2: 21}, None, id="the label was never delivered, so it restores nothing"),
+        pytest.param(replace(BY_LABEL, mode=Mode.APPEND), {2: 21, 3: 11}, None, id="labels are independent"),
+        pytest.param(OF_STATES, {1: 10, 2: 21}, {"is_whole": True}, id="it contains the whole state"),
+        pytest.param(OF_STATES, {1: 10, 2: 12}, None, id="nothing was delivered since"),
+    ],
+)
+def test_a_held_delivery_is_released_as_it_was_sealed(
+    tmp_path: Path, publish: Table, known: dict[int, int], source: dict[str, Any] | None
+) -> None:
+    assert find(tmp_path, publish, known, source).manifest.claim == CLAIM
+
+
+@pytest.mark.parametrize(
+    ("publish", "known"),
+    [
+        pytest.param(BY_LABEL, {1: 10, 2: 21, 3: 11}, id="it may restore a row as the earlier label had delivered it"),
+        pytest.param(OF_STATES, {1: 10, 2: 21}, id="it contains the changes to an earlier state"),
+    ],
+)
+def test_a_held_delivery_is_not_released_after_another_one_that_it_does_not_know(
+    tmp_path: Path, publish: Table, known: dict[int, int]
+) -> None:
+    with pytest.raises(WaterclockError, match="E756") as refused:
+        find(tmp_path, publish, known)
+    assert refused.value.why == "20130103000000 was delivered since"
+    assert "retry" in str(refused.value.fix)
