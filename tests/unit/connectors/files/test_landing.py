@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -377,6 +378,26 @@ def test_the_same_file_delivered_again_is_archived_away(folder: LandingFolder) -
     assert reader.archive(folder.unit, [item]) == ()
     assert not again.exists()
     assert [one.is_archived for one in listing(folder).items] == [True]
+
+
+def test_other_content_of_the_same_size_and_time_is_not_removed_for_an_earlier_comparison(
+    folder: LandingFolder,
+) -> None:
+    reader, path = collector(folder), folder.file(DAY, "csv")
+
+    def put(content: str) -> Item:
+        path.write_text(content)
+        os.utime(path, (0, 0))  # some senders set the time of change, to that of the data
+        (item,) = listing(folder).items
+        return item
+
+    for _ in range(2):
+        assert reader.archive(folder.unit, [put("id\n1\n")]) == ()
+    item = replace(put("id\n2\n"), path=str(path), is_archived=False)
+    assert [one.problem for one in listing(folder).reports] == ["same name, other content"]
+    (report,) = reader.archive(folder.unit, [item])
+    assert report.problem == "same name, other content"
+    assert path.exists()
 
 
 def test_a_crash_between_link_and_removal_loses_and_doubles_nothing(folder: LandingFolder) -> None:
