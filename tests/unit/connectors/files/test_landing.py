@@ -227,6 +227,19 @@ def test_a_folder_that_may_not_be_listed_is_told_by_name(
     assert caught.value.what == f"the folder {folder.source} cannot be listed"
 
 
+@pytest.mark.parametrize("path", ["*.csv", "b*/*.csv", "shop.orders"])
+def test_a_file_whose_name_is_not_utf_8_is_reported_and_hides_no_other(folder: LandingFolder, path: str) -> None:
+    odd = [b"caf\xe9.csv", b"b\xfccher/a.csv", b"shop/orders/shop_orders_2013_01_01_00_00_00.caf\xe9.csv"]
+    for name in (*odd, b"good.csv", b"books/good.csv", b"shop/orders/shop_orders_2013_01_02_00_00_00.csv"):
+        there = Path(os.fsdecode(os.fsencode(folder.folder / "new") + b"/" + name))
+        there.parent.mkdir(parents=True, exist_ok=True)
+        there.write_text("id,note\n1,n\n")
+    found = listing(folder, path)
+    assert len(found.items) == 1
+    assert [(one.problem, one.detail) for one in found.reports] == [("misnamed", "its name is not UTF-8 text")]
+    assert collector(folder).clock(unit_of("landing", path)) == found.items[0].stamp + timedelta(seconds=1)
+
+
 def test_a_misnamed_file_is_told_what_was_expected(folder: LandingFolder) -> None:
     (folder.source / "notes.txt").write_text("x")
     (report,) = listing(folder).reports
