@@ -58,7 +58,8 @@ def write_file(
 ) -> int:
     """Write a file and flush it to the disk; return its number of rows. An existing file is overwritten.
 
-    In CSV and JSON instants are UTC with a Z, bytes are base64; CSV contains nested values as JSON.
+    In CSV and JSON instants are UTC with a Z, bytes are base64; CSV contains nested values as JSON. NULL is an empty
+    field of CSV, in a file of one column `""`.
     """
     write = _WRITERS[writing.format]
     with open_for_writing(path) as file:
@@ -119,6 +120,8 @@ def _write_csv(
             texts = [_text(column, kind) for column, (_, kind) in zip(batch.columns, columns, strict=True)]
             if writing.escapes_formulas:
                 texts = [_escape_formulas(text, column) for text, column in zip(texts, batch.columns, strict=True)]
+            if len(texts) == 1:
+                texts = [_without_blank_lines(texts[0])]
             pc.write_csv(pa.RecordBatch.from_arrays(texts, names=names), sink, options)
             rows += batch.num_rows
     return rows
@@ -159,6 +162,13 @@ def _text(column: pa.Array, kind: str) -> pa.Array:
     if pa.types.is_binary(column.type):
         return pa.array([None if value is None else base64_text(value) for value in column.to_pylist()], pa.string())
     return flat(column, kind, mark="Z")
+
+
+def _without_blank_lines(text: pa.Array) -> pa.Array:
+    """Replace NULL by an empty text, which is quoted: a row of one NULL is a blank line, and readers skip those."""
+    import pyarrow as pa
+
+    return text.cast(pa.string()).fill_null("") if text.null_count else text
 
 
 def _escape_formulas(text: pa.Array, column: pa.Array) -> pa.Array:

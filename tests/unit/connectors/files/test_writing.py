@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import math
 from datetime import UTC, date, datetime
@@ -50,6 +51,12 @@ def written(path: Path, rows: list[dict[str, Any]], kinds: dict[str, Any], **opt
     columns = [(name, told) for name, (_, told) in kinds.items()]
     assert write_file(path, batches, columns, WriteOptions(**options)) == len(rows)
     return path.read_bytes()
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_csv_file_of_one_column_has_a_row_for_each_null(tmp_path: Path, name: str) -> None:
+    text = written(tmp_path / "a.csv", [{name: None}, {name: None}], {name: PLAIN[name]}).decode()
+    assert list(csv.DictReader(text.splitlines())) == [{name: ""}, {name: ""}]
 
 
 @settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
