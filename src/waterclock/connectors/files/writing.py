@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from waterclock.connectors.files.reading_options import wrong_sign
 from waterclock.connectors.slice_rows import base64_text, flat, plain_text
 from waterclock.connectors.values import arrow_type, is_plain
 from waterclock.errors import WaterclockError
@@ -212,6 +213,9 @@ def wrong_writing(options: Mapping[str, Any]) -> Iterator[Wrong]:
             why = "the files are byte-for-byte copies of the collected ones"
             yield Wrong("E334", name, f"{name} is set with format 'raw'", why, f"leave {name} out")
         return
+    sign = str(options.get("delimiter", ","))
+    if len(sign) != 1 or not sign.isascii() or sign in '"\r\n':
+        yield wrong_sign("delimiter", sign, "it must be one ASCII character, and no quote or line break")
     if "formulas" in options and options.get("format", "csv") != "csv":
         why = f"the format is {options['format']}, which distinguishes texts from formulas"
         yield Wrong("E334", "formulas", "formulas is set without format 'csv'", why, "leave formulas out")
