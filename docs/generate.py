@@ -133,6 +133,9 @@ such a file is in a bucket, it is loaded as a whole and may have up to 512 MB (E
 by REPLACE has only one file, `<unit>/<unit>.<ext>`. A file is written next to its final place, flushed and renamed, so
 that no reader sees a part of it.
 
+In CSV, NULL is an empty field, and an empty text is `""`. In a file of one column NULL is `""` too, because readers
+skip blank lines.
+
 An Excel file has one sheet, `data`. A text in it is never a formula. Instants are in UTC. A number with more than 15
 digits is written as text. XML cannot be published.
 

@@ -81,8 +81,8 @@ class Secrets:
     def read(self, name: str) -> str:
         """Return the value of a secret.
 
-        Raises  E225 where it does not resolve, naming the places searched; E920 where keyring or Vault do not answer or
-                refuse; E921 where the library for them is not installed
+        Raises  E225 where it does not resolve, naming the places searched, or its file cannot be read; E920 where
+                keyring or Vault do not answer or refuse; E921 where the library for them is not installed
         """
         value = self._at_hand(name)
         if value is None and self.places.keyring is not None:
@@ -124,7 +124,16 @@ class Secrets:
         if value is not None:
             return value
         file = self._file(name)
-        return None if file is None else file.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+        try:
+            return None if file is None else file.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+        except (OSError, UnicodeDecodeError) as error:
+            raise WaterclockError(
+                "E225",
+                f"the file of secret {name} cannot be read",
+                where=str(file),
+                why=error.strerror if isinstance(error, OSError) else "it is not UTF-8 text",
+                fix="allow the user who runs Waterclock to read it, and store it as UTF-8 text",
+            ) from None  # the error of the decoder has the value
 
     def _required_at_hand(self, name: str) -> str:
         value = self._at_hand(name)
@@ -135,7 +144,10 @@ class Secrets:
     def _file(self, name: str) -> Path | None:
         path = self.places.folder / name
         is_inside = ".." not in Path(name).parts and not Path(name).is_absolute()
-        return path if is_inside and path.is_file() else None
+        try:
+            return path if is_inside and path.is_file() else None
+        except PermissionError:
+            return path  # reading it shows why
 
 
 def variable_of(name: str) -> str:

@@ -159,7 +159,7 @@ def select(flow: Flow, *texts: str) -> Selection:
     """Resolve the tables and labels that the texts select together. No text selects all tables.
 
     Raises  E510 for an invalid selection, E511 for a name, pattern or tag that matches nothing, with the nearest names,
-            E512 and E514 as `parse_labels`
+            and for tables that are all left out again, E512 and E514 as `parse_labels`
     """
     meant, taken = _parse_items(" ".join(texts))
     labels: dict[str, Labels] = {}
@@ -173,6 +173,13 @@ def select(flow: Flow, *texts: str) -> Selection:
         found -= _matches(flow, item)
     order = flow.order or tuple(flow.tables)
     kept = tuple(name for name in order if name in found)
+    if taken and not kept:
+        raise WaterclockError(
+            "E511",
+            f"no table matches {' '.join(texts)}",
+            why="all its tables are named after except too",
+            fix="leave out fewer tables",
+        )
     return Selection(kept, {name: labels[name] for name in kept if name in labels})
 
 

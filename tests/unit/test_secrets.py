@@ -33,6 +33,30 @@ def test_a_secret_that_is_nowhere_says_where_it_was_looked_for(tmp_path: Path) -
     assert "secrets/ops/password" in str(raised.value)
 
 
+@pytest.mark.parametrize("broken", ["file", "folder", "text"])
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    file = tmp_path / "ops/password"
+    file.parent.mkdir()
+    file.write_bytes(b"caf\xe9")
+    if broken != "text":  # root may read all files: no right can be taken from it
+        refused = PermissionError(13, "Permission denied")
+
+        def refuse(*_: object, **__: object) -> None:
+            raise refused
+
+        monkeypatch.setattr(Path, "read_text", refuse)
+        if broken == "folder":
+            monkeypatch.setattr(Path, "is_file", refuse)
+    secrets = Secrets(SecretPlaces(tmp_path), {})
+    assert secrets.has("ops/password")
+    with pytest.raises(WaterclockError, match="the file of secret ops/password cannot be read") as raised:
+        secrets.read("ops/password")
+    assert (raised.value.code, raised.value.where) == ("E225", str(file))
+    assert raised.value.why == ("it is not UTF-8 text" if broken == "text" else "Permission denied")
+
+
 @pytest.mark.parametrize("name", ["../outside", "/etc/hostname", "a/../../outside"])
 def test_a_file_outside_of_the_folder_is_no_secret(name: str, tmp_path: Path) -> None:
     (tmp_path / "outside").write_text("x", encoding="utf-8")

@@ -119,6 +119,10 @@ class TestTables:
         refused("E511", "raw.a raw.q")
         refused("E511", "raw.a except raw.q")
 
+    @pytest.mark.parametrize("text", ["raw.a except raw.a", "marts.* except raw.a, marts.*", "except *"])
+    def test_a_selection_that_leaves_all_its_tables_out_is_refused(self, text: str) -> None:
+        assert refused("E511", text).what == f"no table matches {text}"
+
     @pytest.mark.parametrize(
         ("text", "place"),
         [

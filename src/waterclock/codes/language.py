@@ -126,10 +126,10 @@ LANGUAGE: Mapping[str, Code] = {
     ),
     "E225": Code(
         "unresolved secret",
-        "The secret was not found. Waterclock checks the variable WATERCLOCK_SECRET_<NAME>, then the file with its "
-        "name in the environment's folder secrets. After that it checks the keyring and Vault, if the environment "
-        "configures them. Only secrets of the selected environment are resolved. Two names that map to the same "
-        "variable, such as ops/password and ops_password, are refused.",
+        "The secret was not found, or its file cannot be read. Waterclock checks the variable "
+        "WATERCLOCK_SECRET_<NAME>, then the file with its name in the environment's folder secrets. After that it "
+        "checks the keyring and Vault, if the environment configures them. Only secrets of the selected environment "
+        "are resolved. Two names that map to the same variable, such as ops/password and ops_password, are refused.",
     ),
     "E226": Code(
         "incompatible type and mode",

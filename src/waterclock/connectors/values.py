@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.local_times import instants_in
@@ -24,6 +24,7 @@ EPOCH_UNITS: Mapping[str, timedelta] = {
     "microseconds": timedelta(microseconds=1),
 }
 
+_WIDE = Context(prec=76)  # Python's default of 28 digits is less than a DECIMAL has
 _DECIMAL = re.compile(r"(?:decimal|dec|numeric)\s*(?:\(\s*([0-9]+)\s*(?:,\s*([0-9]+)\s*)?\))?")
 _TEXT = re.compile(r"(?:string|(?:var)?char\s*\(\s*[0-9]+\s*\))")
 _SIMPLE = {
@@ -246,8 +247,10 @@ def _integer(value: object) -> int:
 
 def _decimal(value: object, scale: int) -> Decimal:
     exact = Decimal(value) if isinstance(value, int) else Decimal(str(value))
-    rounded = exact.quantize(Decimal(1).scaleb(-scale))
-    if isinstance(value, str) and ("_" in value or rounded != exact):  # a float is only near its number anyway
+    rounded = exact.quantize(Decimal(1).scaleb(-scale), context=_WIDE)
+    if isinstance(value, float):  # it is only near its number anyway
+        return rounded
+    if rounded != exact or (isinstance(value, str) and "_" in value):
         raise ValueError(value)
     return rounded
 

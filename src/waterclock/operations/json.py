@@ -12,8 +12,12 @@ from waterclock.answers.version import JSON_VERSION
 
 
 def json_text(value: Mapping[str, Any], *, indent: int | None = 2) -> str:
-    """Format an object as JSON, with the version of its shape first. Instants are `2013-01-05T05:00:00Z`."""
-    return json.dumps({"version": JSON_VERSION, **value}, indent=indent, default=_plain, ensure_ascii=False)
+    """Format an object as JSON, with the version of its shape first. Instants are `2013-01-05T05:00:00Z`.
+
+    An unpaired surrogate, as in an argument that is not UTF-8, is escaped: no file and no connection takes it.
+    """
+    text = json.dumps({"version": JSON_VERSION, **value}, indent=indent, default=_plain, ensure_ascii=False)
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def instant_text(instant: datetime | None) -> str | None:

@@ -354,6 +354,8 @@ def test_sending_looks_anew_and_tells_what_waits(telling: Telling, hook: Heard) 
 def test_what_cannot_be_acknowledged_is_refused(busy_shop: Shop) -> None:
     assert "E457 there is no alert 7" in busy_shop.ask("alerts", "acknowledge", "7", "--why", "known").output
     assert "E903" in busy_shop.ask("alerts", "acknowledge", "7", "--why", " ").output
+    for odd in ("²", "9" * 20, "9" * 5000):
+        assert "E918" in busy_shop.ask("alerts", "acknowledge", odd, "--why", "known").output
     assert (
         "E918 'x' is not the number of an alert" in busy_shop.ask("alerts", "acknowledge", "x", "--why", "known").output
     )

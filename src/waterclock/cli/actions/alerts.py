@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from waterclock.dpl.project import Project
     from waterclock.flow.alerts import Target
 
+_LONG = 10  # digits
 _WORDS = (
     "This is a test of `waterclock alerts test`. Failed and held batches, warnings and silent sources are "
     "reported here."
@@ -172,7 +173,7 @@ def _select_targets(project: Project, names: Sequence[str]) -> tuple[Target, ...
 
 
 def _number(text: str) -> int:
-    if text.isdigit():
+    if text.isascii() and text.isdigit() and len(text) < _LONG:
         return int(text)
     raise WaterclockError(
         "E918", f"{text!r} is not the number of an alert", fix="`waterclock alerts` lists their numbers"

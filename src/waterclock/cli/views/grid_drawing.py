@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 from rich.segment import Segment
@@ -80,9 +80,9 @@ def _header(grid: Grid, left: int, width: int, line: int) -> list[Text]:
     above, below = _heads(grid)
     begins = [at for at, names in enumerate(above) if at == 0 or names[0] != above[at - 1][0]]
     top = ""
-    for at, until in zip(begins, [*begins[1:], None], strict=True):
+    for at, until in pairwise([*begins, len(below)]):
         column = left + at * width + max(0, width - len(below[at]))
-        room = line - column if until is None else (until - at) * width - 1
+        room = line - column if until == len(below) else (until - at) * width - 1
         name = next((name for name in above[at] if len(name) <= room), "")
         top = top.ljust(column) + name
     numbers = "".join(f"{text:>{width}}" for text in below)
@@ -169,7 +169,7 @@ def _legend(to: Console, grid: Grid) -> Text:
 def column_words(grid: Grid) -> str:
     """Describe the columns shown: `days of America/New_York, 2013-01-01 to 2013-01-05`."""
     if not grid.columns:
-        return "nothing is due yet"
+        return "no window starts within these labels"
     period = str(grid.cadence.period).lower()
     noun = f"{period}s" if " " not in period else f"spans of {period}"
     zone = "" if grid.cadence.zone == "UTC" else f" of {grid.cadence.zone}"

@@ -52,6 +52,7 @@ _COMPRESSED = frozenset(("csv", "json", "parquet", "xml", "fixed"))
 _UNFINISHED = (".part", ".partial", ".tmp", ".temp", ".crdownload", ".filepart", "._copying_", "~")
 WILDCARD = re.compile(r"[*?\[]")
 _SUPPLIER_SOURCE = re.compile(r"[^./*?\[\]]+\.[^./*?\[\]]+")
+_NO_TEXT = re.compile("[\ud800-\udfff]")  # as Python shows the bytes of a name that are not UTF-8
 _DATE_FOLDER = re.compile(r"(?:[a-z]+=)?[0-9]{1,4}(?:[-_][0-9]{2}){0,2}", re.IGNORECASE)
 
 
@@ -271,6 +272,8 @@ def parse_file_name(
 
     Raises  FileNotFoundError for a missing file of a glob, if its stamp is its last modification
     """
+    if _NO_TEXT.search(name):  # neither Spark nor the ledger has such a name
+        return Report(path, "misnamed", "its name is not UTF-8 text")
     return (
         _parse_supplier_name(path, name, root, names, zone, found)
         if names.supplier

@@ -19,6 +19,7 @@ _RANGE = re.compile(r"([A-Za-z]{1,3})([1-9][0-9]{0,6})(?::([A-Za-z]{1,3})([1-9][
 ROOM = "_unpacked"
 COPIES = "_copies"
 _MOST_MB = 4096
+_SIGNS = {"delimiter": "';'; a tab is itself between the quotes, and not \\t", "quote": "'\"'", "escape": "'\\'"}
 _OUTER = re.compile(r"\s*([^\s,]+)(?:\s+AS\s+([^\s,]+))?\s*", re.IGNORECASE)
 
 
@@ -200,6 +201,7 @@ def _column(letters: str) -> int:
 
 def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
     """Yield errors in the options of a COLLECT from files, as far as they can be found without a file."""
+    yield from _wrong_signs(options)
     if options.get("outer") and not options.get("rows"):
         yield Wrong(
             "E336",
@@ -238,6 +240,19 @@ def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
         if (wrong := wrong_of_xml(reading)) is not None:
             option = "rows" if len(reading.rows) > 1 else "outer"
             yield Wrong(wrong.code, option, wrong.what, wrong.why or "", wrong.fix or "")
+
+
+def _wrong_signs(options: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Yield the signs of a CSV file that are not one character. An empty one is the default, or means none."""
+    for name in ("delimiter", "quote", "escape"):
+        sign = str(options.get(name) or "")
+        if len(sign) > 1 or sign in {"\r", "\n"}:
+            yield wrong_sign(name, sign, "it must be one character, and no line break")
+
+
+def wrong_sign(name: str, sign: str, why: str) -> Wrong:
+    """Build the error for a sign of a CSV file."""
+    return Wrong("E335", name, f"{name} is {sign!r}", why, f"write it like {name} {_SIGNS[name]}")
 
 
 def _is_encoding(name: str) -> bool:

@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from waterclock.connectors.files.reading_options import wrong_sign
 from waterclock.connectors.slice_rows import base64_text, flat, plain_text
 from waterclock.connectors.values import arrow_type, is_plain
 from waterclock.errors import WaterclockError
@@ -58,7 +59,8 @@ def write_file(
 ) -> int:
     """Write a file and flush it to the disk; return its number of rows. An existing file is overwritten.
 
-    In CSV and JSON instants are UTC with a Z, bytes are base64; CSV contains nested values as JSON.
+    In CSV and JSON instants are UTC with a Z, bytes are base64; CSV contains nested values as JSON. NULL is an empty
+    field of CSV, in a file of one column `""`.
     """
     write = _WRITERS[writing.format]
     with open_for_writing(path) as file:
@@ -119,6 +121,8 @@ def _write_csv(
             texts = [_text(column, kind) for column, (_, kind) in zip(batch.columns, columns, strict=True)]
             if writing.escapes_formulas:
                 texts = [_escape_formulas(text, column) for text, column in zip(texts, batch.columns, strict=True)]
+            if len(texts) == 1:
+                texts = [_without_blank_lines(texts[0])]
             pc.write_csv(pa.RecordBatch.from_arrays(texts, names=names), sink, options)
             rows += batch.num_rows
     return rows
@@ -159,6 +163,13 @@ def _text(column: pa.Array, kind: str) -> pa.Array:
     if pa.types.is_binary(column.type):
         return pa.array([None if value is None else base64_text(value) for value in column.to_pylist()], pa.string())
     return flat(column, kind, mark="Z")
+
+
+def _without_blank_lines(text: pa.Array) -> pa.Array:
+    """Replace NULL by an empty text, which is quoted: a row of one NULL is a blank line, and readers skip those."""
+    import pyarrow as pa
+
+    return text.cast(pa.string()).fill_null("") if text.null_count else text
 
 
 def _escape_formulas(text: pa.Array, column: pa.Array) -> pa.Array:
@@ -202,6 +213,9 @@ def wrong_writing(options: Mapping[str, Any]) -> Iterator[Wrong]:
             why = "the files are byte-for-byte copies of the collected ones"
             yield Wrong("E334", name, f"{name} is set with format 'raw'", why, f"leave {name} out")
         return
+    sign = str(options.get("delimiter", ","))
+    if len(sign) != 1 or not sign.isascii() or sign in '"\r\n':
+        yield wrong_sign("delimiter", sign, "it must be one ASCII character, and no quote or line break")
     if "formulas" in options and options.get("format", "csv") != "csv":
         why = f"the format is {options['format']}, which distinguishes texts from formulas"
         yield Wrong("E334", "formulas", "formulas is set without format 'csv'", why, "leave formulas out")

@@ -13,6 +13,7 @@ All files except `<claim>.accepted` are put if absent, so the first of two runne
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import threading
@@ -70,7 +71,9 @@ class Journal:
         # starts with a line feed too: a line that a crash cut off must not corrupt this one
         left = memoryview(f"\n{line}\n".encode())
         if is_remote(self.folder):
-            put_if_absent(self.folder / f"{claim}.accepted" / f"{accepted.label}-{accepted.chunk}.json", line)
+            # parts of one chunk may be accepted one after the other: each has an object of its own
+            name = f"{accepted.label}-{accepted.chunk}-{hashlib.sha256(line.encode()).hexdigest()[:16]}.json"
+            put_if_absent(self.folder / f"{claim}.accepted" / name, line)
             return
         path = self.folder / f"{claim}.accepted"
         with self._lock:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from waterclock.connectors.delivering import PartKeeper
 from waterclock.connectors.sql.versioned_views import is_behind
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Table
+from waterclock.timelabel.label import label_of
 
 
-def find_label_tables(work: RunContext, table: Table) -> tuple[str, ...]:
-    """Return the labels that have a table behind the view of a publish; none for other tables or without delivery."""
+def find_dropped_labels(work: RunContext, table: Table, before: datetime) -> tuple[str, ...]:
+    """Return the labels before an instant that still have a table behind the view of a publish.
+
+    Without the newest label: the next delivery checks that its rows are there. None for other tables, or without
+    delivery.
+    """
     keeper = _keeper(work, table)
-    return keeper.labels(unit_of(work, table), work.flow.project, table.name) if keeper else ()
+    there = keeper.labels(unit_of(work, table), work.flow.project, table.name) if keeper else ()
+    return tuple(label for label in there[:-1] if label < label_of(before))
 
 
 def drop_label_tables(work: RunContext, table: Table, labels: Sequence[str]) -> None:

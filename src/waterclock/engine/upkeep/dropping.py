@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
-from waterclock.engine.batch.label_tables import drop_label_tables, find_label_tables
+from waterclock.engine.batch.label_tables import drop_label_tables, find_dropped_labels
 from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.damage import require_log
 from waterclock.engine.run_context import RunContext
@@ -99,7 +99,7 @@ def drop(work: RunContext, found: Droppable, *, why: str) -> int:
     count = 0
     for each in work.flow.tables.values():
         if each.kind is Kind.PUBLISH and each.reads[0].table == table.name:
-            labels = [label for label in find_label_tables(work, each) if label < label_of(found.before)]
+            labels = find_dropped_labels(work, each, found.before)
             drop_label_tables(work, each, labels)
             count += len(labels)
     return count

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
-from waterclock.engine.batch.label_tables import drop_label_tables, find_label_tables
+from waterclock.engine.batch.label_tables import drop_label_tables, find_dropped_labels
 from waterclock.engine.damage import older_log, older_logs
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
@@ -292,7 +292,7 @@ def _look_behind(work: RunContext, table: Table, found: Upkeep) -> None:
     """Find the labels behind a destination's view that its table has dropped."""
     before = work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)
     if before is not None:
-        found.labels = tuple(label for label in find_label_tables(work, table) if label < label_of(before))
+        found.labels = find_dropped_labels(work, table, before)
 
 
 def _hours_kept(work: RunContext, table: Table, now: datetime) -> int:

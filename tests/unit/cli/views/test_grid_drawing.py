@@ -51,6 +51,10 @@ def test_rows_stand_below_their_columns_and_end_with_their_last_cell() -> None:
     ]
 
 
+def test_a_grid_without_columns_shows_its_rows() -> None:
+    assert "raw.a" in lines(grid(GridRow("raw.a", ())), make_console(StringIO(), width=60))
+
+
 def test_many_rows_are_printed_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
     to, printed = make_console(StringIO(), width=60), []
     through = Console.print

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -226,6 +227,19 @@ def test_a_folder_that_may_not_be_listed_is_told_by_name(
     assert caught.value.what == f"the folder {folder.source} cannot be listed"
 
 
+@pytest.mark.parametrize("path", ["*.csv", "b*/*.csv", "shop.orders"])
+def test_a_file_whose_name_is_not_utf_8_is_reported_and_hides_no_other(folder: LandingFolder, path: str) -> None:
+    odd = [b"caf\xe9.csv", b"b\xfccher/a.csv", b"shop/orders/shop_orders_2013_01_01_00_00_00.caf\xe9.csv"]
+    for name in (*odd, b"good.csv", b"books/good.csv", b"shop/orders/shop_orders_2013_01_02_00_00_00.csv"):
+        there = Path(os.fsdecode(os.fsencode(folder.folder / "new") + b"/" + name))
+        there.parent.mkdir(parents=True, exist_ok=True)
+        there.write_text("id,note\n1,n\n")
+    found = listing(folder, path)
+    assert len(found.items) == 1
+    assert [(one.problem, one.detail) for one in found.reports] == [("misnamed", "its name is not UTF-8 text")]
+    assert collector(folder).clock(unit_of("landing", path)) == found.items[0].stamp + timedelta(seconds=1)
+
+
 def test_a_misnamed_file_is_told_what_was_expected(folder: LandingFolder) -> None:
     (folder.source / "notes.txt").write_text("x")
     (report,) = listing(folder).reports
@@ -377,6 +391,26 @@ def test_the_same_file_delivered_again_is_archived_away(folder: LandingFolder) -
     assert reader.archive(folder.unit, [item]) == ()
     assert not again.exists()
     assert [one.is_archived for one in listing(folder).items] == [True]
+
+
+def test_other_content_of_the_same_size_and_time_is_not_removed_for_an_earlier_comparison(
+    folder: LandingFolder,
+) -> None:
+    reader, path = collector(folder), folder.file(DAY, "csv")
+
+    def put(content: str) -> Item:
+        path.write_text(content)
+        os.utime(path, (0, 0))  # some senders set the time of change, to that of the data
+        (item,) = listing(folder).items
+        return item
+
+    for _ in range(2):
+        assert reader.archive(folder.unit, [put("id\n1\n")]) == ()
+    item = replace(put("id\n2\n"), path=str(path), is_archived=False)
+    assert [one.problem for one in listing(folder).reports] == ["same name, other content"]
+    (report,) = reader.archive(folder.unit, [item])
+    assert report.problem == "same name, other content"
+    assert path.exists()
 
 
 def test_a_crash_between_link_and_removal_loses_and_doubles_nothing(folder: LandingFolder) -> None:

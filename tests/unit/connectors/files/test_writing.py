@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import math
 from datetime import UTC, date, datetime
@@ -50,6 +51,12 @@ def written(path: Path, rows: list[dict[str, Any]], kinds: dict[str, Any], **opt
     columns = [(name, told) for name, (_, told) in kinds.items()]
     assert write_file(path, batches, columns, WriteOptions(**options)) == len(rows)
     return path.read_bytes()
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_csv_file_of_one_column_has_a_row_for_each_null(tmp_path: Path, name: str) -> None:
+    text = written(tmp_path / "a.csv", [{name: None}, {name: None}], {name: PLAIN[name]}).decode()
+    assert list(csv.DictReader(text.splitlines())) == [{name: ""}, {name: ""}]
 
 
 @settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
@@ -144,3 +151,11 @@ def test_a_name_that_avro_has_not_is_refused(tmp_path: Path) -> None:
 )
 def test_a_compression_that_a_format_has_not_is_refused(options: dict[str, Any], codes: list[str]) -> None:
     assert [each.code for each in wrong_writing(options)] == codes
+
+
+@pytest.mark.parametrize("sign", [";;", "", "é", "\n", '"', "\\t"])
+def test_a_delimiter_that_no_file_can_be_written_with_is_refused(tmp_path: Path, sign: str) -> None:
+    assert [(each.code, each.option) for each in wrong_writing({"delimiter": sign})] == [("E335", "delimiter")]
+    assert not list(wrong_writing({"delimiter": "\t"}))
+    with pytest.raises((ValueError, pa.ArrowInvalid)):
+        written(tmp_path / "a.csv", [{"id": 1}], {"id": PLAIN["id"]}, delimiter=sign)

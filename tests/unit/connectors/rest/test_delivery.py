@@ -332,6 +332,18 @@ def test_a_line_that_a_crash_cut_off_takes_no_other_with_it(tmp_path: Path) -> N
     assert journal.count_carried(LABEL, [1]) == Counter(f"{at:016}" for at in range(3))
 
 
+def test_both_parts_of_a_chunk_are_recorded_in_an_object_store_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waterclock.connectors.rest.journal.is_remote", lambda _: True)
+    (tmp_path / "1.accepted").mkdir()  # an object store needs no folder
+    journal = Journal(tmp_path)
+    parts = [Accepted(LABEL, 3, (digit * 16,)) for digit in "ab"]  # rows of "b" waited for a refused one
+    for part in (*parts, parts[0]):
+        journal.accept(1, part)
+    assert sorted(journal.read_accepted(1), key=lambda one: one.digests) == parts
+
+
 KILLED = """
 import sys
 from pathlib import Path
