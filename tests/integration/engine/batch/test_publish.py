@@ -184,8 +184,6 @@ def test_a_destination_that_lost_what_was_delivered_is_told_and_recompute_restor
     assert tiny.run(day(4)).done == 0
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("mode", ["", "TEMPORAL"])
 def test_a_held_delivery_is_not_released_after_an_earlier_label_was_delivered_again(
     tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -217,6 +215,8 @@ def test_a_held_delivery_is_not_released_after_an_earlier_label_was_delivered_ag
     assert tiny.delivered("SELECT id, v FROM parts ORDER BY id") == [(1, 11), (2, 10), (3, 20)]
 
 
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("mode", ["", "TEMPORAL"])
 def test_a_column_that_comes_later_is_delivered_with_what_changed(
     tmp_path: Path, spark: SparkSession, mode: str
 ) -> None:
