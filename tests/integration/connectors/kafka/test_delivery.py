@@ -15,14 +15,14 @@ import pytest
 
 from tests.kafka import broker, known_by_password, needs_broker
 from tests.systems import setting_of, unit_of
-from waterclock.connectors.delivering import DeliveryOutcome
-from waterclock.connectors.interface import Connector
+from waterclock.connectors.delivering import Delivery, DeliveryOutcome
+from waterclock.connectors.interface import Connector, Setting
 from waterclock.connectors.kafka.connector import CONNECTOR
 from waterclock.connectors.kafka.delivery import KafkaDeliverer, name_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.flow.choices import Mode
-from waterclock.flow.declarations import Value
+from waterclock.flow.declarations import Unit, Value
 from waterclock.testing.connectors import ConnectorConformance
 from waterclock.testing.deliveries import PROJECT, DeliveryConformance, Slices, row
 
@@ -102,18 +102,23 @@ def test_merge_sends_tombstones_for_keys_that_went(system: Topic, slices: Slices
     assert [one.outcome for one in older] == [DeliveryOutcome.OLDER]
 
 
+def die_at(point: str, setting: Setting, unit: Unit, delivery: Delivery) -> None:
+    """Deliver, and be killed at a point of it."""
+    with inject_faults(lambda at: os.kill(os.getpid(), signal.SIGKILL) if at == point else None):
+        CONNECTOR.deliverer(setting).deliver(unit, [delivery])
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("point", ["deliver.begun", "deliver.rows", "deliver.recorded", "deliver.committed"])
 def test_a_runner_that_is_killed_at_any_point_leaves_each_row_once(system: Topic, slices: Slices, point: str) -> None:
     delivery = slices.of(_FIRST, [row(str(at), at) for at in range(500)], Mode.APPEND, is_from_partitioned=True)
 
-    def die_there() -> None:
-        with inject_faults(lambda at: os.kill(os.getpid(), signal.SIGKILL) if at == point else None):
-            deliverer(system).deliver(system.unit, [delivery])
-
-    process = multiprocessing.get_context("fork").Process(target=die_there)
+    # a fork would inherit the locks of this process's Kafka clients, but not the threads that release them
+    process = multiprocessing.get_context("spawn").Process(
+        target=die_at, args=(point, system.setting, system.unit, delivery)
+    )
     process.start()
-    process.join(60)
+    process.join(180)
     assert process.exitcode == -signal.SIGKILL
     [found] = deliverer(system).deliver(system.unit, [delivery])
     assert found.is_repeat is (point == "deliver.committed")
