@@ -40,7 +40,12 @@ def test_windows_beyond_retain_are_left_out(
 ) -> None:
     asked: dict[str, Any] = {}
     kept: Any = SimpleNamespace(where=lambda _: kept, unionByName=lambda *_, **__: kept)
-    monkeypatch.setattr(table_rules, "frame_at", lambda *_, **how: asked.update(how) or kept)
+
+    def frame_at(*_: object, **how: object) -> Any:
+        asked.update(how)
+        return kept
+
+    monkeypatch.setattr(table_rules, "frame_at", frame_at)
     monkeypatch.setattr(table_rules, "frame_of_slices", lambda *given: asked.update(new=given[2]))
     monkeypatch.setattr(table_rules, "head", lambda _: 1)
     monkeypatch.setattr(table_rules, "table_exists", lambda _: True)
