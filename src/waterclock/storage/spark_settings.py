@@ -16,6 +16,13 @@ SESSION_CONFS: Mapping[str, str] = MappingProxyType(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
         "spark.sql.caseSensitive": "false",
+        # as TIMESTAMP_NTZ, each TIMESTAMP of a declaration or a CAST would be a local time
+        "spark.sql.timestampType": "TIMESTAMP_LTZ",
+        "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+        "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+        # a cluster may skip files that are gone or damaged: their rows would be missing without an error
+        "spark.sql.files.ignoreMissingFiles": "false",
+        "spark.sql.files.ignoreCorruptFiles": "false",
         # otherwise Spark replaces ${env:NAME} in texts by environment variables, secrets among them
         "spark.sql.variable.substitute": "false",
         # Parquet statistics of INT96 are useless, and delta-rs reads microseconds

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.dpl.query.aggregates import in_sparks_words
 from waterclock.engine.batch.rule_errors import first_line
+from waterclock.engine.spark.queries import with_values
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Rule, Table
@@ -243,7 +244,7 @@ def evaluate_comparisons(
 
 
 def _answers(spark: SparkSession, asked: Sequence[tuple[Rule, str]], bound: Mapping[str, str | None]) -> list[object]:
-    """Return the results of rules in which values replace the aggregates.
+    """Return the results of rules in which values replace the aggregates, as literals: Spark Connect binds none.
 
     Raises  E757 for a rule that cannot be evaluated
     """
@@ -251,7 +252,7 @@ def _answers(spark: SparkSession, asked: Sequence[tuple[Rule, str]], bound: Mapp
 
     columns = ", ".join(f"({text}) AS r{index}" for index, (_, text) in enumerate(asked))
     try:
-        [row] = spark.sql(f"SELECT {columns} FROM VALUES (1) AS t(one)", args=dict(bound)).collect()
+        [row] = spark.sql(with_values(f"SELECT {columns} FROM VALUES (1) AS t(one)", bound)).collect()
     except PySparkException as raised:
         if len(asked) > 1:
             return [answer for each in asked for answer in _answers(spark, [each], bound)]

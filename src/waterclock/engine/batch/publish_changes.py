@@ -92,8 +92,8 @@ def published_columns(table: Table, rows: DataFrame) -> DataFrame:
         return drop_columns(rows, table.columns.left_out)
     named = table.columns.named
     if all(column.made_as is None for column in named):
-        names = [column.name for column in named]
-        return rows.select(*(name for name in rows.columns if name == TIMELABEL or name in names))
+        names = {column.name.lower() for column in named}
+        return rows.select(*(quote_name(name) for name in rows.columns if name == TIMELABEL or name.lower() in names))
     there = {name.lower() for name in rows.columns}
     needed = (name for column in named if column.made_as for name in column.made_as.columns)
     lacking = {name.lower(): name for name in needed if name.lower() not in there}
@@ -200,7 +200,7 @@ def _compare_states(
     keys = list(table.keys)
     state = last_by_key(work, table, _state_then(work, spark, table, read))
     then = with_all_columns(state, now.schema.json())  # columns that were added since are NULL there
-    gone = then.join(now.select(*keys), keys, "left_anti").select(*now.columns)
+    gone = then.join(now.select(*map(quote_name, keys)), keys, "left_anti").select(*map(quote_name, now.columns))
     # Spark compares no maps: all rows are upserted
     has_maps = any("map<" in field.dataType.simpleString() for field in now.schema.fields)
     return now if has_maps else now.exceptAll(then), gone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
@@ -17,7 +18,7 @@ from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
 from waterclock.storage.folds.state_after import state_after
-from waterclock.storage.log.content_as_of import LogStep
+from waterclock.storage.log.content_as_of import LogStep, find_retained_start
 from waterclock.storage.log.delta_log import head, table_exists
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_at, frame_of_slices
@@ -70,10 +71,20 @@ def _answers(
 
 def _with_slices(work: RunContext, spark: SparkSession, table: Table, sealed: Sequence[Manifest]) -> DataFrame:
     folder = work.folder(table)
-    new = frame_of_slices(spark, folder, sealed if table.mode is Mode.APPEND else sealed[-1:])
-    if table.mode is not Mode.APPEND or not table_exists(folder):
+    if table.mode is not Mode.APPEND:
+        return frame_of_slices(spark, folder, sealed[-1:])
+    low = _find_kept_start(work, table, sealed)
+    new = frame_of_slices(spark, folder, [each for each in sealed if each.label >= low], sealed[-1].schema)
+    if not table_exists(folder):
         return new
-    low = work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
     kept = frame_at(spark, folder, head(folder), low=low, is_partitioned=table.is_partitioned)
     replaced = [label_of(manifest.label) for manifest in sealed]
     return kept.where(~F.col(TIMELABEL).isin(replaced)).unionByName(new, allowMissingColumns=True)
+
+
+def _find_kept_start(work: RunContext, table: Table, sealed: Sequence[Manifest]) -> datetime:
+    """Return the first window that readers see once the slices are committed: neither dropped nor beyond RETAIN."""
+    dropped = work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
+    newest = work.ledger.reads.newest(table.name)
+    ends = [*(table.cadence.next(each.label) for each in sealed), *([newest.end] if newest else [])]
+    return max(dropped, find_retained_start(table, max(ends)) or BEGINNING)

@@ -18,6 +18,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.status import STATUS_TABLES as STATUS_COLUMNS
+from waterclock.storage.log.content_as_of import find_retained_start
 from waterclock.storage.log.delta_log import head
 from waterclock.storage.log.open_tables import has_columns
 from waterclock.storage.slices.read import frame_at
@@ -62,9 +63,7 @@ def frame_of_table(
 def _find_retained_start(work: RunContext, table: Table) -> datetime | None:
     """Return the first window that a table keeps under RETAIN, whether or not older ones are still on disk."""
     newest = work.ledger.reads.newest(table.name) if table.retain is not None and table.mode is Mode.APPEND else None
-    if newest is None or table.retain is None:
-        return None
-    return table.cadence.ceil(table.retain.subtract_from(newest.end, table.cadence.zone))
+    return None if newest is None else find_retained_start(table, newest.end)
 
 
 def status_frame(work: RunContext, spark: SparkSession, name: str, asked: AskedOf) -> DataFrame:

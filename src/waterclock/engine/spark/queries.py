@@ -27,7 +27,7 @@ def build_query_frame(spark: SparkSession, text: str, values: Mapping[str, Any])
     if is_remote(spark):
         return spark.sql(f"({with_values(text, values) if values else text}\n)")
     refuse_command(spark, text)
-    rows = spark.sql(text, args=dict(values))
+    rows = spark.sql(text, args={name: _bound(value) for name, value in values.items()})
     check_plan(rows)
     return rows
 
@@ -43,6 +43,11 @@ def with_values(text: str, values: Mapping[str, Any]) -> str:
             pieces += [text[copied : colon.start], literal_of(values[name.text])]
             copied = name.end + 1
     return "".join([*pieces, text[copied:]])
+
+
+def _bound(value: Any) -> Any:
+    """Return a value as Spark binds it. PySpark would read a time without an offset in the zone of this machine."""
+    return value.replace(tzinfo=UTC) if isinstance(value, datetime) and value.tzinfo is None else value
 
 
 _BEFORE_A_VALUE = frozenset("(,=<>+-*/%|&^![")

@@ -2,8 +2,8 @@
 
 A table's rows are rebuilt from its current sealed slices: all of them (APPEND), the newest (REPLACE), or their merged
 state (MERGE), and become visible in one commit. The slices, their digests and their past are unchanged. If the same
-slices now mean other rows (another mode, other keys), they are sealed once more, by links. This is a new revision of
-each label, so that earlier and later knowledge stay separate.
+slices now mean other rows (another mode, other keys, another ORDER BY), they are sealed once more, by links. This is a
+new revision of each label, so that earlier and later knowledge stay separate.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.slices.manifest import Manifest, aside_measure
+from waterclock.storage.slices.order_values import is_measured_for
 from waterclock.timelabel.label import label_of
 
 # the content of a slice does not depend on these
@@ -111,7 +112,7 @@ def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) 
     if is_new_log:
         renew_log(work, spark, table, manifests)
     found: CommittedClaim | None = None
-    if _means_other_rows(table, changed):
+    if _means_other_rows(table, changed, manifests):
         manifests = seal_linked_slices(spark, table, manifests, claim, folder, work.lake)
         found = _as_claim(work, table, slices, manifests, claim)
         write_claim_record(folder, Claim(claim, found.request, found.at), found.results)
@@ -156,9 +157,12 @@ def _current(work: RunContext, table: Table) -> list[Slice]:
     return work.ledger.reads.slices(table.name, dropped or BEGINNING, FOREVER)
 
 
-def _means_other_rows(table: Table, changed: Sequence[Difference]) -> bool:
+def _means_other_rows(table: Table, changed: Sequence[Difference], manifests: Sequence[Manifest]) -> bool:
     parts = {what for what, _, _ in changed}
-    return "mode" in parts or (table.is_fold and "keys" in parts)
+    if "mode" in parts or (table.is_fold and "keys" in parts):
+        return True
+    # with another ORDER BY or DELETE WHEN other rows win, and the bounds of slices are unknown
+    return table.merge is not None and any(not is_measured_for(each, table.merge) for each in manifests)
 
 
 def _as_claim(

@@ -11,7 +11,7 @@ from waterclock.storage.lake import Lake
 from waterclock.storage.slices.digest import digests
 from waterclock.storage.slices.links import link_slice
 from waterclock.storage.slices.manifest import Manifest
-from waterclock.storage.slices.order_values import order_measures
+from waterclock.storage.slices.order_values import measured_for, order_measures
 from waterclock.storage.slices.read import frame_of_slices, table_schema
 from waterclock.timelabel.label import label_of
 
@@ -39,6 +39,7 @@ def seal_linked_slices(
             order_high=measures.get("_order_high"),
             order_low=measures.get("_order_low"),
             delete_high=measures.get("_delete_high"),
+            measured_for=measured_for(table.merge),
         )
         linked.append(
             link_slice(

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.write_state import DELETED
 from waterclock.storage.slices.manifest import Manifest, read_manifest
-from waterclock.storage.slices.order_values import deletes_sql, may_beat, order_struct, place_sql
+from waterclock.storage.slices.order_values import deletes_sql, may_beat, order_struct, place_sql, with_known_bounds
 from waterclock.storage.slices.read import frame_of_files, frame_of_slices
 from waterclock.storage.types import fields_of, sql_type
 from waterclock.timelabel.label import TIMELABEL
@@ -35,7 +35,7 @@ _ASKED, _BEFORE, _STATE, _AFTER = "0", "1", "2", "3"
 _ALL = -1
 
 # the highest ORDER BY of a sealed slice's deletes, None if it has none. Slices never change, so it is cached
-_delete_highs: dict[tuple[str, str], tuple[bool, str | None]] = {}
+_delete_highs: dict[tuple[str, str, Merge], tuple[bool, str | None]] = {}
 _lock = threading.Lock()
 
 
@@ -125,10 +125,10 @@ def slices_with_later_deletes(
         return ()
     fields = fields_of(schema)
     types = [fields[name]["type"] for name in merge.order_by]
-    lows = {manifest.order_low for manifest in later}
+    lows = {with_known_bounds(manifest, merge).order_low for manifest in later}
     found = []
     for path in earlier:
-        has_deletes, high = _delete_high(folder, path)
+        has_deletes, high = _delete_high(folder, path, merge)
         if has_deletes and any(may_beat(high, low, types) for low in lows):
             found.append(read_manifest(folder, path))
     return tuple(found)
@@ -138,9 +138,10 @@ def beating_later(manifest: Manifest, after: Sequence[Manifest], merge: Merge, s
     """Return later slices with a delete that sorts at or after the lowest order of this slice's rows."""
     fields = fields_of(schema)
     types = [fields[name]["type"] for name in merge.order_by]
+    manifest = with_known_bounds(manifest, merge)
     return tuple(
         later
-        for later in after
+        for later in (with_known_bounds(each, merge) for each in after)
         if later.has_deletes and (not types or may_beat(later.delete_high, manifest.order_low, types, is_later=True))
     )
 
@@ -258,11 +259,11 @@ def _all_of(conditions: Sequence[Column]) -> Column:
     return joined
 
 
-def _delete_high(folder: str, path: str) -> tuple[bool, str | None]:
-    known = _delete_highs.get((folder, path))
+def _delete_high(folder: str, path: str, merge: Merge) -> tuple[bool, str | None]:
+    known = _delete_highs.get((folder, path, merge))
     if known is None:
-        manifest = read_manifest(folder, path)
+        manifest = with_known_bounds(read_manifest(folder, path), merge)
         known = (manifest.has_deletes, manifest.delete_high)
         with _lock:
-            _delete_highs[(folder, path)] = known
+            _delete_highs[(folder, path, merge)] = known
     return known

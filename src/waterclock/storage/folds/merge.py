@@ -29,6 +29,7 @@ from waterclock.storage.log.identity import Identity
 from waterclock.storage.slices.damage import require_whole
 from waterclock.storage.slices.key_checks import duplicate_keys, may_be_null, require_one_row_per_order
 from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.order_values import with_known_bounds
 from waterclock.storage.types import fields_of
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def merge_slice(
             E620 for two different rows of one key and order
             E616, E617 where the slice does not fit the table
     """
+    manifest = with_known_bounds(manifest, merge)
     look = prepare_merge(folder, identity, [manifest])
     if look.done is not None:
         return look.done

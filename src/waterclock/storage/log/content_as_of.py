@@ -73,7 +73,7 @@ def resolve(
     known, is_whole = _filter_known(records, known_at)
     known = _since_anew(known)
     boundary = table.cadence.floor(tick)
-    low = _low(table, boundary)
+    low = find_retained_start(table, boundary)
     steps, version = _of_mode(table, boundary, low, known)
     if not is_whole:
         steps, version = tuple(replace(step, version=NO_VERSION) for step in steps), NO_VERSION
@@ -140,7 +140,8 @@ def _since_anew(known: list[DataCommit]) -> list[DataCommit]:
     return known[first:]
 
 
-def _low(table: Table, boundary: datetime) -> datetime | None:
+def find_retained_start(table: Table, boundary: datetime) -> datetime | None:
+    """Return the first window before a boundary that RETAIN keeps. None if all are kept."""
     if table.retain is None or table.mode is not Mode.APPEND:
         return None
     return table.cadence.ceil(table.retain.subtract_from(boundary, table.cadence.zone))

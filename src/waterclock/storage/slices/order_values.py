@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from waterclock.flow.folds import Merge
+    from waterclock.storage.slices.manifest import Manifest
 
+_UNKNOWN = "unknown"
 _NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal")
 _TEXTS = ("string", "date", "timestamp", "timestamp_ntz")
 _Key = tuple[tuple[int, Any], ...]
@@ -35,6 +38,27 @@ def order_measures(merge: Merge) -> list[tuple[str, Column]]:
             "_delete_high": _as_json(f"max(if({deleted}, {order}, NULL))"),
         }
     return [(name, F.expr(text)) for name, text in texts.items()]
+
+
+def measured_for(merge: Merge | None) -> str:
+    """Return the ORDER BY and DELETE WHEN as a text, for the manifests of slices that are measured by them."""
+    return "" if merge is None else json.dumps([merge.order_by, merge.delete_when])
+
+
+def is_measured_for(manifest: Manifest, merge: Merge) -> bool:
+    """Return whether a slice was measured for these ORDER BY and DELETE WHEN. One without rows needs no measures."""
+    return not manifest.rows or manifest.measured_for in {"", measured_for(merge)}
+
+
+def with_known_bounds(manifest: Manifest, merge: Merge) -> Manifest:
+    """Return a slice's manifest, with unknown bounds if the slice was measured for another ORDER BY or DELETE WHEN.
+
+    Each row of such a slice may be a delete, and may be ordered above or below any other row.
+    """
+    if is_measured_for(manifest, merge):
+        return manifest
+    bounds = dict.fromkeys(("order_high", "order_low", "delete_high"), _UNKNOWN if merge.order_by else None)
+    return replace(manifest, has_deletes=merge.delete_when is not None, **bounds)
 
 
 def deletes_sql(merge: Merge) -> str:
@@ -76,6 +100,8 @@ def _as_json(text: str) -> str:
 
 
 def _key(text: str, types: Sequence[Any]) -> _Key | None:
+    if text == _UNKNOWN:
+        return None
     values = json.loads(text, parse_float=Decimal)
     parts = [_part(values.get(f"o{index}"), type_) for index, type_ in enumerate(types)]
     known = tuple(part for part in parts if part is not None)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from waterclock.filesystem import entry_path, is_folder, is_there, move_file, readable
 from waterclock.storage.slices.digest import digest_of_row, digests
 from waterclock.storage.slices.manifest import MANIFEST, DataFile, Manifest, seal
-from waterclock.storage.slices.order_values import order_measures
+from waterclock.storage.slices.order_values import measured_for, order_measures
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.statistics import read_files
 from waterclock.storage.types import schema_text
@@ -80,7 +80,7 @@ def reseal(
     measured = _measure_rows(spark, folder, draft, merge)
     if rows and (not measured or digest_of_row(measured) != known.digest):
         return None
-    manifest = _with_order(draft, measured)
+    manifest = _with_order(draft, measured, merge)
     path = entry_path(folder, known.slice_path, MANIFEST)
     if is_there(path):
         move_file(path, path.with_name(f"{MANIFEST}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"))
@@ -104,11 +104,12 @@ def _measure_rows(spark: SparkSession, folder: str, draft: Manifest, merge: Merg
     return digests(rows, order_measures(merge) if merge else ()).get(label_of(draft.label), {})
 
 
-def _with_order(draft: Manifest, measured: Mapping[str, Any]) -> Manifest:
+def _with_order(draft: Manifest, measured: Mapping[str, Any], merge: Merge | None) -> Manifest:
     return replace(
         draft,
         has_deletes=bool(measured.get("_deletes")),
         order_high=measured.get("_order_high"),
         order_low=measured.get("_order_low"),
         delete_high=measured.get("_delete_high"),
+        measured_for=measured_for(merge),
     )

@@ -35,7 +35,7 @@ from waterclock.storage.slices.digest import (
 )
 from waterclock.storage.slices.input_filter import SetAside
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
-from waterclock.storage.slices.order_values import order_measures
+from waterclock.storage.slices.order_values import measured_for, order_measures
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import (
     DROPPED,
@@ -133,7 +133,9 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
             raise already_sealed(folder, path)
     ordered = _with_label(frame, labels)
     shown = StructType([field for field in ordered.schema.fields if not is_hidden(field.name)])
-    draft = _SliceDraft(folder, name or _table_of(folder), claim, schema_text(shown), code, through)
+    draft = _SliceDraft(
+        folder, name or _table_of(folder), claim, schema_text(shown), code, through, measured_for(merge)
+    )
     taken = [*measures, *(order_measures(merge) if merge else ())]
     aside: Mapping[datetime, Aside] = {}
     is_nothing = of_nothing and _is_empty(ordered, draft.table)
@@ -181,6 +183,7 @@ class _SliceDraft:
     schema: str
     code: str
     through: Through | None = None
+    measured_for: str = ""
 
     def manifest(
         self,
@@ -212,6 +215,7 @@ class _SliceDraft:
             order_high=found.get("_order_high"),
             order_low=found.get("_order_low"),
             delete_high=found.get("_delete_high"),
+            measured_for=self.measured_for,
             aside=aside.files,
             aside_schema=self.through.came if self.through and aside.files else "",
             aside_rules=aside.rules if aside.files else (),

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from types import SimpleNamespace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from waterclock.engine.spark import queries
 from waterclock.engine.spark.queries import literal_of, with_values
+
+TOKYO = ZoneInfo("Asia/Tokyo")
 
 
 @pytest.mark.parametrize(
@@ -39,3 +44,23 @@ def test_values_stand_in_the_place_of_their_markers_alone(text: str, written: st
 )
 def test_a_value_is_written_as_its_type(value: Any, written: str) -> None:
     assert literal_of(value) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "bound"),
+    [
+        (datetime.fromisoformat("2020-01-01T05:00"), datetime(2020, 1, 1, 5, tzinfo=UTC)),
+        (datetime(2020, 1, 1, 5, tzinfo=TOKYO), datetime(2020, 1, 1, 5, tzinfo=TOKYO)),
+        (date(2020, 1, 1), date(2020, 1, 1)),
+        ("2020-01-01", "2020-01-01"),
+    ],
+)
+def test_a_time_without_an_offset_is_bound_in_utc_whatever_the_zone_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch, value: Any, bound: Any
+) -> None:
+    asked: dict[str, Any] = {}
+    spark: Any = SimpleNamespace(sql=lambda _, args: asked.update(args))
+    for name in ("refuse_command", "check_plan"):
+        monkeypatch.setattr(queries, name, lambda *_: None)
+    queries.build_query_frame(spark, "SELECT :since", {"since": value})
+    assert repr(asked) == repr({"since": bound})

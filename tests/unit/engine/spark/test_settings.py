@@ -65,6 +65,21 @@ def test_what_rows_hang_on_cannot_be_set_and_all_of_it_is_told(tmp_path: Path) -
     assert refused.value.fix == "set master for spark.master in [env.prod.spark]; leave the others out"
 
 
+@pytest.mark.parametrize(
+    "conf",
+    [
+        '"spark.sql.timestampType" = "TIMESTAMP_NTZ"',
+        '"spark.sql.files.ignoreMissingFiles" = true',
+        '"spark.sql.files.ignoreCorruptFiles" = true',
+        '"spark.sql.decimalOperations.allowPrecisionLoss" = false',
+        '"spark.sql.mapKeyDedupPolicy" = "LAST_WIN"',
+    ],
+)
+def test_settings_under_which_rows_would_be_missing_or_differ_cannot_be_set(tmp_path: Path, conf: str) -> None:
+    with pytest.raises(WaterclockError, match=r"E713 .* cannot be set"):
+        settings_of(project(tmp_path, f"[env.prod.spark]\nconfs = {{ {conf} }}\n"))
+
+
 def test_more_partitions_of_a_shuffle_may_be_asked_for(tmp_path: Path) -> None:
     said = '[env.prod.spark]\nconfs = { "spark.sql.shuffle.partitions" = 200 }\n'
     assert settings_of(project(tmp_path, said)).confs == {"spark.sql.shuffle.partitions": "200"}

@@ -23,6 +23,7 @@ def test_a_manifest_is_read_back_as_it_was_written(tmp_path: Path) -> None:
         order_high='{"o0":1}',
         order_low='{"o0":null}',
         delete_high='{"o0":1}',
+        measured_for='[["n"], null]',
     )
     assert Manifest.from_json(full.to_json()) == full
     assert read_manifest(str(tmp_path), manifest.slice_path) == manifest

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from waterclock.storage.slices.order_values import may_beat
+from tests.slices import hour, rows_of, sealed
+from waterclock.flow.folds import Merge
+from waterclock.storage.slices.order_values import is_measured_for, may_beat, measured_for
 
 
 def text(*values: Any) -> str:
@@ -51,3 +55,13 @@ def test_nothing_beats_a_slice_without_rows_and_no_deletes_beat_nothing() -> Non
 @pytest.mark.parametrize(("high", "expected"), [(4, False), (5, True), (6, True)])
 def test_at_its_own_order_a_later_labels_delete_beats_too(high: int, expected: bool) -> None:
     assert may_beat(text(high), text(5), ["long"], is_later=True) is expected
+
+
+def test_a_slice_is_measured_for_one_order_and_one_delete(tmp_path: Path) -> None:
+    merge = Merge(("k",), ("n",), "gone")
+    made = replace(sealed(str(tmp_path), hour(0), 1, rows_of(1)), measured_for=measured_for(merge))
+    assert is_measured_for(made, merge)
+    assert is_measured_for(made, replace(merge, keys=("k", "l")))  # the bounds are those of all keys
+    assert not is_measured_for(made, replace(merge, order_by=()))
+    assert not is_measured_for(made, replace(merge, delete_when=None))
+    assert is_measured_for(replace(made, rows=0), replace(merge, delete_when=None))

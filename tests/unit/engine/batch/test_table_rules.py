@@ -1,0 +1,65 @@
+"""A rule OVER TABLE is asked of the rows that readers will see."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.ledgers import table
+from waterclock.batches.ledger_snapshot import BEGINNING
+from waterclock.engine.batch import table_rules
+from waterclock.timelabel.duration import parse_duration
+
+
+def day(number: int) -> datetime:
+    return datetime(2026, 1, number, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("retain", "dropped", "newest_end", "labels", "first"),
+    [
+        (None, None, 9, [9], BEGINNING),
+        (None, 4, 9, [9], day(4)),
+        ("3 DAYS", None, 9, [9], day(7)),  # the windows that readers see, whether or not `maintain` has run
+        ("3 DAYS", 2, 9, [9], day(7)),
+        ("3 DAYS", None, 9, [5], day(6)),  # made again, and beyond RETAIN
+        ("3 DAYS", None, None, [4], day(2)),
+    ],
+)
+def test_windows_beyond_retain_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+    retain: str | None,
+    dropped: int | None,
+    newest_end: int | None,
+    labels: list[int],
+    first: datetime,
+) -> None:
+    asked: dict[str, Any] = {}
+    kept: Any = SimpleNamespace(where=lambda _: kept, unionByName=lambda *_, **__: kept)
+
+    def frame_at(*_: object, **how: object) -> Any:
+        asked.update(how)
+        return kept
+
+    monkeypatch.setattr(table_rules, "frame_at", frame_at)
+    monkeypatch.setattr(table_rules, "frame_of_slices", lambda *given: asked.update(new=given[2]))
+    monkeypatch.setattr(table_rules, "head", lambda _: 1)
+    monkeypatch.setattr(table_rules, "table_exists", lambda _: True)
+    monkeypatch.setattr(table_rules, "F", SimpleNamespace(col=lambda _: SimpleNamespace(isin=lambda _: 0)))
+    newest = None if newest_end is None else SimpleNamespace(end=day(newest_end))
+    work: Any = SimpleNamespace(
+        folder=lambda _: "",
+        ledger=SimpleNamespace(
+            keeping=SimpleNamespace(drop_boundary=lambda *_, **__: dropped and day(dropped)),
+            reads=SimpleNamespace(newest=lambda _: newest),
+        ),
+    )
+    days = replace(table("a.days", partitioned=True), retain=parse_duration(retain) if retain else None)
+    sealed: Any = [SimpleNamespace(label=day(label), schema="{}") for label in labels]
+    table_rules._with_slices(work, None, days, sealed)  # type: ignore[arg-type]
+    assert asked["low"] == first
+    assert [each.label for each in asked["new"]] == [day(label) for label in labels if day(label) >= first]

@@ -1,0 +1,76 @@
+"""The slices with deletes that may beat later rows are found by what their manifests have measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.slices import hour, rows_of, schema_json, sealed
+from waterclock.flow.folds import Merge
+from waterclock.storage.folds.fold import beating_later, slices_with_later_deletes
+from waterclock.storage.slices.manifest import MANIFEST, Manifest
+from waterclock.storage.slices.order_values import measured_for
+
+SCHEMA = schema_json(
+    pa.schema(
+        [
+            ("timelabel", pa.string()),
+            ("k", pa.int64()),
+            ("n", pa.int64()),
+            ("at", pa.timestamp("us", "UTC")),
+            ("gone", pa.bool_()),
+        ]
+    )
+)
+BY_NUMBER = Merge(("k",), ("n",), "gone")
+BY_TIME = Merge(("k",), ("at",), "gone")
+
+
+def measured(folder: Path, number: int, merge: Merge, *, order: str | None, deletes: bool = False) -> Manifest:
+    """Seal a slice with one order for all its rows, as it was measured for a declaration."""
+    plain = sealed(str(folder), hour(number), number, rows_of(number))
+    found = replace(
+        plain,
+        has_deletes=deletes,
+        order_high=order,
+        order_low=order,
+        delete_high=order if deletes else None,
+        measured_for=measured_for(merge),
+    )
+    (folder / plain.slice_path / MANIFEST).write_text(found.to_json())
+    return found
+
+
+def test_only_deletes_ordered_above_a_later_row_are_read(tmp_path: Path) -> None:
+    high = measured(tmp_path, 1, BY_NUMBER, order='{"o0":9}', deletes=True)
+    low = measured(tmp_path, 2, BY_NUMBER, order='{"o0":3}', deletes=True)
+    new = measured(tmp_path, 3, BY_NUMBER, order='{"o0":5}')
+    paths = [high.slice_path, low.slice_path]
+    assert slices_with_later_deletes(str(tmp_path), paths, [new], BY_NUMBER, SCHEMA) == (high,)
+
+
+@pytest.mark.parametrize(
+    ("before", "order"),
+    [
+        (BY_NUMBER, '{"o0":9}'),  # compared as a time, the number was a TypeError of each batch
+        (Merge(("k",), (), "gone"), None),  # the slice was taken to have no order, and its deletes to beat nothing
+        (Merge(("k",), ("at",), "n = 1"), '{"o0":"2026-01-01T00:00:00.000000Z"}'),
+        (Merge(("k",), ("at",)), '{"o0":"2026-01-01T00:00:00.000000Z"}'),
+    ],
+)
+def test_slices_measured_for_another_order_or_delete_are_read(tmp_path: Path, before: Merge, order: str | None) -> None:
+    old = measured(tmp_path, 1, before, order=order)
+    new = measured(tmp_path, 2, BY_TIME, order='{"o0":"2026-01-02T00:00:00.000000Z"}')
+    found = slices_with_later_deletes(str(tmp_path), [old.slice_path], [new], BY_TIME, SCHEMA)
+    assert [each.slice_path for each in found] == [old.slice_path]
+    late = replace(new, label=hour(0))
+    assert [each.slice_path for each in beating_later(late, [old], BY_TIME, SCHEMA)] == [old.slice_path]
+
+
+def test_a_slice_measured_for_another_order_has_no_deletes_where_none_are_declared(tmp_path: Path) -> None:
+    old = measured(tmp_path, 1, BY_NUMBER, order='{"o0":9}', deletes=True)
+    new = measured(tmp_path, 2, Merge(("k",), ("at",)), order='{"o0":"2026-01-02T00:00:00.000000Z"}')
+    assert not beating_later(new, [old], Merge(("k",), ("at",)), SCHEMA)
