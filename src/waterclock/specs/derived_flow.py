@@ -82,6 +82,7 @@ def _derive_flow(flow: Flow, typed: Typed, seeds: Mapping[str, str], earliest: d
             tables[name] = _at_once(table, first)
             seeded[name] = replace(
                 tables[name],
+                closes=None,
                 rules=(),
                 input_rules=(),
                 columns=_columns(table, typed.schemas[name], is_asked=False, has_keys=True),
@@ -126,6 +127,9 @@ def _build_given_table(table: Table, name: str, schema: Schema, start: datetime,
         query=None,
         choices=(),
         function=None,
+        closes=None,
+        late_rows=None,
+        open_of=None,
     )
 
 
