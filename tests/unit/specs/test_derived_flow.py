@@ -172,3 +172,21 @@ def test_a_table_that_closes_its_books_and_those_next_to_it_are_given_or_run(
     assert set(found.flow.tables) == tables
     for flow in (found.flow, found.seeding):
         assert Planner(flow).plan(LedgerSnapshot(), datetime(2020, 1, 4, tzinfo=UTC)).batches
+
+
+def test_a_table_without_inputs_begins_with_the_scenario(tmp_path: Path) -> None:
+    days = """
+    TRANSFORM cal.days PARTITIONED (n INT) EVERY DAY START '2026-01-01' AS SELECT 1 AS n;
+    TRANSFORM cal.pages PARTITIONED EVERY DAY AS SELECT d.n, c.page FROM cal.days d CROSS JOIN raw.clicks c;
+    """
+    flow = derived(
+        shop(tmp_path, days),
+        """
+        Given the table raw.clicks at 2020-01-02 is empty
+        When cal.pages runs at 2020-01-02
+        Then cal.pages is empty
+        """,
+    ).flow
+
+    starts = Planner(flow).starts(LedgerSnapshot(), datetime(2020, 2, 1, tzinfo=UTC))
+    assert starts["cal.days"] == starts["cal.pages"] == datetime(2020, 1, 2, tzinfo=UTC)
