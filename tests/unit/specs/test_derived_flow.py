@@ -61,6 +61,19 @@ def test_what_runs_is_as_declared_but_for_start_and_delay(project: Project) -> N
     assert sales.cadence.period == declared.cadence.period
 
 
+def test_a_given_table_is_not_measured_since_its_rows_may_lack_what_only_a_measure_names(tmp_path: Path) -> None:
+    visits = """
+    COLLECT raw.visits PARTITIONED (page STRING, *) FROM shop.visits EVERY DAY BY DATA TIME at
+      MEASURE sum(seconds) AS s;
+    TRANSFORM marts.visits PARTITIONED AS SELECT page, count(*) AS visits FROM raw.visits GROUP BY page;
+    """
+    given = "Given the table raw.visits at 2020-01-02 is empty\nWhen {0} runs\nThen {0} is empty"
+    project = shop(tmp_path, visits)
+
+    assert derived(project, given.format("marts.visits")).flow.tables["raw.visits"].measures == ()
+    assert derived(project, given.format("raw.visits")).flow.tables["raw.visits"].measures
+
+
 def test_a_source_that_runs_itself_keeps_its_rules(project: Project) -> None:
     flow = derived(
         project,
