@@ -90,9 +90,10 @@ def _due(
         sent = alert.told.get(target)
         meant = [rule for rule in rules if is_meant(rule, alert.trouble)]
         heard = meant or ([] if sent is None else rules)  # a target that got the alert also gets its end
-        if not any(rule.quiet is None or not rule.quiet.is_quiet_at(now) for rule in heard):
+        awake = [rule for rule in heard if rule.quiet is None or not rule.quiet.is_quiet_at(now)]
+        if not awake:
             continue
-        telling = _choose_telling(alert, sent, _repeat(meant), now)
+        telling = _choose_telling(alert, sent, _repeat([rule for rule in meant if rule in awake]), now)
         if telling is not None and not (telling is Telling.REPEATED and is_lost):
             due.append((telling, alert))
     return sorted(due, key=lambda each: (each[0].is_of_end, each[1].trouble.severity.rank, each[1].number))

@@ -89,7 +89,7 @@ class Words:
     def full_text(self, telling: Telling, alert: Alert, now: datetime) -> str:
         """Return the full text of one alert."""
         trouble = alert.trouble
-        since = seconds_words((now - alert.opened).total_seconds())
+        since = seconds_words(((alert.resolved or now) - alert.opened).total_seconds())
         lines = [f"{_MARKS[telling]}{self.line(trouble)}"]
         lines += [f"why  {trouble.why}"] if trouble.why else []
         if telling is Telling.RESOLVED:

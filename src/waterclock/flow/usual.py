@@ -3,6 +3,8 @@
 `trend` compares the recent level with an earlier one, to detect a slow change of a little each day.
 
 A season repeats by the clock of the table's zone: the weekday for windows of a day, weekday and hour for shorter ones.
+Windows longer than an hour start at fixed hours of UTC, so their hours are those of one offset. Otherwise all of them
+would start at hours without a history when the clock changes.
 Nonnegative values are compared by their ratios (their logarithms), since a tenth more means the same on any day; others
 by their differences. Values that are all whole numbers are treated as counts, whose random spread is their square root;
 shares, rates and means are not. The spread is 1.4826 times the median absolute deviation of all residuals, and stays
@@ -15,7 +17,7 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone, tzinfo
 from statistics import median
 
 from waterclock.timelabel.zone import nominal_zone
@@ -39,6 +41,7 @@ MOST_OF_LONG = 500
 _WHOLE_WEEKS = timedelta(weeks=4)
 LONGER = timedelta(hours=36)  # than a day, which has 23 to 25 hours
 _DAILY = timedelta(hours=20)
+_HOUR = timedelta(hours=1)
 _MOST_LOG = 709.0  # the logarithm of about the largest DOUBLE
 SATURDAY = 5
 _MAD_TO_SIGMA = 1.4826
@@ -85,7 +88,7 @@ def usual(history: Sequence[tuple[datetime, float]], at: datetime, *, step: time
     is_count = all(float(value).is_integer() for _, value in known)
     offset = _offset([value for _, value in known], is_count=is_count)
     values = [math.log(value + offset) if is_ratio else value for _, value in known]
-    slot_of = _slots(step, at - known[0][0], zone)
+    slot_of = _slots(step, at - known[0][0], slot_clock(zone, step, at))
     slots = [slot_of(label) for label, _ in known]
     profile = _medians(slots, values)
     everywhere = median(values)
@@ -119,7 +122,7 @@ def trend(
         return None
     offset = _offset([value for _, value in known], is_count=all(float(value).is_integer() for _, value in known))
     values = [math.log(value + offset) for _, value in known]
-    slot_of = _slots(step, at - known[0][0], zone)
+    slot_of = _slots(step, at - known[0][0], slot_clock(zone, step, at))
     slots = [slot_of(label) for label, _ in known]
     profile = _medians(slots, values)
     residuals = [(label, value - profile[slot]) for (label, _), slot, value in zip(known, slots, values, strict=True)]
@@ -159,14 +162,21 @@ def _medians(slots: Sequence[Hashable], values: Sequence[float]) -> Mapping[Hash
     return {slot: median(found) for slot, found in gathered.items()}
 
 
-def _slots(step: timedelta, length: timedelta, zone: str) -> Callable[[datetime], Hashable]:
+def slot_clock(zone: str, step: timedelta, at: datetime) -> tzinfo:
+    """Return the clock that defines seasons: the zone's, or for windows of several hours its offset at `at`."""
+    rules = nominal_zone(zone)
+    is_of_hours = _HOUR < step < _DAILY
+    return timezone(at.astimezone(rules).utcoffset() or timedelta()) if is_of_hours else rules
+
+
+def _slots(step: timedelta, length: timedelta, clock: tzinfo) -> Callable[[datetime], Hashable]:
     """Return a function that names a label's season. At first it only separates workdays, Saturdays and Sundays."""
     if step > LONGER:
         return lambda _: 0
-    is_long, rules = length >= _WHOLE_WEEKS, nominal_zone(zone)
+    is_long = length >= _WHOLE_WEEKS
 
     def slot(label: datetime) -> Hashable:
-        local = label.astimezone(rules)
+        local = label.astimezone(clock)
         day = local.weekday() if is_long else max(local.weekday(), SATURDAY - 1)
         return day if step >= _DAILY else (day, local.hour)
 

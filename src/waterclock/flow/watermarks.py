@@ -1,4 +1,4 @@
-"""Watermarks: how far a table's rows have advanced in their own time, as a pure function of slices.
+"""Watermarks: how far a table's rows have advanced in their own time, as a query over slices.
 
 W(L) = max( W(L-1), min( e(L), least over parts of max(at) - d ) )
 
@@ -45,7 +45,7 @@ def mark_of(table: str) -> str:
 
 
 def query_of(table: str, said: Watermark) -> str:
-    """Return the query that computes the mark of `table` from the previous one and the window's rows; see `advance`."""
+    """Return the query that computes the mark of `table` from the previous one and the window's rows."""
     at, of, own = quote_name(said.column), _table(table), _table(mark_of(table))
     columns = ", ".join(map(quote_name, said.per))
     part = f"to_json(struct({columns}))" if said.per else "''"

@@ -224,13 +224,14 @@ class Events:
 
 def _assertions(table: Table, measures: Mapping[str, Any]) -> Iterator[data_quality_assertions_dataset.Assertion]:
     """Yield the result of each rule for a batch: its name, and the rows that broke it."""
-    warned = {text.partition(":")[0]: text for text in warnings_of(measures)}
+    warnings = warnings_of(measures)
     broken: dict[str, int] = dict(measures.get("broken", {}))
     for of in measures.get(INPUTS_FOUND, {}).values():
         broken |= of["broken"]
     for rule, column in _rules(table):
         count = broken.get(rule.name, 0)
-        actual = warned.get(rule.name) or (f"{count} rows violate it" if count else None)
+        warned = next((text for text in warnings if text.startswith(f"{rule.name}: ")), None)
+        actual = warned or (f"{count} rows violate it" if count else None)
         yield data_quality_assertions_dataset.Assertion(
             assertion="expect",
             success=actual is None,

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.watching import LabelRows
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
-from waterclock.flow.usual import LEAST_SEASONS, SATURDAY
+from waterclock.flow.usual import LEAST_SEASONS, SATURDAY, slot_clock
 from waterclock.operations.formatting import count_words, local_range
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import TimeUnit
-from waterclock.timelabel.zone import nominal_zone
 
 if TYPE_CHECKING:
     from waterclock.ledger.past import PastSection
@@ -128,7 +127,8 @@ def _usual_run(known: Sequence[bool]) -> int:
 
 def _learn_usual_labels(cadence: Cadence, history: Sequence[LabelRows]) -> Callable[[datetime], bool]:
     """Return a predicate for labels that are usually not empty, by the finest slots with enough history."""
-    zone = nominal_zone(cadence.zone)
+    newest = history[-1].label
+    zone = slot_clock(cadence.zone, cadence.next(newest) - newest, newest)
     labels = [(each.label.astimezone(zone), bool(each.rows)) for each in history]
     for slot in _slots(cadence):
         days = Counter(each for each, _ in {(slot(at), at.date()) for at, _ in labels})

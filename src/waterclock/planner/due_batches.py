@@ -222,6 +222,9 @@ def _find_newest_due_end(question: _Question, node: Node, reads: Iterable[Read],
 def _newest_until(table: Table, span: Duration, ripe: datetime) -> datetime:
     """Return the end of the newest window for which UNTIL reads no further than `ripe`."""
     end = table.cadence.ceil(span.subtract_from(ripe, table.cadence.zone))
+    # the last days of a month may lead to one instant
+    while until_ends(table, span, following := table.cadence.next(end)) <= ripe:
+        end = following
     while until_ends(table, span, end) > ripe:
         end = table.cadence.previous(end)
     return end

@@ -17,7 +17,7 @@ from waterclock.batches.ledger_snapshot import BEGINNING, ClosedSince
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.late_rows import LateRows
-from waterclock.planner.reads import bind, until_begins
+from waterclock.planner.reads import bind, until_begins, until_ends
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
 
@@ -32,6 +32,8 @@ def find_closed_windows(
     cadence = table.cadence
     # windows that were done before CLOSE WHEN was declared have read as far past their end as UNTIL declares
     high = cadence.floor(late_rows.reach.subtract_from(at, cadence.zone))
+    while until_ends(table, late_rows.reach, cadence.next(high)) <= at:  # the ends of a long month lead to one instant
+        high = cadence.next(high)
     high = high if since.first is None else min(high, since.first)
     before = IntervalSet.from_intervals([(begins, high)] if begins < high else []) & since.covered
     return (before | _find_checked_closed_windows(table, since, at)) - _windows(table, since.skipped)

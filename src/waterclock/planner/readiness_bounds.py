@@ -12,7 +12,7 @@ from waterclock.planner.graph import Node
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.intervals import Interval, IntervalSet
 
-_DAY = timedelta(days=1)
+_MOST_VARIED = timedelta(days=4)  # a month after 28, 29, 30 or 31 January is 28 February; a day may be an hour shorter
 _NO_TIME = timedelta(0)
 _ALWAYS = IntervalSet.from_intervals([(BEGINNING, FOREVER)])
 
@@ -63,10 +63,10 @@ def _find_reachable_windows(
 def _list_served_intervals(node: Node, u: Node, settled: IntervalSet, behind: Duration | None) -> Iterator[Interval]:
     """Yield, for each settled span, the interval of windows that end while that span is u's newest.
 
-    `behind` is how far past its end a window reads. A calendar duration may vary by a day.
+    `behind` is how far past its end a window reads. A calendar duration may vary by some days.
     """
     cadence = node.table.cadence
-    slack = _DAY if behind is not None and behind.unit not in {"SECOND", "MINUTE", "HOUR"} else _NO_TIME
+    slack = _MOST_VARIED if behind is not None and behind.unit not in {"SECOND", "MINUTE", "HOUR"} else _NO_TIME
     for low, high in settled:
         end = u.table.cadence.next(high)
         if behind is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
-from waterclock.flow.choices import Batching, Kind, Mode, TableType
+from waterclock.flow.choices import Batching, Kind, Mode, ReadKind, TableType
 from waterclock.flow.declarations import Column, Columns, Flow, Place, Query, Read, Source, Table, TableReference, Unit
 from waterclock.flow.graph import order_of
 from waterclock.planner.planning import Planner
@@ -82,6 +82,7 @@ def _derive_flow(flow: Flow, typed: Typed, seeds: Mapping[str, str], earliest: d
             tables[name] = _at_once(table, first)
             seeded[name] = replace(
                 tables[name],
+                closes=None,
                 rules=(),
                 input_rules=(),
                 columns=_columns(table, typed.schemas[name], is_asked=False, has_keys=True),
@@ -95,7 +96,9 @@ def _derive_flow(flow: Flow, typed: Typed, seeds: Mapping[str, str], earliest: d
             start = table.cadence.floor(earliest)
             tables[name] = _build_given_table(table, name, typed.schemas[name], start, is_asked=is_asked)
         else:
-            tables[name] = _at_once(table, None)
+            # nothing determines the first window of a table that reads nothing, or only PREVIOUS
+            is_bounded = any(read.kind is not ReadKind.PREVIOUS for read in table.reads)
+            tables[name] = _at_once(table, None if is_bounded else table.cadence.floor(earliest))
     return Derived(_flow(flow, tables, "given"), _flow(flow, tables | seeded, "seeding"), seeds)
 
 
@@ -120,12 +123,16 @@ def _build_given_table(table: Table, name: str, schema: Schema, start: datetime,
         kind=Kind.COLLECT,
         columns=_columns(table, schema, is_asked=is_asked, has_keys=table.is_fold),
         rules=table.rules if is_asked else (),
+        measures=table.measures if is_asked else (),
         input_rules=(),
         reads=(),
         source=Source(Unit(CONNECTION, name, None, {}, table.place), Batching.DATA_TIME),
         query=None,
         choices=(),
         function=None,
+        closes=None,
+        late_rows=None,
+        open_of=None,
     )
 
 

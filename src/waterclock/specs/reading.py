@@ -11,7 +11,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import every_rule, rules_without_expression
 from waterclock.flow.choices import Action as RuleAction
 from waterclock.flow.choices import Kind
-from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.declarations import Flow, Rule, Table
 from waterclock.specs.document import Scenario, SpecStep
 from waterclock.specs.script import Action, Give, Script, ScriptRun, upstream
 from waterclock.specs.step_labels import place
@@ -153,7 +153,7 @@ def _check_rule(meaning: Meaning, table: Table) -> None:
     if meaning.does not in {Does.FAILS, Does.WARNS} or _CODE.fullmatch(meaning.what):
         return
     rules = (*every_rule(table), *rules_without_expression(table))
-    known = [rule.name for rule in rules if (rule.action is RuleAction.WARN) is (meaning.does is Does.WARNS)]
+    known = [rule.name for rule in rules if (_can_warn(rule) if meaning.does is Does.WARNS else _can_fail(rule))]
     if meaning.does is Does.FAILS:
         known += ["KEY", *(each.name for each in table.columns.named if each.is_key or each.is_not_null)]
     if meaning.what.lower() not in {name.lower() for name in known}:
@@ -165,3 +165,14 @@ def _check_rule(meaning: Meaning, table: Table) -> None:
             why=f"it may be {', '.join(known)}" if known else f"it has no rule that {does}, at {table.place}",
             fix=did_you_mean(meaning.what, known) or "name one of its rules, or an error's code such as E740",
         )
+
+
+def _can_warn(rule: Rule) -> bool:
+    """Return whether a batch may succeed with a warning of a rule."""
+    return any(rung.action in {RuleAction.WARN, RuleAction.QUARANTINE} for rung in rule.rungs)
+
+
+def _can_fail(rule: Rule) -> bool:
+    """Return whether a rule may fail or hold a batch: beyond the last limit, it fails."""
+    stops = any(rung.action in {RuleAction.FAIL, RuleAction.HOLD} for rung in rule.rungs)
+    return stops or rule.rungs[-1].most is not None

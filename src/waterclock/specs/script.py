@@ -73,14 +73,20 @@ class Script:
 def upstream(flow: Flow, name: str, given: frozenset[str]) -> frozenset[str]:
     """Return a table and everything it depends on, up to the given tables, which are included."""
     found: set[str] = {name}
-    waiting = [read.table for read in flow.tables[name].reads]
+    waiting = _inputs(flow.tables[name])
     while waiting:
         other = waiting.pop()
         if other not in found:
             found.add(other)
             if other not in given:
-                waiting.extend(read.table for read in flow.tables[other].reads)
+                waiting.extend(_inputs(flow.tables[other]))
     return frozenset(found)
+
+
+def _inputs(table: Table) -> list[str]:
+    """Return the tables that a table depends on: its inputs, and the table whose late rows or open windows it has."""
+    closing = [table.late_rows.of] if table.late_rows else [table.open_of] if table.open_of else []
+    return [*(read.table for read in table.reads), *closing]
 
 
 def names_label(meaning: Meaning) -> bool:

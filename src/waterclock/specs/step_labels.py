@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import Flow, Place
+from waterclock.flow.declarations import Flow, Place, Table
 from waterclock.selection import parse_labels
 from waterclock.specs.script import Action, Expect, Give, ScriptRun, names_label
 from waterclock.specs.steps import GIVEN, Does, Meaning
@@ -23,6 +23,26 @@ def place(meanings: Sequence[Meaning], flow: Flow) -> tuple[tuple[Action, ...], 
     placing = _Placing(tuple(meanings), flow)
     placing.place()
     return tuple(placing.actions), tuple(placing.errors)
+
+
+def named_windows(text: str, table: Table) -> list[Window]:
+    """Return the windows of a table that a label or a range of labels means, oldest first; a row belongs to the last.
+
+    Raises  E512 and E514 as `parse_labels`, E513 where there is no such window
+    """
+    cadence = table.cadence
+    low, high = parse_labels(text).bounds(cadence)
+    if low is not None and high is not None and low < high:
+        return list(cadence.windows(low, high))
+    near = low or high
+    if near is None or ".." in text:
+        raise WaterclockError("E513", f"{text} is not a range of labels of {table.name}", fix="write both ends: A..B")
+    raise WaterclockError(
+        "E513",
+        f"no window of {table.name} starts at {text}",
+        why=f"its windows are {cadence}",
+        fix=f"use the nearest label: {label_of(cadence.previous(near))} or {label_of(near)}",
+    )
 
 
 @dataclass(slots=True)
@@ -59,31 +79,14 @@ class _Placing:
 
     def _parse_named_windows(self, meaning: Meaning) -> tuple[Window, ...]:
         """Return the windows that a step names: after `at`, or in the column `timelabel` of its rows."""
-        cadence = self.flow.tables[meaning.table].cadence
         texts = [(meaning.labels, meaning.step.place)] if meaning.labels is not None else _label_cells(meaning)
         found: list[Window] = []
         for text, at in texts:
             try:
-                low, high = parse_labels(text).bounds(cadence)
-                if low is None or high is None or low >= high:
-                    raise self._no_window(text, meaning, low or high)
-                found += cadence.windows(low, high)
+                found += named_windows(text, self.flow.tables[meaning.table])
             except WaterclockError as error:
                 self.errors.append(_at(error, at))
         return tuple(sorted(set(found), key=lambda window: window.start))
-
-    def _no_window(self, text: str, meaning: Meaning, near: datetime | None) -> WaterclockError:
-        cadence = self.flow.tables[meaning.table].cadence
-        if near is None or ".." in text:
-            return WaterclockError(
-                "E513", f"{text} is not a range of labels of {meaning.table}", fix="write both ends: A..B"
-            )
-        return WaterclockError(
-            "E513",
-            f"no window of {meaning.table} starts at {text}",
-            why=f"its windows are {cadence}",
-            fix=f"use the nearest label: {label_of(cadence.previous(near))} or {label_of(near)}",
-        )
 
     def _usual_window(self, meaning: Meaning, at: int, said: list[tuple[Window, ...]]) -> Window:
         """Return the window of a run without a label: the first that ends at or after all named windows."""
@@ -114,12 +117,10 @@ class _Placing:
         by_row = dict(enumerate(_label_cells(meaning))) if meaning.labels is None else {}
         if not by_row:
             return {said[-1].start if said else usual: everything}
-        cadence = self.flow.tables[meaning.table].cadence
         found: dict[datetime, tuple[int, ...]] = {}
         for row, (text, _) in by_row.items():
-            low, _ = parse_labels(text).bounds(cadence)
-            if low is not None:
-                found[low] = (*found.get(low, ()), row)
+            label = named_windows(text, self.flow.tables[meaning.table])[-1].start
+            found[label] = (*found.get(label, ()), row)
         return found
 
     def _build_expectation(

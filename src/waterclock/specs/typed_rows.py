@@ -12,10 +12,10 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.flow.folds import RECORD
-from waterclock.selection import parse_labels
 from waterclock.specs.comparing import Values, find_duplicate_rows
 from waterclock.specs.document import ExampleTable, TableCell
 from waterclock.specs.script import Action, Expect, Give, Script
+from waterclock.specs.step_labels import named_windows
 from waterclock.specs.values import plain_text, value_of
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -178,8 +178,7 @@ class _ValueReader:
         text = plain_text(cell)
         if text is None:
             return None
-        low, _ = parse_labels(text).bounds(self.action.table.cadence)
-        return None if low is None else label_of(low)
+        return label_of(named_windows(text, self.action.table)[-1].start)
 
     def _check_keys(self, action: Expect, columns: Sequence[str], values: Sequence[Values]) -> None:
         keys = keys_of(action, columns)

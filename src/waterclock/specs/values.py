@@ -143,6 +143,6 @@ def _alike(expected: Any, actual: Any) -> bool:
         return expected.keys() == actual.keys() and all(_alike(expected[name], actual[name]) for name in expected)
     if isinstance(expected, list) and isinstance(actual, list):
         return len(expected) == len(actual) and all(map(_alike, expected, actual))
-    if isinstance(expected, float | int) and isinstance(actual, float | int) and not isinstance(expected, bool):
-        return math.isclose(expected, actual, rel_tol=_NEAR)
+    if isinstance(actual, float) and isinstance(expected, float | int) and not isinstance(expected, bool):
+        return are_equal(float(expected), actual)
     return bool(expected == actual)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,12 +10,14 @@ import pytest
 from tests.listening import Heard, listening
 from tests.openlineage_types import problems
 from tests.unit.cli.conftest import Shop, day
-from waterclock.batches.records import Input
-from waterclock.batches.run_events import LEFT_OUT, Happening, What
+from waterclock.batches.records import WARNINGS, Input
+from waterclock.batches.run_events import LEFT_OUT, Happening, MadeRows, What
 from waterclock.dpl.project import Project
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.run_context import RunContext
+from waterclock.flow.choices import Action, Scope
 from waterclock.flow.code_lineage import AGGREGATED, CodeLineage, Origin
+from waterclock.flow.declarations import Rule
 from waterclock.openlineage import sending
 from waterclock.openlineage.events import Events, batch_id
 from waterclock.openlineage.sending import send, send_after
@@ -123,6 +126,21 @@ def test_rules_are_told_with_whether_they_held(busy_shop: Shop, hook: Heard) -> 
     assert (rule["name"], rule["success"], rule["severity"], rule["column"], rule["content"]) == (
         "is_paid", True, "error", "amount", "amount > 0",
     )  # fmt: skip
+
+
+def test_a_warning_belongs_to_its_rule_whatever_the_name_of_the_rule_contains(busy_shop: Shop, hook: Heard) -> None:
+    project = to_server(busy_shop, hook)
+    table = project.flow.tables["shop.orders"]
+    late = replace(
+        table.columns.named[0], rules=(Rule("at > '10:00'", "at > '10:00'", Scope.ROW, Action.WARN, table.place),)
+    )
+    table = replace(table, columns=replace(table.columns, named=(late,)))
+    told = Events(replace(project, flow=replace(project.flow, tables={**project.flow.tables, table.name: table})))
+    made = MadeRows(day(18), 1, 9, 99, "shop/orders", {WARNINGS: ["at > '10:00': 1 of 9 rows violate (at > '10:00')"]})
+    it = Happening(1, day(18), What.DONE, "me", None, table.name, day(17), 1, table.fingerprint, made=made)
+
+    [rule] = told.of(it)["outputs"][0]["facets"]["dataQualityAssertions"]["assertions"]
+    assert (rule["success"], rule["actual"]) == (False, "at > '10:00': 1 of 9 rows violate (at > '10:00')")
 
 
 def test_a_server_that_is_down_fails_nothing_and_is_told_all_later_in_order(

@@ -51,6 +51,26 @@ def test_the_hour_is_that_of_the_zone_on_both_sides_of_a_change_of_the_clock() -
         assert found.at() == pytest.approx(500 if at.astimezone(rules).hour == 9 else 10)
 
 
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Europe/Helsinki", "America/Denver", "Atlantic/Azores"])
+@pytest.mark.parametrize("hours", [2, 3, 6, 12])
+def test_windows_of_several_hours_have_the_same_seasons_on_both_sides_of_a_change_of_the_clock(
+    zone: str, hours: int
+) -> None:
+    step = hours * HOUR
+
+    def value(at: datetime) -> float:
+        return 500.0 if at.hour == 12 else 10.0
+
+    first = datetime(2024, 2, 12, tzinfo=UTC)  # clocks go forward on 10 March in Denver, on 31 March in Europe
+    for change in (datetime(2024, 3, 10, 12, tzinfo=UTC), datetime(2024, 3, 31, 12, tzinfo=UTC)):
+        for number in range(24 // hours):
+            at = change + number * step
+            history = [(label, value(label)) for label in (first + n * step for n in range((at - first) // step))]
+            found = usual(history, at, step=step, zone=zone)
+            assert found is not None
+            assert found.at() == pytest.approx(value(at))
+
+
 def test_a_new_level_is_usual_after_a_week_of_days() -> None:
     moved = [(at, value * (3 if index >= 40 else 1)) for index, (at, value) in enumerate(days(49))]
     found = usual(moved, MONDAY + 49 * DAY, step=DAY, zone="UTC")

@@ -52,6 +52,15 @@ def told(every: str, history: Iterable[LabelRows]) -> bool:
     return silence_of(collected, list(history)[-1500:]) is not None
 
 
+@pytest.mark.parametrize("hours", [2, 6])
+def test_a_source_that_stops_as_the_clock_changes_is_silent(hours: int) -> None:
+    changed = datetime(2026, 10, 25, 1, tzinfo=UTC)
+    history = [
+        LabelRows(it.label, it.rows * (it.label < changed)) for it in labels(f"{hours} HOURS", lambda _: True, 60)
+    ]
+    assert told(f"{hours} HOURS", history)
+
+
 @pytest.mark.parametrize("name", CALENDARS)
 def test_no_source_that_keeps_its_calendar_is_silent_on_any_of_ninety_days(name: str) -> None:
     every, brings = CALENDARS[name]

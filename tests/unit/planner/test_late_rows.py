@@ -17,7 +17,7 @@ from waterclock.batches.ledger_snapshot import ClosedSince
 from waterclock.flow.declarations import Table
 from waterclock.flow.late_rows import LateRows
 from waterclock.planner.late_rows import early_from, find_closed_windows, find_remakeable_windows, may_open
-from waterclock.planner.reads import until_begins
+from waterclock.planner.reads import until_begins, until_ends
 from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
@@ -137,6 +137,17 @@ def test_what_was_done_before_its_books_were_closed_has_read_as_far_as_until_say
     first, second, third = (datetime(2024, 1, number, tzinfo=UTC) for number in (1, 2, 3))
     since = ClosedSince(None, IntervalSet.from_intervals([(first, third)]), frozenset(), {})
     assert find_closed_windows(of, late_rows, since, third, first) == IntervalSet.from_intervals([(first, second)])
+
+
+def test_what_was_done_before_reads_as_far_as_a_month_leads_from_the_ends_of_a_longer_month() -> None:
+    daily, late_rows = table("web.daily", partitioned=True), LateRows("web.daily", "at", parse_duration("1 month"))
+    begin, high = datetime(2021, 1, 1, tzinfo=UTC), datetime(2021, 3, 1, tzinfo=UTC)
+    since = ClosedSince(None, IntervalSet.from_intervals([(begin, high)]), frozenset(), {})
+
+    for day in range(25, 29):
+        at = datetime(2021, 2, day, tzinfo=UTC)
+        over = [it for it in daily.cadence.windows(begin, high) if until_ends(daily, late_rows.reach, it.end) <= at]
+        assert find_closed_windows(daily, late_rows, since, at, begin) == IntervalSet.from_windows(over)
 
 
 @pytest.mark.parametrize(

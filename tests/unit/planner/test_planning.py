@@ -20,6 +20,7 @@ from tests.model.flows import (
     replace_transform,
     snapshot,
     transform,
+    until,
 )
 from tests.unit.planner.pasts import done, failed, offered, past, read_then, reason, running, states
 from waterclock.batches.ledger_snapshot import BEGINNING, BatchStatus, LedgerSnapshot, TableFacts
@@ -610,3 +611,19 @@ def test_a_long_chain_of_tables_is_planned(length: int) -> None:
 def test_the_order_of_a_flow_does_not_depend_on_how_it_is_written() -> None:
     found = planned(replace(flow(B, A), order=()))
     assert [batch.table for batch in found.batches][:1] == ["a"]
+
+
+def test_until_of_months_offers_all_windows_of_the_end_of_a_month() -> None:
+    hourly = replace(collect("hourly", "HOUR"), start=at("2013-01-01"))
+    daily = replace(transform("t", [until("hourly", "1 month")]), start=at("2013-01-01"))
+    ledger = past(hourly=done(("2013-01-01", "2013-02-28")), t=done(("2013-01-01", "2013-01-28")))
+    found = planned(flow(hourly, daily), ledger, at("2013-02-28"))
+    assert [label for label, state in states(found, "t").items() if state == "ready"] == ["01-28", "01-29", "01-30"]
+    assert sorted(label for group in offered(found, "t") for label in group) == ["01-28", "01-29", "01-30"]
+
+
+def test_the_newest_state_with_until_of_months_is_that_of_the_last_day_of_a_month() -> None:
+    hourly = replace(collect("hourly", "HOUR"), start=at("2013-01-01"))
+    state = replace(replace_transform("t", [until("hourly", "1 month")]), start=at("2013-01-01"))
+    ledger = past(hourly=done(("2013-01-01", "2013-02-28")))
+    assert offered(planned(flow(hourly, state), ledger, at("2013-02-28")), "t") == [["01-30"]]

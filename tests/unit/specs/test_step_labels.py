@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tests.specifying import scenario, script, wrong
+from tests.specifying import scenario, script, typed_script, wrong
 from waterclock.dpl.project import Project
 from waterclock.specs.script import Expect, Give, ScriptRun
 from waterclock.timelabel.label import label_of
@@ -102,6 +102,20 @@ def test_rows_may_say_their_labels_in_the_hidden_column(project: Project) -> Non
           | 2020-01-01T05:00 | a    |
         """,
     ) == [{"2020010105": 2, "2020010106": 1}, ["2020010100"], (None, "2020010200")]
+
+
+def test_a_day_in_the_hidden_column_means_its_last_hour_as_in_a_step(project: Project) -> None:
+    steps = """
+        Given the table raw.clicks
+          | timelabel  | page |
+          | 2020-01-01 | a    |
+        When marts.pages runs
+        Then raw.clicks is
+          | timelabel  | page |
+          | 2020-01-01 | a    |
+        """
+    assert placed(project, steps)[0] == {"2020010123": 1}
+    assert typed_script(project, steps).rows[2].rows == (("20200101230000", "a"),)
 
 
 def test_late_rows_without_a_label_are_of_the_newest_that_is_given(project: Project) -> None:

@@ -117,6 +117,10 @@ def test_a_value_is_written_as_a_cell_has_it(value: Any, text: str) -> None:
         ({"k": 1}, [("k", 1)], True),
         ({"a": 1}, {"a": 1, "b": 2}, False),
         ([1, 2], [2, 1], False),
+        ([12345678901], [12345678902], False),
+        ({"id": 12345678901, "x": 2}, {"id": 12345678901, "x": 2.0 + 1e-12}, True),
+        ([float("nan")], [float("nan")], True),
+        ([1.5], [Decimal("1.50")], True),
     ],
 )
 def test_values_are_compared_as_people_mean_them(expected: Any, got: Any, is_same: bool) -> None:

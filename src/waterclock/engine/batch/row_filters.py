@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import QUARANTINED
@@ -129,7 +130,7 @@ def measures_of(sifted: Sifted) -> dict[str, object]:
 def _beyond(check: Check, action: Action) -> str:
     if action is Action.QUARANTINE:
         return ", quarantined"
-    before = [rung for rung in check.ladder if rung.action is not action and rung.most is not None]
+    before = list(takewhile(lambda rung: rung.action is not action, check.ladder))
     return f", beyond {before[-1]}" if before else ""
 
 

@@ -74,6 +74,10 @@ def test_each_breach_is_told_with_what_is_done_for_it_and_what_is_dropped_is_not
     assert list(findings(of(columns, ladder=limited, action=Action.QUARANTINE), sifted)) == [
         (Action.HOLD, "positive: 3 of 10 rows violate (n > 0), beyond quarantine at most 1")
     ]
+    steps = (Rung(Action.WARN, Decimal(3)), Rung(Action.HOLD, Decimal(5)))
+    assert list(findings(of(columns, ladder=steps, action=Action.WARN), sifted)) == [
+        (Action.WARN, "positive: 3 of 10 rows violate (n > 0)")
+    ]
     plain = of(columns, action=Action.QUARANTINE)
     assert list(findings(plain, sifted)) == [(Action.QUARANTINE, "positive: 3 of 10 rows violate (n > 0), quarantined")]
     assert measures_of(sifted) == {

@@ -10,6 +10,12 @@ Feature: Sales
     And the table raw.orders is empty
     When marts.sales runs at 2020-01-01
     Then marts.sales is empty
+  Scenario: a row of a label inside of a window is expected
+    Given the table raw.clicks is empty
+    When marts.pages runs
+    Then raw.clicks is
+      | timelabel        | page |
+      | 2020-01-01T05:30 | a    |
 #> E512 cannot read 'yesterday' as labels
 #>   wrong_labels.feature:3:5
 #> why  a label is 20130105000000, 2013-01-05, 20130105, 2013-01, 2013 or 2013-01-05T06:00, a range 2013-01-01..2013-01-07
@@ -25,3 +31,7 @@ Feature: Sales
 #> E356 raw.customers@20200101000000 is given twice
 #>   wrong_labels.feature:9:5
 #> fix  to add rows, write: the table raw.customers also gets; to replace them: the table raw.customers is now
+#> E513 no window of raw.clicks starts at 2020-01-01T05:30
+#>   wrong_labels.feature:18:9
+#> why  its windows are EVERY HOUR
+#> fix  use the nearest label: 20200101050000 or 20200101060000
