@@ -26,7 +26,12 @@ _RAISE_CLAIM = (
     sa.update(ledger).where(ledger.c.last_claim < sa.bindparam("number_")).values(last_claim=sa.bindparam("number_"))
 )
 _TABLE = sa.select(tables.c.mode, tables.c.head_version, tables.c.head_label).where(tables.c.name == sa.bindparam("of"))
-_MOVE = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(head_version=sa.bindparam("to"))
+# a batch that committed later may be recorded already
+_MOVE = (
+    sa.update(tables)
+    .where(tables.c.name == sa.bindparam("of"), tables.c.head_version < sa.bindparam("to"))
+    .values(head_version=sa.bindparam("to"))
+)
 _MOVE_STATE = (
     sa.update(versions)
     .where(versions.c.table_name == sa.bindparam("of"), versions.c.label == sa.bindparam("at"))
