@@ -263,19 +263,30 @@ def _is_asked(row: AnyRow, verb: str) -> bool:
     return verb == FOLLOW or row.status != BatchStatus.RUNNING
 
 
+def _hides_reopen(row: AnyRow) -> bool:
+    return row.current_claim is not None and STRENGTH[row.requested] > STRENGTH[REOPEN]
+
+
 def _stronger(known: str | None, verb: str) -> str:
     known = before_release(known)  # making a batch again replaces its held slice
     return verb if known is None or STRENGTH[known] <= STRENGTH[verb] else known
 
 
 def withdraw(
-    database: LedgerDatabase, table: str, labels: Collection[datetime], *, who: str, why: str = ""
+    database: LedgerDatabase,
+    table: str,
+    labels: Collection[datetime],
+    *,
+    is_of_late_rows: bool = False,
+    who: str,
+    why: str = "",
 ) -> tuple[datetime, ...]:
     """Withdraw requests to make or remake batches. Return which of `labels` had one.
 
     If a done batch has a failed or held attempt to make it again, that attempt is discarded: its rows stay as if there
     had been no request. A batch to release stays held. A window that late rows have reopened meanwhile is still made
-    again.
+    again. So is a slice of a table that `is_of_late_rows`: a stronger request than that of a reopened window took its
+    place.
 
     Raises  E413 for a label under an open claim, E412 for an unknown table
     """
@@ -288,7 +299,8 @@ def withdraw(
         held = end_releases(write, table, asked)
         others = [row for row in asked if row not in held]
         is_whole = read_to_their_ends(write, table, [row.label for row in others if row.current_claim is not None])
-        opened = [row for row in others if not is_whole.get(row.label, True)]
+        hidden = [row for row in others if is_of_late_rows and _hides_reopen(row)]
+        opened = [row for row in others if row in hidden or not is_whole.get(row.label, True)]
         left = [row for row in others if row not in opened]
         _each(write, _REQUEST, [{"of": table, "at": row.label, "verb": None, "sequence": None} for row in left])
         again = {"of": table, "verb": REOPEN, "sequence": write.sequence}
