@@ -16,7 +16,9 @@ from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep import rebuild
+from waterclock.engine.upkeep.repair import find_slices
 from waterclock.errors import WaterclockError
+from waterclock.storage.commit.pointers import commit_slices
 
 Meanwhile = Callable[[Callable[[], None]], None]
 
@@ -37,12 +39,11 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunContext
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     """Do something after a rebuild has read the slices, and before its commit."""
-    find = rebuild.find_slices
 
     def put(deed: Callable[[], None]) -> None:
         def found(*arguments: Any) -> Any:
             deed()
-            return find(*arguments)
+            return find_slices(*arguments)
 
         monkeypatch.setattr(rebuild, "find_slices", found)
 
@@ -121,10 +122,9 @@ def test_a_rebuild_that_was_killed_leaves_the_table_paused_until_it_is_finished(
 
 def test_a_running_batch_refuses_a_rebuild(work: RunContext, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = rebuild.plan_rebuild(work, [CLICKS])[CLICKS]
-    commit = test_reset.commit_slices
 
     def killed(*arguments: Any, **named: Any) -> None:
-        commit(*arguments, **named)
+        commit_slices(*arguments, **named)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(test_reset, "commit_slices", killed)
