@@ -46,14 +46,17 @@ def export_ledger(ledger: Ledger, root: str, *, is_whole: bool = False) -> Expor
 
 
 def heads(root: str) -> list[tuple[str, Head]]:
-    """Return the exports of a storage with their heads, newest first. Unreadable exports are left out."""
+    """Return the exports of a storage with their heads, newest first. Unreadable exports are left out.
+
+    Their order is that of the ledger's sequence: the clock, and with it their names, may have been set back.
+    """
     found = []
     for name in export_names(root):
         try:
             found.append((name, Head.of_line(first_line(root, name))))
         except WaterclockError:
             continue
-    return found
+    return sorted(found, key=lambda each: (each[1].created_at, each[1].sequence, each[0]), reverse=True)
 
 
 def chain_of(root: str, name: str) -> list[str]:
@@ -84,6 +87,8 @@ def _forget_old(root: str) -> None:
     known = heads(root)
     whole = [name for name, head in known if head.follows is None]
     if len(whole) > _CHAINS_KEPT:
+        order = [name for name, _ in known]
+        kept = order[: order.index(whole[_CHAINS_KEPT - 1]) + 1]
         for name in export_names(root):
-            if name < whole[_CHAINS_KEPT - 1]:
+            if name not in kept and (name in order or name < min(kept)):
                 remove_export(root, name)

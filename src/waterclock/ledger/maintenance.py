@@ -26,6 +26,8 @@ class Keeping(Section):
     drop_windows = on_its_database(adopting.drop_windows)
     differences = on_its_database(redeclaring.differences)
     draw_claim = on_its_database(redeclaring.draw_claim)
+    begin_rebuild = on_its_database(redeclaring.begin_rebuild)
+    give_rebuild_up = on_its_database(redeclaring.give_rebuild_up)
     refuse_busy = on_its_database(redeclaring.refuse_busy)
     redeclare = on_its_database(redeclaring.redeclare)
     is_resettable = on_its_database(resetting.is_resettable)

@@ -282,7 +282,8 @@ def _withdraw(
 ) -> None:
     """Withdraw requests, and the follow requests of older states made only for them."""
     for name, found in labels.items():
-        ledger.decisions.withdraw(name, found, who=who, why=why)
+        is_of_late_rows = at.flow.tables[name].late_rows is not None
+        ledger.decisions.withdraw(name, found, is_of_late_rows=is_of_late_rows, who=who, why=why)
     for name, followed in at.planner.find_labels_to_follow(ledger.reads.snapshot(at.flow), at.now).items():
         ledger.decisions.end_following(name, followed, who=who)
 

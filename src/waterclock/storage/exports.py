@@ -1,7 +1,7 @@
 """Names, lists, reads and writes the ledger's exports in `ledger/` of the storage.
 
-Each export is one compressed file, written as a whole. Names sort by time. Each incremental export names the one it
-follows, back to a full export.
+Each export is one compressed file, written as a whole. Names sort by the clock. Each incremental export names the one
+it follows, back to a full export.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def export_name(at: datetime, sequence: int) -> str:
 
 
 def export_names(root: str) -> list[str]:
-    """List the exports of a storage, newest first."""
+    """List the exports of a storage, by name, the newest instant first."""
     return sorted((file.path for file in files_below(entry_path(root, FOLDER)) if _is_export(file.path)), reverse=True)
 
 

@@ -65,7 +65,8 @@ def joinable(folder: str) -> Joinable:
 def optimize(spark: SparkSession, folder: str, labels: Sequence[str], identity: Identity) -> int | None:
     """Join small files, of some partitions or of all. Return the version that OPTIMIZE committed, or None.
 
-    Rows stay as they are, and so does the sealed stage. If a batch commits meanwhile, OPTIMIZE gives up.
+    Rows stay as they are, and so does the sealed stage. If a batch removes the same files meanwhile, OPTIMIZE fails.
+    Other commits may come before it: its version then contains their rows.
     """
     require_log_store(spark, folder)
     before = _version(folder)

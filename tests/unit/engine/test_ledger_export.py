@@ -66,6 +66,24 @@ def test_a_chain_ends_and_chains_before_the_last_two_go(
     assert len(again(tmp_path, known[0][0])) == 11
 
 
+def test_the_newest_export_is_the_one_written_last_although_the_clock_was_set_back(
+    opened: Desk, tmp_path: Path
+) -> None:
+    opened.clock.pass_by(days=900)
+    for label in range(2):
+        live(opened, label)
+        export_ledger(opened.ledger, str(tmp_path), is_whole=True)
+    opened.clock.pass_by(days=-800)
+    for label in range(2, 5):
+        live(opened, label)
+        newest = export_ledger(opened.ledger, str(tmp_path), is_whole=True)
+        assert heads(str(tmp_path))[0][0] == newest.name
+    assert len(heads(str(tmp_path))) == 2
+    assert len(again(tmp_path, str(newest.name))) == 5
+    live(opened, 5)
+    assert export_ledger(opened.ledger, str(tmp_path)).follows == newest.name
+
+
 def test_after_a_damaged_export_the_next_one_is_whole(opened: Desk, tmp_path: Path) -> None:
     live(opened, 1)
     first = export_ledger(opened.ledger, str(tmp_path))

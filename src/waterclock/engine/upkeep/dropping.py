@@ -25,12 +25,13 @@ from waterclock.timelabel.label import label_of
 
 @dataclass(frozen=True, slots=True)
 class Droppable:
-    """Windows that may be dropped: all of a table before an instant, with their labels and number of rows."""
+    """Windows that may be dropped at `now`: all of a table before an instant, with their labels and number of rows."""
 
     table: Table
     before: datetime
     labels: tuple[datetime, ...]
     rows: int
+    now: datetime
 
 
 def look(work: RunContext, table: Table, said: Labels, now: datetime) -> Droppable:
@@ -67,29 +68,21 @@ def look(work: RunContext, table: Table, said: Labels, now: datetime) -> Droppab
             "a gap in the middle would look like windows that were never made",
             f"name ..{label_of(table.cadence.previous(high))}; `waterclock skip` leaves single batches out",
         )
-    needed = _find_oldest_needed(work, table, now)
-    if high > needed:
-        raise _drop_error(
-            table,
-            f"is still read from {label_of(needed)} on",
-            "a due batch, or the next batch of a reader, needs these windows",
-            f"drop no more than ..{label_of(table.cadence.previous(needed))}; RETAIN limits how far HISTORY "
-            "and PAST read"
-            if needed > first
-            else "declare RETAIN for it, which limits how far HISTORY reads, or remove the reader",
-        )
+    _refuse_needed(work, table, first, high, now)
     gone = [piece for piece in pieces if piece.label < high]
-    return Droppable(table, high, tuple(piece.label for piece in gone), sum(piece.rows for piece in gone))
+    return Droppable(table, high, tuple(piece.label for piece in gone), sum(piece.rows for piece in gone), now)
 
 
 def drop(work: RunContext, found: Droppable, *, why: str) -> int:
     """Drop windows, record who did it and why, and drop them behind views. Return the number of labels dropped there.
 
-    Raises  E644, E436 as `look`: a rebuild or a batch may have started while the user was asked
+    Raises  E436, E644 as `look`: a batch or a rebuild may have started, or a batch may have become due, while the user
+            was asked
     """
     refuse_beside_rebuild(work)
     table, folder = found.table, work.folder(found.table)
     _refuse_running(work, table)
+    _refuse_needed(work, table, found.labels[0], found.before, found.now)
     require_log(work, table.name)
     identity = Identity(work.flow.project, table.name, RETAINED, (), found.before.isoformat(), 0, "")
     version = drop_windows(folder, label_of(found.before), identity) if table_exists(folder) else None
@@ -109,6 +102,21 @@ def _refuse_running(work: RunContext, table: Table) -> None:
     """Raise E436 if a batch of the table runs: it may make one of these windows again, and commit it after the drop."""
     if any(claim.request.table == table.name for claim in work.ledger.claims.open()):
         raise _drop_error(table, "is being written", "a batch of it is running", "drop its windows once it has ended")
+
+
+def _refuse_needed(work: RunContext, table: Table, first: datetime, high: datetime, now: datetime) -> None:
+    """Raise E436 if a batch still reads windows between the oldest one and `high`."""
+    needed = _find_oldest_needed(work, table, now)
+    if high > needed:
+        raise _drop_error(
+            table,
+            f"is still read from {label_of(needed)} on",
+            "a due batch, or the next batch of a reader, needs these windows",
+            f"drop no more than ..{label_of(table.cadence.previous(needed))}; RETAIN limits how far HISTORY "
+            "and PAST read"
+            if needed > first
+            else "declare RETAIN for it, which limits how far HISTORY reads, or remove the reader",
+        )
 
 
 def _find_oldest_needed(work: RunContext, table: Table, now: datetime) -> datetime:

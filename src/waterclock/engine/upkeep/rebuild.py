@@ -9,6 +9,7 @@ new revision of each label, so that earlier and later knowledge stay separate.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -89,15 +90,30 @@ def plan_rebuild(work: RunContext, names: Sequence[str]) -> Mapping[str, tuple[D
 def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) -> Remade:
     """Rebuild one table from its stage, in one commit. A log that is lost, damaged or too old is replaced.
 
-    Damaged slices that lost only their manifest are sealed again; the others are requested again.
+    Damaged slices that lost only their manifest are sealed again; the others are requested again. The table is paused
+    meanwhile; if the rebuild is killed, until the next one.
 
-    Raises  E407 where a batch started in the meantime, E644 where a rebuild of all tables has started, E752 where a
-            slice is damaged that cannot be made again
+    Raises  E407 where a batch is running, E644 where a rebuild of all tables has started, E752 where a slice is damaged
+            that cannot be made again
     """
     refuse_beside_rebuild(work)
+    left = _settled_after(work, work.flow.tables[name])
+    claim = work.ledger.keeping.begin_rebuild(name, left=left, who=work.settings.who)
+    try:
+        return _rebuild(work, name, changed, claim)
+    except BaseException:
+        _end_hold(work, name, claim)
+        raise
+
+
+def _end_hold(work: RunContext, name: str, claim: int) -> None:
+    with suppress(WaterclockError):  # the error of the rebuild is reported; the next rebuild ends the pause
+        work.ledger.keeping.give_rebuild_up(name, claim, who=work.settings.who)
+
+
+def _rebuild(work: RunContext, name: str, changed: tuple[Difference, ...], claim: int) -> Remade:
     table, folder = work.flow.tables[name], work.lake.folder(name)
     slices = _current(work, table)
-    claim = work.ledger.keeping.draw_claim()
     # the deliveries of a publish are kept, and the next follows the current declaration
     if table.kind is Kind.PUBLISH or not (slices or _has_unusable_log(work, table)):
         version = work.ledger.reads.table(name).head_version
@@ -138,10 +154,15 @@ def _has_unusable_log(work: RunContext, table: Table) -> bool:
 
 def _may_be_settled_after(work: RunContext, table: Table) -> bool:
     """Return whether only abandoned claims are open, which cannot be settled before the table has a log."""
-    if table.kind is Kind.PUBLISH or has_usable_log(work, table):
-        return False
-    left = {claim.number for claim in expired_claims(work)}
+    left = _settled_after(work, table)
     return all(claim.number in left for claim in work.ledger.claims.open() if claim.request.table == table.name)
+
+
+def _settled_after(work: RunContext, table: Table) -> frozenset[int]:
+    """Return the abandoned claims that are settled once the table has a log again; none if it has a usable one."""
+    if table.kind is Kind.PUBLISH or has_usable_log(work, table):
+        return frozenset()
+    return frozenset(claim.number for claim in expired_claims(work))
 
 
 def _find_refusal(work: RunContext, table: Table, differs: Sequence[Difference]) -> WaterclockError | None:

@@ -50,13 +50,14 @@ def is_left(known: Rebuilding) -> bool:
 def await_quiet(work: RunContext) -> None:
     """Wait for the end of batches that were running when the lock was taken, and settle abandoned claims.
 
+    Claims of tables that are no longer declared are left alone: no rebuild moves these tables.
     Raises  E407 for an abandoned claim of a table whose declaration has changed: only the old one can settle it
     """
     from waterclock.engine.batch.takeover import take_over
 
     differing = work.ledger.keeping.differences(work.flow)
     while True:
-        left = expired_claims(work)
+        left = [claim for claim in expired_claims(work) if claim.request.table in work.flow.tables]
         for claim in left:
             if claim.request.table in differing:
                 raise already_claimed_error(
@@ -68,7 +69,7 @@ def await_quiet(work: RunContext) -> None:
             found = take_over(work, left)
             if found.unsettled:
                 raise found.unsettled[0]
-        running = work.ledger.claims.open()
+        running = [claim for claim in work.ledger.claims.open() if claim.request.table in work.flow.tables]
         if not running:
             return
         claim = running[0]

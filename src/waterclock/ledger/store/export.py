@@ -31,12 +31,14 @@ _STANDING = (
     "alerts", "messages", "alerts_look", "lineage_sent", "code_lineage",
     "offline_looks", "offline_measures", "offline_spans", "former_names",
 )  # fmt: skip
+# by the sequence, since a rebuild records its claims long after it drew their numbers
+_NEW_CLAIMS = "claim IN (SELECT number FROM claims WHERE claimed_sequence > :sequence)"
 _GROWING = {
     "flows": "number > :flows",
     "runs": "ended_at IS NULL OR ended_at >= :at OR started_at >= :at",
-    "claims": "number > :last_claim OR number IN (:open)",
-    "claim_labels": "claim > :last_claim",
-    "inputs": "claim > :last_claim",
+    "claims": "claimed_sequence > :sequence OR number IN (:open)",
+    "claim_labels": _NEW_CLAIMS,
+    "inputs": _NEW_CLAIMS,
     "revisions": "recorded_sequence > :sequence",
     "events": "id > :events",
 }

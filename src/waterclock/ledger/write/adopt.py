@@ -13,7 +13,7 @@ from waterclock.batches.records import BatchResult, Claim, ClaimRequest
 from waterclock.flow.choices import Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import LedgerDatabase, Write
-from waterclock.ledger.store.schema import claims, events, ledger, tables, versions
+from waterclock.ledger.store.schema import IS_OPEN, claims, events, ledger, tables, versions
 from waterclock.ledger.write.claims import restore_claim
 from waterclock.ledger.write.closings import add_told
 from waterclock.ledger.write.completion import record
@@ -26,11 +26,18 @@ _RAISE_CLAIM = (
     sa.update(ledger).where(ledger.c.last_claim < sa.bindparam("number_")).values(last_claim=sa.bindparam("number_"))
 )
 _TABLE = sa.select(tables.c.mode, tables.c.head_version, tables.c.head_label).where(tables.c.name == sa.bindparam("of"))
-_MOVE = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(head_version=sa.bindparam("to"))
+# a batch that committed later may be recorded already
+_MOVE = (
+    sa.update(tables)
+    .where(tables.c.name == sa.bindparam("of"), tables.c.head_version < sa.bindparam("to"))
+    .values(head_version=sa.bindparam("to"))
+)
+# a batch that is not recorded yet may have committed before: then the later version also contains its rows
 _MOVE_STATE = (
     sa.update(versions)
     .where(versions.c.table_name == sa.bindparam("of"), versions.c.label == sa.bindparam("at"))
     .where(versions.c.dropped_by.is_(None))
+    .where(~sa.exists().where(IS_OPEN, claims.c.table_name == sa.bindparam("of")))
     .values(version=sa.bindparam("to"))
 )
 _DROP = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(dropped_before=sa.bindparam("before"))
@@ -114,7 +121,10 @@ def raise_claims(database: LedgerDatabase, number: int) -> None:
 
 
 def move_head(database: LedgerDatabase, table: str, version: int) -> None:
-    """Record that the table's newest state is also at a later version, because OPTIMIZE rewrote its files."""
+    """Record that the table's newest state is also at a later version, because OPTIMIZE rewrote its files.
+
+    While a claim of the table is open, its state keeps its version.
+    """
     with database.write() as write:
         row = write.execute(_TABLE, {"of": table}).first()
         if row is None or row.head_version >= version:

@@ -14,6 +14,7 @@ from waterclock.batches.records import Claim
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import IS_OPEN, batches, claim_labels, claims
+from waterclock.ledger.write.decisions import end_releases, read_batches
 
 _RENEW = (
     sa.update(claims)
@@ -88,8 +89,9 @@ def record_failed(
     """Close a claim that did not commit. Each of its labels keeps the error until it is claimed again.
 
     `status` is FAILED, or HELD where an audit holds the batch. A label that was done before stays readable with its
-    earlier rows. `own` has the labels for which the claim was taken, if not all of them. Others, such as past windows
-    that a LOOKBACK reads again, return to their earlier state.
+    earlier rows. A request to release a batch that is held again ends, since no user has reviewed its new rows. `own`
+    has the labels for which the claim was taken, if not all of them. Others, such as past windows that a LOOKBACK reads
+    again, return to their earlier state.
     Raises  E411 where the claim is closed already
     """
     with database.write() as write:
@@ -98,6 +100,16 @@ def record_failed(
         values |= {"transient": is_transient, "again": due_again}
         failed = [label for label in held.request.labels if own is None or label in own]
         write.execute(_FAIL_BATCHES, [values | {"at": label} for label in failed])
+        if status is BatchStatus.HELD:
+            rows = end_releases(write, held.request.table, read_batches(write, held.request.table, failed).values())
+            why = {"why": "the batch was made again, and its new rows are held"}
+            write.log(
+                "release refused",
+                who=held.request.who,
+                table=held.request.table,
+                labels=[row.label for row in rows],
+                data=why,
+            )
         restore_statuses(write, held.number, {*held.request.labels} - {*failed})
         _log(write, status.value, held, {"error": error, "is_transient": is_transient})
 

@@ -80,7 +80,7 @@ def record_skipped(database: LedgerDatabase, table: str, windows: Sequence[Windo
     """
     with database.write() as write:
         _check_table(write, table)
-        known = _read_batches(write, table, [window.start for window in windows])
+        known = read_batches(write, table, [window.start for window in windows])
         for row in known.values():
             if row.current_claim is not None:
                 raise refusals.impossible(
@@ -95,7 +95,7 @@ def record_skipped(database: LedgerDatabase, table: str, windows: Sequence[Windo
         old = [{"of": table, "at": window.start, "until": window.end} for window in windows if window.start in known]
         _each(write, _ADD_SKIPPED, new)
         _each(write, _SKIP, old)
-        _end_releases(write, table, known.values())
+        end_releases(write, table, known.values())
         cover(write.connection, table, IntervalSet.from_windows(windows))
         write.log("skipped", who=who, table=table, labels=[window.start for window in windows], data={"why": why})
 
@@ -121,7 +121,7 @@ def retry(
     """
     with database.write() as write:
         _check_table(write, table)
-        known = _read_batches(write, table, labels)
+        known = read_batches(write, table, labels)
         troubled = [row for row in known.values() if row.status in _UNDONE]
         for row in known.values():
             _refuse_running(table, row, "tried again")
@@ -131,7 +131,7 @@ def retry(
             for row in troubled
         ]
         _each(write, _CLEAR, cleared)
-        _end_releases(write, table, troubled)
+        end_releases(write, table, troubled)
         skipped = [(row.label, row.end) for row in troubled if row.status == BatchStatus.SKIPPED]
         uncover(write.connection, table, IntervalSet.from_intervals(skipped))
         tell_late_rows(write, table, [label for label, _ in skipped], late_tables)
@@ -172,7 +172,7 @@ def request_again(
     write: Write, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", said: str = ""
 ) -> tuple[datetime, ...]:
     """Request the same as `request_restate`, as part of a larger transaction."""
-    known = _read_batches(write, table, labels)
+    known = read_batches(write, table, labels)
     for label in labels:
         if label not in known or known[label].current_claim is None:
             raise refusals.impossible(table, label, "cannot be restated", why="it was never done")
@@ -196,7 +196,7 @@ def request_backfill(
     """
     with database.write() as write:
         _check_table(write, table)
-        known = _read_batches(write, table, labels)
+        known = read_batches(write, table, labels)
         old = [row.label for row in known.values() if (row.status, row.current_claim, row.requested) == (None,) * 3]
         new = sorted({*labels} - known.keys())
         values = {"of": table, "sequence": write.sequence, "verb": BACKFILL}
@@ -217,7 +217,7 @@ def request_release(
     """
     with database.write() as write:
         _check_table(write, table)
-        known = _read_batches(write, table, labels)
+        known = read_batches(write, table, labels)
         for label in labels:
             if label not in known or known[label].status != BatchStatus.HELD:
                 raise refusals.impossible(table, label, "cannot be released", why="it is not held")
@@ -236,12 +236,12 @@ def refuse_release(database: LedgerDatabase, table: str, label: datetime, *, who
     An earlier request for the batch, such as to recollect it, counts again when a user has it retried.
     """
     with database.write() as write:
-        asked = _end_releases(write, table, _read_batches(write, table, [label]).values())
+        asked = end_releases(write, table, read_batches(write, table, [label]).values())
         if asked:
             _log_each(write, "release refused", table, asked, who, why)
 
 
-def _end_releases(write: Write, table: str, rows: Iterable[AnyRow]) -> list[AnyRow]:
+def end_releases(write: Write, table: str, rows: Iterable[AnyRow]) -> list[AnyRow]:
     """Restore the requests that batches had before their release request. Return the batches with such a request."""
     asked = [row for row in rows if is_release(row.requested)]
     values = {"of": table, "sequence": write.sequence}
@@ -263,32 +263,44 @@ def _is_asked(row: AnyRow, verb: str) -> bool:
     return verb == FOLLOW or row.status != BatchStatus.RUNNING
 
 
+def _hides_reopen(row: AnyRow) -> bool:
+    return row.current_claim is not None and STRENGTH[row.requested] > STRENGTH[REOPEN]
+
+
 def _stronger(known: str | None, verb: str) -> str:
     known = before_release(known)  # making a batch again replaces its held slice
     return verb if known is None or STRENGTH[known] <= STRENGTH[verb] else known
 
 
 def withdraw(
-    database: LedgerDatabase, table: str, labels: Collection[datetime], *, who: str, why: str = ""
+    database: LedgerDatabase,
+    table: str,
+    labels: Collection[datetime],
+    *,
+    is_of_late_rows: bool = False,
+    who: str,
+    why: str = "",
 ) -> tuple[datetime, ...]:
     """Withdraw requests to make or remake batches. Return which of `labels` had one.
 
     If a done batch has a failed or held attempt to make it again, that attempt is discarded: its rows stay as if there
     had been no request. A batch to release stays held. A window that late rows have reopened meanwhile is still made
-    again.
+    again. So is a slice of a table that `is_of_late_rows`: a stronger request than that of a reopened window took its
+    place.
 
     Raises  E413 for a label under an open claim, E412 for an unknown table
     """
     with database.write() as write:
         _check_table(write, table)
         # windows reopened by late rows must be made: the table of late rows no longer has these rows
-        asked = [row for row in _read_batches(write, table, labels).values() if row.requested not in {None, REOPEN}]
+        asked = [row for row in read_batches(write, table, labels).values() if row.requested not in {None, REOPEN}]
         for row in asked:
             _refuse_running(table, row, "taken back")
-        held = _end_releases(write, table, asked)
+        held = end_releases(write, table, asked)
         others = [row for row in asked if row not in held]
         is_whole = read_to_their_ends(write, table, [row.label for row in others if row.current_claim is not None])
-        opened = [row for row in others if not is_whole.get(row.label, True)]
+        hidden = [row for row in others if is_of_late_rows and _hides_reopen(row)]
+        opened = [row for row in others if row in hidden or not is_whole.get(row.label, True)]
         left = [row for row in others if row not in opened]
         _each(write, _REQUEST, [{"of": table, "at": row.label, "verb": None, "sequence": None} for row in left])
         again = {"of": table, "verb": REOPEN, "sequence": write.sequence}
@@ -302,7 +314,7 @@ def withdraw(
 def end_following(database: LedgerDatabase, table: str, labels: Collection[datetime], *, who: str) -> None:
     """Remove the request to follow from those of `labels` that have it, since none of their inputs has changed."""
     with database.write() as write:
-        asked = [row for row in _read_batches(write, table, labels).values() if row.requested == FOLLOW]
+        asked = [row for row in read_batches(write, table, labels).values() if row.requested == FOLLOW]
         values = {"of": table, "verb": None, "sequence": None}
         _each(write, _REQUEST, [values | {"at": row.label} for row in asked])
         _log_each(write, "needs not follow", table, asked, who)
@@ -327,7 +339,8 @@ def _check_table(write: Write, table: str) -> None:
         raise refusals.unknown_table(table, names)
 
 
-def _read_batches(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, AnyRow]:
+def read_batches(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, AnyRow]:
+    """Return the stored batches of `labels` by label."""
     asked = sorted(set(labels))
     found: dict[datetime, AnyRow] = {}
     for start in range(0, len(asked), _CHUNK):

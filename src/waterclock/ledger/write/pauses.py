@@ -19,7 +19,11 @@ _SAID: dict[str, sa.BindParameter[object]] = {
 }
 _PAUSE = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(_SAID)
 _PAUSE_ALL = sa.update(ledger).values(_SAID)
-_RESET = re.compile(r"(?:; )?being reset \(claim (\d+)\): `waterclock reset \S+` finishes it$")
+RESET, REBUILD = "reset", "rebuild"
+_BEING = {RESET: "being reset", REBUILD: "being rebuilt"}
+_HOLD = re.compile(
+    r"(?:; )?(being reset|being rebuilt) \(claim (\d+)\): (`waterclock re(?:set|build) \S+` finishes it)$"
+)
 _NOT_PAUSED = {"paused_at_": None, "paused_by_": None, "paused_why_": None}
 
 
@@ -57,17 +61,13 @@ def pause_all(database: LedgerDatabase, *, who: str, why: str) -> None:
 def resume_tables(database: LedgerDatabase, names: Collection[str], *, who: str, why: str = "") -> tuple[str, ...]:
     """End the pauses of these tables. Return those that were paused. A pause of all tables stays.
 
-    Raises  E430 where none is paused, or one is being reset; E412 for an unknown table
+    Raises  E430 where none is paused, or one is being reset or rebuilt; E412 for an unknown table
     """
     with database.write() as write:
         known = _check_known_tables(write, names)
         for name in names:
-            if reset_in(known[name].paused_why)[1] is not None:
-                raise refusals.no_pause(
-                    f"{name} is being reset",
-                    why=known[name].paused_why,
-                    fix=(f"`waterclock reset {name}` finishes the reset"),
-                )
+            if hold := _HOLD.search(known[name].paused_why or ""):
+                raise refusals.no_pause(f"{name} is {hold[1]}", why=known[name].paused_why, fix=hold[3])
         old = tuple(name for name in names if known[name].paused_at is not None)
         if not old:
             raise _not_paused_error(names, write.paused)
@@ -93,16 +93,16 @@ def resume_all(database: LedgerDatabase, *, who: str, why: str = "") -> None:
         write.log(RESUMED, who=who, data={"why": why} if why else None)
 
 
-def reset_in(why: str | None) -> tuple[str, int | None]:
-    """Split a pause's reason into the user's own part and the claim of the reset that keeps the table paused."""
-    found = _RESET.search(why or "")
-    return (why or "", None) if found is None else ((why or "")[: found.start()], int(found[1]))
+def hold_in(why: str | None) -> tuple[str, int | None]:
+    """Split a pause's reason into the user's own part and the claim of the reset or rebuild that keeps the pause."""
+    found = _HOLD.search(why or "")
+    return (why or "", None) if found is None else ((why or "")[: found.start()], int(found[2]))
 
 
-def hold_for_reset(write: Write, row: AnyRow, claim: int, *, who: str) -> int | None:
-    """Pause a table until its reset ends, and return the claim of an earlier reset that this one takes over."""
-    reason, before = reset_in(row.paused_why)
-    mark = f"being reset (claim {claim}): `waterclock reset {row.name}` finishes it"
+def hold(write: Write, row: AnyRow, claim: int, command: str, *, who: str) -> int | None:
+    """Pause a table until its RESET or REBUILD ends. Return the claim of an earlier one that this one takes over."""
+    reason, before = hold_in(row.paused_why)
+    mark = f"{_BEING[command]} (claim {claim}): `waterclock {command} {row.name}` finishes it"
     said = {"paused_at_": row.paused_at, "paused_by_": row.paused_by} if reason else _build_pause_values(write, who, "")
     write.execute(_PAUSE, {"of": row.name} | said | {"paused_why_": f"{reason}; {mark}" if reason else mark})
     if not reason:
@@ -110,14 +110,14 @@ def hold_for_reset(write: Write, row: AnyRow, claim: int, *, who: str) -> int | 
     return before
 
 
-def release_after_reset(write: Write, row: AnyRow, claim: int, *, who: str) -> None:
-    """End the pause of a reset; a user's own pause stays.
+def end_hold(write: Write, row: AnyRow, claim: int, *, who: str) -> None:
+    """End the pause of a reset or rebuild; a user's own pause stays.
 
-    Raises  E411 where another reset of the table took this one over
+    Raises  E411 where another reset or rebuild of the table took this one over
     """
-    reason, held_by = reset_in(row.paused_why)
+    reason, held_by = hold_in(row.paused_why)
     if held_by != claim:
-        raise refusals.closed_claim_error(claim, "another reset of the table took it over")
+        raise refusals.closed_claim_error(claim, "another reset or rebuild of the table took it over")
     if reason:
         said = {"paused_at_": row.paused_at, "paused_by_": row.paused_by, "paused_why_": reason}
         write.execute(_PAUSE, {"of": row.name} | said)

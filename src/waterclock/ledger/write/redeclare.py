@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import sqlalchemy as sa
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, OpenClaim
@@ -15,6 +17,8 @@ from waterclock.ledger.store.sums import SET_SUMS
 from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.ledger.write.claims import restore_claim
 from waterclock.ledger.write.completion import record
+from waterclock.ledger.write.pauses import REBUILD, end_hold, hold, hold_in
+from waterclock.ledger.write.rebuilding import refuse_rebuilding
 from waterclock.ledger.write.suspects import mark_readers
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -70,6 +74,29 @@ def draw_claim(database: LedgerDatabase) -> int:
         return write.last_claim
 
 
+def begin_rebuild(database: LedgerDatabase, table: str, *, left: Collection[int] = (), who: str) -> int:
+    """Pause a table until its rebuild is recorded, and return the number of a claim for its commit.
+
+    Without the pause, a batch that commits after the slices were read would be removed from the table again. `left` are
+    abandoned claims that can only be settled during the rebuild.
+    Raises  E407 where a batch is running, E644 while all tables are rebuilt
+    """
+    with database.write(claims=True) as write:
+        refuse_rebuilding(write, table)
+        running = (row for row in write.execute(_OPEN, {"of": table}).all() if row.number not in left)
+        _refuse(table, next(running, None))
+        hold(write, write.execute(_TABLE, {"of": table}).one(), write.last_claim, REBUILD, who=who)
+        return write.last_claim
+
+
+def give_rebuild_up(database: LedgerDatabase, table: str, claim: int, *, who: str) -> None:
+    """End the pause of a rebuild that failed, unless another one took it over."""
+    with database.write() as write:
+        row = write.execute(_TABLE, {"of": table}).one()
+        if hold_in(row.paused_why)[1] == claim:
+            end_hold(write, row, claim, who=who)
+
+
 def refuse_busy(database: LedgerDatabase, table: str) -> None:
     """Raise an error if a batch of the table is running.
 
@@ -92,12 +119,13 @@ def redeclare(
     """Record that a table was rebuilt, at a version, under its current declaration.
 
     `found` has new revisions of its slices, where the same slices now mean other rows: all readers of the table become
-    suspect. `is_new_log`: older versions have changed and are no longer read.
-    Raises  E407 where a batch started meanwhile; nothing is written then
+    suspect. `is_new_log`: older versions have changed and are no longer read. `claim` is that of `begin_rebuild`.
+    Raises  E407 where a batch is running, E411 where another rebuild took this one over; nothing is written then
     """
     with database.write() as write:
         refuse_open(write, table.name)
         row = write.execute(_TABLE, {"of": table.name}).one()
+        end_hold(write, row, claim, who=who)
         differs = {what for what, _, _ in differs_from(row, table)}
         write.execute(REDECLARE, {"of": table.name, "version": version} | signature_of(table))
         if found is not None or table.is_fold or is_new_log:

@@ -19,7 +19,8 @@ from waterclock.ledger.read.signatures import differs_from, has_batches, signatu
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import AnyRow, tables
 from waterclock.ledger.write.emptying import ask_again, empty_table
-from waterclock.ledger.write.pauses import hold_for_reset, release_after_reset, reset_in
+from waterclock.ledger.write.pauses import RESET as RESETTING
+from waterclock.ledger.write.pauses import end_hold, hold, hold_in
 from waterclock.ledger.write.rebuilding import refuse_rebuilding
 from waterclock.ledger.write.redeclare import REDECLARE, refuse_open
 
@@ -41,7 +42,7 @@ def is_resettable(database: LedgerDatabase, name: str) -> bool:
     """Return whether a table has batches, or a reset of it was begun and not finished."""
     with database.read() as connection:
         row = connection.execute(_TABLE, {"of": name}).first()
-        return row is not None and (reset_in(row.paused_why)[1] is not None or has_batches(connection, name))
+        return row is not None and (hold_in(row.paused_why)[1] is not None or has_batches(connection, name))
 
 
 def begin_reset(database: LedgerDatabase, name: str, *, who: str) -> tuple[int, int | None]:
@@ -51,7 +52,7 @@ def begin_reset(database: LedgerDatabase, name: str, *, who: str) -> tuple[int, 
     Raises  E407 where a batch is running, E412 for an unknown table, E644 while all tables are rebuilt
     """
     with database.write(claims=True) as write:
-        return write.last_claim, hold_for_reset(write, _row(write, name), write.last_claim, who=who)
+        return write.last_claim, hold(write, _row(write, name), write.last_claim, RESETTING, who=who)
 
 
 def end_reset(
@@ -72,7 +73,7 @@ def end_reset(
     version, claim = emptied.version, emptied.claim
     with database.write() as write:
         row = _row(write, table.name)
-        release_after_reset(write, row, claim, who=who)
+        end_hold(write, row, claim, who=who)
         changed = sorted(what for what, _, _ in differs_from(row, table))
         empty_table(write, table.name, claim)
         write.execute(REDECLARE, {"of": table.name, "version": version} | signature_of(table))

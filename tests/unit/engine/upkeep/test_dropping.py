@@ -10,12 +10,15 @@ from typing import cast
 
 import pytest
 
+from tests.slices import ids
 from tests.tiny import CONNECTIONS, TOML, day
+from tests.unit.engine.upkeep import test_reset
 from waterclock.batches.records import ClaimRequest
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_context import RunContext
+from waterclock.engine.upkeep import dropping
 from waterclock.engine.upkeep.dropping import Droppable, drop, look
 from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
 from waterclock.errors import WaterclockError
@@ -32,39 +35,39 @@ def work(tmp_path: Path) -> Iterator[RunContext]:
     (tmp_path / "flows" / "flow.dpl").write_text(CONNECTIONS + FLOW)
     with open_workplace(load_project(tmp_path, capabilities=capabilities())) as work:
         apply_flow(work, day(5))
-        yield work
+        table = work.flow.tables["web.clicks"]
+        work.ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
+        with pytest.raises(WaterclockError, match="all tables are being rebuilt") as refused:
+            look(work, table, Labels(), day(5))
+        assert refused.value.code == "E644"
+        # begun while somebody was asked: what was dropped would be moved in again
+        with pytest.raises(WaterclockError, match="all tables are being rebuilt"):
+            drop(work, Droppable(table, day(2), (day(1),), 1, day(5)), why="")
 
 
-def test_nothing_is_dropped_while_all_tables_are_made_anew(work: RunContext) -> None:
-    table = work.flow.tables["web.clicks"]
-    work.ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
-    with pytest.raises(WaterclockError, match="all tables are being rebuilt") as refused:
-        look(work, table, Labels(), day(5))
-    assert refused.value.code == "E644"
-    # begun while somebody was asked: what was dropped would be moved in again
-    with pytest.raises(WaterclockError, match="all tables are being rebuilt"):
-        drop(work, Droppable(table, day(2), (day(1),), 1), why="")
-
-
-def test_nothing_is_dropped_beside_a_batch_that_began_while_the_user_was_asked(work: RunContext) -> None:
-    """It may make one of the windows again, and commit it after the drop."""
-    table = work.flow.tables["web.clicks"]
-    request = ClaimRequest(
-        table=table.name,
-        labels=(day(1),),
-        code="c",
-        flow=work.flow.fingerprint,
-        runner="another",
-        who="ann",
-        now=day(5),
-        lease_seconds=600,
-        target_version=-1,
-    )
-    work.ledger.claims.take(request)
-    with pytest.raises(WaterclockError, match="is being written") as refused:
-        drop(work, Droppable(table, day(2), (day(1),), 1), why="")
-    assert refused.value.code == "E436"
-    assert work.ledger.keeping.drop_boundary(table.name, by=day(9)) is None
+@pytest.mark.parametrize("what", ["is being written", "is still read"])
+def test_nothing_is_dropped_that_a_batch_reads_since_the_user_was_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    test_reset.declare(tmp_path, test_reset.COLLECT.format("BY ARRIVAL TIME APPEND"))
+    with open_workplace(load_project(tmp_path, capabilities=capabilities())) as work:
+        apply_flow(work, test_reset.NOW)
+        for number in (1, 2):
+            test_reset.make(work, test_reset.CLICKS, number, (2 * number, 2 * number + 1))
+        table = work.flow.tables[test_reset.CLICKS]
+        found = look(work, table, Labels.from_range(day(1), day(1)), test_reset.NOW)
+        assert found.labels == (day(1),)
+        if what == "is still read":
+            monkeypatch.setattr(dropping, "_find_oldest_needed", lambda *_: day(1))
+        else:
+            request = ClaimRequest(
+                table.name, (day(3),), "c", work.flow.fingerprint, "desk:2", "bob", day(4), 60, target_version=3
+            )
+            work.ledger.claims.take(request)
+        with pytest.raises(WaterclockError, match=what) as refused:
+            drop(work, found, why="old")
+        assert refused.value.code == "E436"
+        assert ids(work.folder(table)) == [2, 3, 4, 5]
 
 
 def test_a_rebuild_that_slept_past_its_lease_does_not_move_in_what_was_dropped_since() -> None:

@@ -115,6 +115,28 @@ def test_what_grows_is_told_once(at_desk: Desk) -> None:
         assert len(list(found.past.rows("events"))) == len(list(at_desk.ledger.past.rows("events")))
 
 
+def test_a_rebuild_that_an_export_came_into_is_in_the_next_one(at_desk: Desk) -> None:
+    """A rebuild draws its claim number first, and records the claim with its inputs at its end."""
+    shelf = Shelf()
+    sums = table("b.sums", partitioned=True, reads=["a.rows"])
+    at_desk.apply(table("a.rows", partitioned=True), sums)
+    at_desk.done("a.rows", 1)
+    at_desk.done("b.sums", 1, reads={1: [at_desk.read("a.rows", 1, 2)]})
+    number = at_desk.ledger.keeping.begin_rebuild("b.sums", who="ann")
+    shelf.take(at_desk.ledger)
+    request = at_desk.request("b.sums", 1, reads={1: [at_desk.read("a.rows", 1, 2)]}, restates="rebuild")
+    made = CommittedClaim(number, request, (result(1, version=7),), at_desk.clock.at)
+    at_desk.ledger.keeping.redeclare(sums, version=7, claim=number, who="ann", found=made)
+    shelf.take(at_desk.ledger)
+    with again(shelf) as found:
+        assert told(found) == told(at_desk.ledger)
+        assert found.keeping.known_claims("b.sums") == at_desk.ledger.keeping.known_claims("b.sums")
+        at_desk.ledger, before = found, at_desk.ledger
+        at_desk.done("a.rows", 1, digest="1:9:9", restates="again")
+        assert at_desk.suspects() == {("b.sums", day(1))}
+        at_desk.ledger = before
+
+
 def test_an_export_of_a_ledger_that_kept_no_sums_is_taken_up_with_them(at_desk: Desk) -> None:
     shelf = Shelf()
     at_desk.apply(table("a.rows", mode=Mode.MERGE, keys=("id",)))

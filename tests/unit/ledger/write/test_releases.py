@@ -180,3 +180,14 @@ def test_a_release_that_was_taken_back_is_not_carried_out(held: Desk) -> None:
     held.ledger.decisions.withdraw("raw.a", [day(0)], who="ann")
     with pytest.raises(ClaimRefused, match="cannot be released"):
         held.claim("raw.a", 0, held=sealed)
+
+
+def test_rows_that_another_runner_makes_after_a_release_request_are_not_released(held: Desk) -> None:
+    """A runner that planned before the batch was held may still make it again, with rows that no user has reviewed."""
+    both = [day(0), day(1)]
+    held.ledger.decisions.request_release("raw.a", both, who="ann", why="it is right")
+    for label in (0, 1):
+        hold(held, label)
+    facts = facts_of(held)
+    assert facts.requested == {day(0): "recollect"}
+    assert {label: it.status for label, it in facts.troubles.items()} == dict.fromkeys(both, BatchStatus.HELD)

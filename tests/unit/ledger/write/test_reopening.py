@@ -138,6 +138,18 @@ def test_what_late_rows_ask_for_stays_where_a_recompute_is_taken_back(
     assert requested(at_desk, name) == {}
 
 
+@pytest.mark.parametrize("is_asked_before", [True, False])
+def test_what_late_rows_ask_for_stays_where_a_skip_is_taken_back(at_desk: Desk, *, is_asked_before: bool) -> None:
+    at_desk.done("web.daily_late", 1)
+    for is_turn in (is_asked_before, not is_asked_before):
+        if is_turn:
+            at_desk.ledger.decisions.request_restate("web.daily_late", [day(1)], "skip", who="ann")
+        else:
+            reopen(at_desk, {0: 3})
+    at_desk.ledger.decisions.withdraw("web.daily_late", [day(1)], is_of_late_rows=True, who="ann")
+    assert requested(at_desk, "web.daily_late") == {1: REOPEN}
+
+
 def test_a_closed_window_that_was_left_out_and_is_tried_again_has_its_late_rows_told_anew(at_desk: Desk) -> None:
     late = ("web.daily_late",)
     at_desk.ledger.decisions.skip("web.daily", [window(0), window(5)], who="ann", why="b")
