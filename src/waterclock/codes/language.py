@@ -85,8 +85,9 @@ LANGUAGE: Mapping[str, Code] = {
     "E216": Code(
         "invalid table reference",
         "The reference in FROM is not valid. PAST, UNTIL, HISTORY, PREVIOUS and LATEST take the name of one table or "
-        "view. PAST and UNTIL also take their reach, and read only PARTITIONED tables. FROM accepts Spark's table "
-        "functions, without a schema, and no other functions.",
+        "view. PAST and UNTIL also take their reach, and read only PARTITIONED tables. Around a view they apply to the "
+        "tables that it reads without such a word. FROM accepts Spark's table functions, without a schema, and no other "
+        "functions.",
     ),
     "E217": Code(
         "unknown variable",
@@ -195,8 +196,8 @@ LANGUAGE: Mapping[str, Code] = {
     ),
     "E238": Code(
         "invalid function call",
-        "The arguments do not match the parameters of this built-in function. Pass them in the documented order or by "
-        "name.",
+        "The arguments do not match the parameters of this function of Waterclock or of CREATE FUNCTION. Pass them in "
+        "the documented order or by name.",
     ),
     "E239": Code(
         "ambiguous column",
