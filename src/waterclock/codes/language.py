@@ -256,7 +256,8 @@ LANGUAGE: Mapping[str, Code] = {
     "E252": Code(
         "function not importable",
         "A batch imports a Python function by its file and name, and this function cannot be imported that way. Define "
-        "it at the top level of a project file, below the decorator, with a unique name.",
+        "it at the top level of a project file, below the decorator, with a unique name. A function that a loop declares "
+        "for several tables cannot use names that the loop changes.",
     ),
     "E253": Code(
         "parameter without meaning",
