@@ -86,8 +86,8 @@ LANGUAGE: Mapping[str, Code] = {
         "invalid table reference",
         "The reference in FROM is not valid. PAST, UNTIL, HISTORY, PREVIOUS and LATEST take the name of one table or "
         "view. PAST and UNTIL also take their reach, and read only PARTITIONED tables. Around a view they apply to the "
-        "tables that it reads without such a word. FROM accepts Spark's table functions, without a schema, and no other "
-        "functions.",
+        "tables that it reads without such a word. FROM accepts Spark's table functions, without a schema, and no "
+        "other functions.",
     ),
     "E217": Code(
         "unknown variable",
@@ -256,8 +256,8 @@ LANGUAGE: Mapping[str, Code] = {
     "E252": Code(
         "function not importable",
         "A batch imports a Python function by its file and name, and this function cannot be imported that way. Define "
-        "it at the top level of a project file, below the decorator, with a unique name. A function that a loop declares "
-        "for several tables cannot use names that the loop changes.",
+        "it at the top level of a project file, below the decorator, with a unique name. A function that a loop "
+        "declares for several tables cannot use names that the loop changes.",
     ),
     "E253": Code(
         "parameter without meaning",

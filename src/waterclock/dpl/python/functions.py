@@ -88,7 +88,7 @@ def find_function(call: Call, texts: Texts, span: Span) -> FoundFunction:
         raise span.refuse(
             "E252", f"{name} uses {changed}, which the loop around it changes",
             why="batches call the function after the file has run, so for all tables of the loop with the last value",
-            fix="write a function for each table, or a query: as_=f\"SELECT ...\"",
+            fix='write a function for each table, or a query: as_=f"SELECT ..."',
         )  # fmt: skip
     return function
 

@@ -76,9 +76,11 @@ def _read_annotations(found: FoundFunction) -> tuple[tuple[str, str], ...]:
 
 def _not_in_order(parameter: inspect.Parameter, at: Span) -> WaterclockError:
     return at.refuse(
-        "E254", f"parameter {parameter.name} cannot be passed in a query",
-        why="a query passes a value for each parameter, in order", fix="name each parameter, without a default or a star",
-    )  # fmt: skip
+        "E254",
+        f"parameter {parameter.name} cannot be passed in a query",
+        why="a query passes a value for each parameter, in order",
+        fix="name each parameter, without a default or a star",
+    )
 
 
 def _returns(call: Call, texts: Texts, span: Span, found: FoundFunction | None) -> str:
