@@ -215,7 +215,10 @@ LANGUAGE: Mapping[str, Code] = {
         "The project does not define this environment. The environment is taken from --env, then WATERCLOCK_ENV, then "
         "env in [project].",
     ),
-    "E244": Code("no project", "There is no waterclock.toml, or none of the files that it lists contains statements."),
+    "E244": Code(
+        "no project",
+        "There is no waterclock.toml, it names a file that does not exist, or no file that it lists has statements.",
+    ),
     "E245": Code(
         "unknown pool",
         "The pool is not defined. Define it in [pools] with its number of batches. The pool default always exists.",
