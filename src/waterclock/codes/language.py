@@ -85,8 +85,9 @@ LANGUAGE: Mapping[str, Code] = {
     "E216": Code(
         "invalid table reference",
         "The reference in FROM is not valid. PAST, UNTIL, HISTORY, PREVIOUS and LATEST take the name of one table or "
-        "view. PAST and UNTIL also take their reach, and read only PARTITIONED tables. FROM accepts Spark's table "
-        "functions, without a schema, and no other functions.",
+        "view. PAST and UNTIL also take their reach, and read only PARTITIONED tables. Around a view they apply to the "
+        "tables that it reads without such a word. FROM accepts Spark's table functions, without a schema, and no "
+        "other functions.",
     ),
     "E217": Code(
         "unknown variable",
@@ -195,8 +196,8 @@ LANGUAGE: Mapping[str, Code] = {
     ),
     "E238": Code(
         "invalid function call",
-        "The arguments do not match the parameters of this built-in function. Pass them in the documented order or by "
-        "name.",
+        "The arguments do not match the parameters of this function of Waterclock or of CREATE FUNCTION. Pass them in "
+        "the documented order or by name.",
     ),
     "E239": Code(
         "ambiguous column",
@@ -214,7 +215,10 @@ LANGUAGE: Mapping[str, Code] = {
         "The project does not define this environment. The environment is taken from --env, then WATERCLOCK_ENV, then "
         "env in [project].",
     ),
-    "E244": Code("no project", "There is no waterclock.toml, or none of the files that it lists contains statements."),
+    "E244": Code(
+        "no project",
+        "There is no waterclock.toml, it names a file that does not exist, or no file that it lists has statements.",
+    ),
     "E245": Code(
         "unknown pool",
         "The pool is not defined. Define it in [pools] with its number of batches. The pool default always exists.",
@@ -255,7 +259,8 @@ LANGUAGE: Mapping[str, Code] = {
     "E252": Code(
         "function not importable",
         "A batch imports a Python function by its file and name, and this function cannot be imported that way. Define "
-        "it at the top level of a project file, below the decorator, with a unique name.",
+        "it at the top level of a project file, below the decorator, with a unique name. A function that a loop "
+        "declares for several tables cannot use names that the loop changes.",
     ),
     "E253": Code(
         "parameter without meaning",

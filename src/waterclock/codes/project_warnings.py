@@ -10,9 +10,9 @@ WARNINGS: Mapping[str, Code] = {
     "W201": Code(
         "result that depends on row order",
         "A warning of `check`: the project runs. Spark guarantees no order of rows. LIMIT without ORDER BY or with "
-        "ties in it, `first`, a collected list, or `row_number` with ties can give another result when a batch is made "
-        "again. There is no warning if the order is known to be unique, by KEY in column lists, by GROUP BY or by "
-        "DISTINCT.",
+        "ties in it, `first`, `mode`, a collected list, or `row_number` with ties can give another result when a "
+        "batch is made again. There is no warning if the order is known to be unique, by KEY in column lists, by GROUP "
+        "BY or by DISTINCT.",
     ),
     "W202": Code(
         "implicit use of timelabel",

@@ -21,8 +21,8 @@ def read_project_file(root: Path) -> str:
 
 def read_sources(root: Path, patterns: Iterable[str]) -> tuple[dict[str, str], list[WaterclockError]]:
     """Return the texts of the project's files by their names below its root, sorted by path, and the errors."""
-    files = sorted({path for pattern in patterns for path in root.glob(pattern) if path.is_file()})
     errors: list[WaterclockError] = []
+    files = sorted({path for pattern in patterns for path in _matching(root, pattern, errors)})
     texts: dict[str, str] = {}
     for path in files:
         name = path.relative_to(root).as_posix()
@@ -38,6 +38,20 @@ def read_sources(root: Path, patterns: Iterable[str]) -> tuple[dict[str, str], l
         except UnicodeDecodeError as error:
             errors.append(undecodable(name, error))
     return texts, errors
+
+
+def _matching(root: Path, pattern: str, errors: list[WaterclockError]) -> list[Path]:
+    """Return the files that a pattern matches; report an invalid pattern, and a name without a file."""
+    try:
+        found = [path for path in root.glob(pattern) if path.is_file()]
+    except (ValueError, NotImplementedError):
+        what, why = f"{pattern!r} is not a pattern of files", "it matches files below the project's folder"
+        errors.append(WaterclockError("E242", what, where=FILE, why=why, fix='write one such as "flows/**/*.dpl"'))
+        return []
+    if not found and not any(sign in pattern for sign in "*?["):
+        fix = "correct files below [project], or write the file"
+        errors.append(WaterclockError("E244", f"there is no file {pattern}", where=FILE, fix=fix))
+    return found
 
 
 def undecodable(name: str, error: UnicodeDecodeError) -> WaterclockError:

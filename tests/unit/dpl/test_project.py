@@ -241,6 +241,12 @@ def test_a_view_a_function_and_a_value_count_where_they_are_used(tmp_path: Path)
     assert fingerprint(tmp_path, view + read) != fingerprint(tmp_path, view.replace("1", "2") + read)
 
 
+def test_a_function_that_is_called_in_backticks_counts(tmp_path: Path) -> None:
+    function = "CREATE FUNCTION dollars(c INT) RETURNS INT RETURN c / 100;\n"
+    called = function + BASE.replace("id, amount", "id, `dollars`(amount) AS amount")
+    assert fingerprint(tmp_path, called) != fingerprint(tmp_path, called.replace("c / 100", "c / 10"))
+
+
 @pytest.mark.parametrize("query", ["SELECT * FROM stg.x", None])
 def test_the_columns_that_a_view_lists_count(query: str | None, tmp_path: Path) -> None:
     view = "CREATE VIEW stg.x (id) AS SELECT * FROM raw.orders;\n"

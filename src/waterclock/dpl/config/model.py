@@ -408,6 +408,10 @@ def _invalid(
             why=f"valid keys are {', '.join(known)}" if known else None,
             fix=_mend_of_key(key, known, path, config),
         )
+    if kind == "missing" and len(path) == 1:
+        return config.source.span(0).refuse(
+            "E242", f"there is no section [{key}]", fix=f'add [{key}], and name = "..." below it'
+        )
     if kind == "missing":
         return config.place(path[:-1]).refuse(
             "E242", f"{'.'.join(path)} is missing", fix=f'add {key} = "..." below [{".".join(path[:-1])}]'

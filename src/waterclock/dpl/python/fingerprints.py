@@ -7,7 +7,7 @@ declare. Only the project's modules count, and only if import statements import 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -43,6 +43,7 @@ class PythonFingerprints:
         """
         own, pieces = self._pieces(function, tree, path, declared)
         used = sorted(piece.shape for piece in pieces if piece is not own)
+        used += _list_orders(self._bindings[path], (piece for piece in pieces if piece is not own))
         modules = self._collect_module_shapes(path, pieces)
         whole = _shape(_with_marks(own.node))
         return whole, *used, *(f"{name}={shape}" for name, shape in sorted(modules.items()))
@@ -143,9 +144,27 @@ class _CodePiece:
         found = (node for node in ast.walk(self.node) if isinstance(node, ast.Name))
         return frozenset(node.id for node in found if isinstance(node.ctx, ast.Load))
 
+    def uses_at_once(self, name: str) -> bool:
+        """Return whether the code uses a name while the file is loaded, rather than in a later call."""
+        return not isinstance(self.node, _Scope) and name in self.names
+
     @cached_property
     def imports(self) -> tuple[_Imports, ...]:
         return tuple(node for node in ast.walk(self.node) if isinstance(node, _Imports))
+
+
+def _list_orders(bindings: Mapping[str, list[_CodePiece]], used: Iterable[_CodePiece]) -> Iterator[str]:
+    """Yield the order in which a file's statements bind and use each name that several of them bind.
+
+    The order of their shapes, in which all statements are listed, needs no mention.
+    """
+    statements = sorted(
+        used, key=lambda piece: (getattr(piece.node, "lineno", 0), getattr(piece.node, "col_offset", 0))
+    )
+    for name, bound in sorted(bindings.items()):
+        shapes = [piece.shape for piece in statements if piece in bound or piece.uses_at_once(name)]
+        if len(bound) > 1 and shapes != sorted(shapes):
+            yield f"{name}: {' '.join(shapes)}"
 
 
 def _bindings(tree: ast.Module) -> dict[str, list[_CodePiece]]:

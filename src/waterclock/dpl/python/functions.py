@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from pathlib import Path
-from types import FunctionType, NoneType, UnionType
+from types import CodeType, FunctionType, NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
 from waterclock.dpl.python.decorators import Call, ReadSaid, VariableSaid
@@ -56,8 +56,9 @@ class FoundFunction:
             yield parameter, self.text.span(node) if node is not None and self.text else self.span
 
 
-def find_function(found: object, texts: Texts, span: Span) -> FoundFunction:
-    """Find the decorated function. Raises E252 where the engine could not find it again."""
+def find_function(call: Call, texts: Texts, span: Span) -> FoundFunction:
+    """Find the decorated function. Raises E252 where the engine could not find it again, or would find another."""
+    found = call.function
     if not isinstance(found, FunctionType):
         raise span.refuse(
             "E252", f"there is no function below the decorator, but {_describe_object(found)}",
@@ -71,6 +72,9 @@ def find_function(found: object, texts: Texts, span: Span) -> FoundFunction:
             why="a batch finds a function by its file and its name",
             fix="write it at the file's top level (a decorator of your own needs functools.wraps)",
         )  # fmt: skip
+    if inner.__code__.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        why = "a batch calls it, and takes the value that it returns"
+        raise span.refuse("E252", f"{name} is async", why=why, fix="leave async out")
     there = inner.__globals__.get(name)
     is_there = callable(there) and getattr(inspect.unwrap(there), "__code__", None) is inner.__code__
     if not is_there:
@@ -78,14 +82,51 @@ def find_function(found: object, texts: Texts, span: Span) -> FoundFunction:
             "E252", f"{name} is assigned again later in the file",
             why="a batch finds a function by its file and its name", fix="give each function a different name",
         )  # fmt: skip
-    return FoundFunction(found, texts, span)
+    function = FoundFunction(found, texts, span)
+    changed = next(_list_loop_variables(function, call), None)
+    if changed is not None:
+        raise span.refuse(
+            "E252", f"{name} uses {changed}, which the loop around it changes",
+            why="batches call the function after the file has run, so for all tables of the loop with the last value",
+            fix='write a function for each table, or a query: as_=f"SELECT ..."',
+        )  # fmt: skip
+    return function
+
+
+def _list_loop_variables(found: FoundFunction, call: Call) -> Iterator[str]:
+    """Yield the file's names that a function uses in its body, and a loop around its declaration assigns."""
+    if found.text is None or found.node is None or call.site.file != str(found.path):
+        return
+    shared = set(_list_global_names(found.inner.__code__))
+    body = [node for statement in found.node.body for node in ast.walk(statement)]
+    used = dict.fromkeys(node.id for node in body if isinstance(node, ast.Name) and node.id in shared)
+    for loop in ast.walk(found.text.tree):
+        if isinstance(loop, ast.For | ast.While) and loop.lineno <= call.site.line <= (loop.end_lineno or 0):
+            assigned = set(_list_assigned_names(loop))
+            yield from (name for name in used if name in assigned)
+
+
+def _list_global_names(code: CodeType) -> Iterator[str]:
+    """Yield the names that code looks up outside of its functions, and names of attributes."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _list_global_names(inner)
+
+
+def _list_assigned_names(node: ast.AST) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+            yield child.id
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield from _list_assigned_names(child)
 
 
 def transform_function(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End], errors: list[WaterclockError]
 ) -> tuple[PythonFunction, list[Clause]]:
     """Return a transform's function, with a clause `ARGUMENT name` for the place of each parameter."""
-    found = find_function(call.function, texts, span)
+    found = find_function(call, texts, span)
     arguments: list[Argument] = []
     clauses: list[Clause] = []
     for parameter, at in found.parameters():

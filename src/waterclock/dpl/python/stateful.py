@@ -30,7 +30,7 @@ def step_function(
     said = call.step
     if said is None:
         raise AssertionError(f"{call.name} is no step")
-    found = find_function(call.function, texts, span)
+    found = find_function(call, texts, span)
     parameters = list(inspect.signature(found.function).parameters.values())
     if len(parameters) != len(_PARAMETERS) or any(each.kind is not each.POSITIONAL_OR_KEYWORD for each in parameters):
         raise found.span.refuse(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 from waterclock.dpl.python.decorators import Call
 from waterclock.dpl.python.fingerprints import End
 from waterclock.dpl.python.functions import FoundFunction, describe_function, find_function, sql_type
@@ -10,6 +12,7 @@ from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Clause, Expression, FunctionSaid
 from waterclock.dpl.syntax.type_names import take_type
+from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import PythonFunction
 
 _EXAMPLE = "DECIMAL(16,2)"
@@ -19,7 +22,7 @@ def function_said(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End]
 ) -> tuple[PythonFunction | None, list[Clause]]:
     """Read the arguments of a `wc.function`. Raises the first error."""
-    found = None if call.function is None else find_function(call.function, texts, span)
+    found = None if call.function is None else find_function(call, texts, span)
     parameters = _parameters(call, texts, found)
     returns = _returns(call, texts, span, found)
     body = None if found else _body(call, texts, span)
@@ -47,6 +50,9 @@ def _parameters(call: Call, texts: Texts, found: FoundFunction | None) -> tuple[
             f"parameters lists {len(parameters)}, and {found.function.__name__} takes {len(given)}",
             fix=f"write {', '.join(parameter.name + ' TYPE' for parameter, _ in given)}",
         )
+    for parameter, at in found.parameters() if found else ():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            raise _not_in_order(parameter, at)
     return tuple(parameters)
 
 
@@ -55,10 +61,7 @@ def _read_annotations(found: FoundFunction) -> tuple[tuple[str, str], ...]:
     for parameter, at in found.parameters():
         is_plain = parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}
         if not is_plain or parameter.default is not parameter.empty:
-            raise at.refuse(
-                "E254", f"parameter {parameter.name} cannot be passed in a query",
-                why="a query passes a value for each parameter, in order", fix="name each parameter, without a default",
-            )  # fmt: skip
+            raise _not_in_order(parameter, at)
         type_name = sql_type(parameter.annotation, found)
         if type_name is None:
             raise at.refuse(
@@ -69,6 +72,15 @@ def _read_annotations(found: FoundFunction) -> tuple[tuple[str, str], ...]:
             )
         parameters.append((parameter.name, type_name))
     return tuple(parameters)
+
+
+def _not_in_order(parameter: inspect.Parameter, at: Span) -> WaterclockError:
+    return at.refuse(
+        "E254",
+        f"parameter {parameter.name} cannot be passed in a query",
+        why="a query passes a value for each parameter, in order",
+        fix="name each parameter, without a default or a star",
+    )
 
 
 def _returns(call: Call, texts: Texts, span: Span, found: FoundFunction | None) -> str:

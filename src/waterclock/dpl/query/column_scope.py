@@ -169,7 +169,7 @@ class Resolver:
     def _column(self, node: exp.Column, frame: Frame, strict: Sequence[VisibleColumn] | None) -> None:
         parts = node.parts
         first = parts[0]
-        if isinstance(first, exp.Star) or first.name.startswith("_metadata"):
+        if isinstance(first, exp.Star):
             return
         source = frame.source(first.name) if len(parts) > 1 else None
         if source is not None:

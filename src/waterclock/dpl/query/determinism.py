@@ -16,6 +16,12 @@ _RANDOM = "choose rows by a hash of a key, as in pmod(xxhash64(id), 100) < 10"
 _ID = "compute it from columns of the row, as in sha2(concat_ws('|', a, b), 256)"
 _PLACE = "leave it out: a row must not depend on where it is computed"
 _SESSION = "leave it out: rows must not depend on the user or session of a batch"
+_SKETCH = "use percentile(column, 0.5)"
+_KLL = [
+    f"KLL_{part}_{kind}"
+    for part in ("SKETCH_AGG", "MERGE_AGG", "SKETCH_MERGE")
+    for kind in ("BIGINT", "DOUBLE", "FLOAT")
+]
 _CALLS = {
     "NOW": _WINDOW, "CURDATE": _WINDOW, "CURRENT_TIMESTAMP": _WINDOW, "CURRENT_DATE": _WINDOW, "CURRENT_TIME": _WINDOW,
     "LOCALTIMESTAMP": _WINDOW, "SYSDATE": _WINDOW, "GETDATE": _WINDOW, "SYSTIMESTAMP": _WINDOW, "TODAY": _WINDOW,
@@ -25,6 +31,7 @@ _CALLS = {
     "SPARK_PARTITION_ID": _PLACE,
     "CURRENT_USER": _SESSION, "SESSION_USER": _SESSION, "CURRENT_DATABASE": _SESSION, "CURRENT_SCHEMA": _SESSION,
     "USER": _SESSION, "CURRENT_PATH": _SESSION, "VERSION": _SESSION,
+    **dict.fromkeys(_KLL, _SKETCH),  # more values than a sketch keeps are thinned out at random
     "CURRENT_CATALOG": _SESSION, "REFLECT": _SESSION, "JAVA_METHOD": _SESSION, "TRY_REFLECT": _SESSION,
 }  # fmt: skip
 _ENCRYPT = "AES_ENCRYPT"

@@ -29,6 +29,7 @@ _WRAPS = (exp.IgnoreNulls, exp.RespectNulls, exp.Filter, exp.Paren)
 _ORDERLESS = (exp.ArraySort, exp.ArraySize, exp.ArrayContains, exp.ArrayMin, exp.ArrayMax, exp.ArraySum)
 _ORDERLESS_CALLS = frozenset({"CARDINALITY"})
 
+_MODE = ("mode takes an arbitrary one of several most frequent values", "write mode(column, true), the least of them")
 _END_WITH_KEY = "end the {} with unique columns, and declare these as KEY in the table that is read"
 
 
@@ -98,6 +99,8 @@ def _is_one_row(node: Any) -> bool:
 
 
 def _of_function(node: Any, unique: Uniqueness) -> tuple[str, str] | None:
+    if isinstance(node, exp.Mode):
+        return None if node.args.get("deterministic") or isinstance(_above(node), exp.WithinGroup) else _MODE
     if not isinstance(node, _BY_PLACE + _PICKS + _LISTS):
         return None
     window = _above(node)

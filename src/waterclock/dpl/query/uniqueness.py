@@ -40,7 +40,7 @@ class Uniqueness:
         """Return whether the columns identify the rows of a SELECT's sources, as far as is known.
 
         The rows of a join are identified by the keys of all joined sources, except those that a condition looks up by
-        key.
+        key. A RIGHT or FULL join adds rows of such a source for which the other keys are NULL.
         """
         named = {(each.table.lower(), each.name.lower()) for each in columns if isinstance(each, exp.Column)}
         from_ = select.args.get("from_")
@@ -51,7 +51,8 @@ class Uniqueness:
             keys = self._keys(source)
             if keys is None:
                 return False
-            if on is None or not set(keys) <= set(_list_equated_columns(on, source.alias_or_name)):
+            is_looked_up = on is not None and on.side not in {"RIGHT", "FULL"}
+            if not is_looked_up or not set(keys) <= set(_list_equated_columns(on, source.alias_or_name)):
                 wanted += [(source.alias_or_name.lower(), key) for key in keys]
         is_named = all(("", key) in named or (alias, key) in named for alias, key in wanted)
         return is_named and not (select.args.get("laterals") or ())
@@ -140,7 +141,8 @@ def _list_equated_columns(join: Any, alias: str) -> Iterator[str]:
     for part in on.flatten() if isinstance(on, exp.And) else [on]:
         sides = [part.this, part.expression] if isinstance(part, exp.EQ) else []
         if len(sides) == 2 and all(isinstance(side, exp.Column) for side in sides):
-            yield from (side.name.lower() for side in sides if side.table.lower() == alias.lower())
+            own = [side.table.lower() == alias.lower() for side in sides]
+            yield from (side.name.lower() for side, is_own in zip(sides, own, strict=True) if is_own and not all(own))
 
 
 def _cte(node: Any, name: str) -> Any:

@@ -40,41 +40,63 @@ def unknown_functions(
     drafts: Iterable[UnresolvedTable], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
     """Report calls of functions that are defined neither by Spark nor by Waterclock nor by the project."""
-    known = _list_known_functions(functions)
+    calls = _Calls(functions)
     for draft in drafts:
         for said in _list_expressions(draft):
-            for node in said.tree.find_all(exp.Anonymous):
-                if node.name.lower() not in known and not isinstance(node.parent, exp.Dot):
-                    yield _unknown(node, said, known)
+            yield from calls.check(said, said.tree)
 
 
 def unknown_in_queries(
     queries: Iterable[tuple[QuerySaid, Any]], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
     """Refuse the same in queries, each given with its tree. A function in FROM is checked where its query is read."""
-    known = _list_known_functions(functions)
+    calls = _Calls(functions)
     for said, tree in queries:
-        for node in tree.find_all(exp.Anonymous):
-            if node.name.lower() not in known and not isinstance(node.parent, exp.Dot | exp.Table | exp.Hint):
-                yield _unknown(node, said, known)
+        yield from calls.check(said, tree)
 
 
 def unknown_in_functions(
     statements: Iterable[Statement], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
     """Refuse the same in the bodies of the project's own functions."""
-    known = _list_known_functions(functions)
+    calls = _Calls(functions)
     for statement in statements:
         said = statement.value("RETURN", FunctionSaid) if statement.kind is StatementKind.FUNCTION else None
-        body = said.body if said is not None else None
-        for node in body.tree.find_all(exp.Anonymous) if body is not None else ():
-            if body is not None and node.name.lower() not in known and not isinstance(node.parent, exp.Dot):
-                yield _unknown(node, body, known)
+        if said is not None and said.body is not None:
+            yield from calls.check(said.body, said.body.tree)
 
 
-def _list_known_functions(functions: Mapping[str, Function]) -> frozenset[str]:
-    named = (name.lower() for name in (*FUNCTIONS, *functions))
-    return frozenset({*SCALARS, *AGGREGATES, *GENERATORS, *WINDOWED, *named}) | _OF_RULES | _OF_GRAMMAR | _OF_READS
+class _Calls:
+    """Checks calls of functions: that they are known, and the number of arguments of the project's own."""
+
+    def __init__(self, functions: Mapping[str, Function]) -> None:
+        self.own = {name.lower(): function for name, function in functions.items()}
+        named = (name.lower() for name in (*FUNCTIONS, *functions))
+        spark = {*SCALARS, *AGGREGATES, *GENERATORS, *WINDOWED, *named}
+        self.known = frozenset(spark) | _OF_RULES | _OF_GRAMMAR | _OF_READS
+
+    def check(self, said: Expression | QuerySaid, tree: Any) -> Iterator[WaterclockError]:
+        """Yield an error for each illegal call in a tree."""
+        for node in tree.find_all(exp.Anonymous):
+            name = node.name.lower()
+            if isinstance(node.parent, exp.Dot | exp.Table | exp.Hint):
+                continue
+            if name not in self.known:
+                yield _unknown(node, said, self.known)
+            elif name in self.own and (error := _check_argument_count(node, said, self.own[name])) is not None:
+                yield error
+
+
+def _check_argument_count(node: Any, said: Expression | QuerySaid, function: Function) -> WaterclockError | None:
+    """Return an error for a call with more or fewer arguments than the function has parameters; a `*` is several."""
+    given, names = len(node.expressions), [name for name, _ in function.parameters]
+    if given == len(names) or any(each.is_star for each in node.expressions):
+        return None
+    count = f"{given} argument{'s' if given > 1 else ''}" if given else "no arguments"
+    form = f"{function.name}({', '.join(names)})"
+    return _span_of(node, said).refuse(
+        "E238", f"{node.name} is called with {count}", why=f"its form is {form}", fix=f"write {form}"
+    )
 
 
 def _unknown(node: Any, said: Expression | QuerySaid, known: frozenset[str]) -> WaterclockError:

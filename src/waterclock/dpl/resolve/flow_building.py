@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
+from itertools import pairwise
 
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.query.builtins import FUNCTIONS
@@ -108,7 +109,9 @@ def _header(declared: TableDeclaration) -> list[str]:
 
 def _list_called_functions(texts: Iterable[str], functions: Mapping[str, Function]) -> list[str]:
     """List the functions that texts call, directly and through other functions."""
-    words = {word for text in texts for word in text.split(_SEPARATOR)} if functions else set()
+    split = [text.split(_SEPARATOR) for text in texts] if functions else []
+    words = {word for each in split for word in each}
+    words |= {word.upper() for each in split for word, following in pairwise(each) if following == "("}  # in backticks
     waiting = [name for name in functions if name.upper() in words]
     found: dict[str, None] = {}
     while waiting:

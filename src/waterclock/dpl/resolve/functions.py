@@ -19,6 +19,17 @@ from waterclock.flow.declarations import Function, Value
 def function_of(statement: Statement, variables: Mapping[str, Value], errors: list[WaterclockError]) -> Function:
     """Resolve a CREATE FUNCTION; report an illegal expression."""
     said = statement.value("RETURN", FunctionSaid)
+    names = [name.lower() for name, _ in said.parameters] if said is not None else []
+    if len(set(names)) < len(names):
+        twice = next(name for index, name in enumerate(names) if name in names[:index])
+        errors.append(
+            statement.span.refuse(
+                "E212",
+                f"function {statement.name} has two parameters named {twice}",
+                why="its expression finds a value by the parameter's name, regardless of case",
+                fix="give each parameter a different name",
+            )
+        )
     body = None
     if said is not None and said.body is not None:
         errors.extend(check_expression(said.body))

@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from waterclock.dpl.resolve.literals import with_literals
-from waterclock.dpl.resolve.rules import check_expression, has_aggregate
+from waterclock.dpl.resolve.rules import check_condition, check_expression, has_aggregate
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.dpl.syntax.statements import ColumnsSaid, Expression, ModeSaid, TemporalSaid
@@ -98,6 +98,7 @@ def _delete_when(said: ModeSaid | None, variables: Mapping[str, Any], errors: li
     if said is None or said.delete_when is None:
         return None
     errors.extend(check_expression(said.delete_when))
+    errors.extend(check_condition(said.delete_when))
     if has_aggregate(said.delete_when.tree):
         errors.append(
             said.delete_when.span.refuse(

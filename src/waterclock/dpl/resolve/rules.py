@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -22,12 +22,18 @@ from waterclock.flow.choices import Scope
 from waterclock.flow.declarations import Rule
 from waterclock.flow.ladders import FAILS, SETS_ASIDE, Unread
 
+# expressions whose value is never TRUE or FALSE, whatever their arguments
+_NEVER_TRUTHS = (
+    exp.Literal, exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.ApproxDistinct, exp.Add, exp.Sub, exp.Mul, exp.Div,
+    exp.Mod, exp.Neg, exp.Concat, exp.DPipe, exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.Abs,
+)  # fmt: skip
+
 
 def rule_of(
     said: RuleSaid, variables: Mapping[str, Any], errors: list[WaterclockError], *, in_column: bool = False
 ) -> Rule | None:
     """Resolve a rule, whose default name is its own text; return None if it is refused, which is reported."""
-    problems = check_expression(said.expression)
+    problems = [*check_expression(said.expression), *check_condition(said.expression)]
     if problems:
         errors.extend(problems)
         return None
@@ -171,6 +177,15 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
                 )
             )
     return errors
+
+
+def check_condition(expression: Expression) -> Iterator[WaterclockError]:
+    """Yield an error for a condition that is certainly a number or a text."""
+    tree: Any = expression.tree
+    inner, text = tree.unnest(), expression.span.text
+    if isinstance(inner, _NEVER_TRUTHS):
+        fix = "write a condition, as in a > 0" if isinstance(inner, exp.Literal) else f"compare it, as in {text} > 0"
+        yield expression.span.refuse("E220", f"{text} is not TRUE or FALSE", why="it is a condition", fix=fix)
 
 
 def has_aggregate(tree: exp.Expression) -> bool:

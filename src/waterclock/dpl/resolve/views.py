@@ -9,6 +9,7 @@ from typing import Any
 from waterclock.dpl.query.hidden_columns import compute_hiding
 from waterclock.dpl.query.names_in_query import FoundTable, QueryNames
 from waterclock.dpl.query.references import find_in_branches, find_references
+from waterclock.dpl.query.splice import list_reads
 from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.open_windows import shown_to_queries
 from waterclock.dpl.syntax.not_yet import not_yet
@@ -208,7 +209,10 @@ class Queries:
         if query is None:
             return None
         if found.kind is not ReadKind.PLAIN:
-            query = _wrap_query(query, found)
+            written, query = query, _wrap_query(query, found)
+            others = [it for it in list_reads(query) if (it.kind, it.span) != (found.kind, found.duration)]
+            if written == query and others:
+                self.errors.append(_no_effect(found))
         shared = found.name if self.views[found.name].clause("SHARED") else None
         return replace(at, view=query, view_columns=self.columns_of(found.name), shared=shared)
 
@@ -276,6 +280,17 @@ def nearest_table(name: str, known: Iterable[str]) -> str:
     if bare:
         return f"did you mean {' or '.join(bare[:3])}?"
     return did_you_mean(name, known) or "declare it by a COLLECT, TRANSFORM or CREATE VIEW"
+
+
+def _no_effect(found: FoundTable) -> WaterclockError:
+    """Build the error for a read function around a view all of whose reads have one of their own."""
+    word = found.kind.name
+    return found.span.refuse(
+        "E216",
+        f"{word} has no effect on {found.name}",
+        why="it applies to tables that the view reads by name, outside of FLAT, PAST and other read functions",
+        fix=f"leave {word} out here, or write it in the view",
+    )
 
 
 def _wrap_query(query: Query, found: FoundTable) -> Query:

@@ -80,7 +80,7 @@ def called_functions(functions: Mapping[str, Function], texts: Iterable[str]) ->
 
     def add(text: str) -> None:
         for name, function in functions.items():
-            if name not in begun and re.search(rf"\b{re.escape(name)}\s*\(", text, re.IGNORECASE):
+            if name not in begun and re.search(rf"\b{re.escape(name)}`?\s*\(", text, re.IGNORECASE):
                 begun.add(name)
                 add(function.body or "")
                 found[name] = function

@@ -156,3 +156,27 @@ def test_the_code_of_a_table_holds_the_functions_that_its_query_calls(tmp_path: 
         return load_project(tmp_path, capabilities=CAPABILITIES).flow.tables["marts.a"].fingerprint
 
     assert code(2) == code(2) != code(3)
+
+
+ORDERED = """
+RATES = {"eur": 1}
+RATES["usd"] = 2
+RATES = {**RATES, "eur": 3}
+
+@wc.transform("marts.a", every="day")
+def a(rows=wc.table("raw.a")):
+    return rows.where(rows.n > RATES["eur"])
+"""
+
+
+def test_the_order_of_statements_that_bind_one_name_counts(tmp_path: Path) -> None:
+    first, second, third = ORDERED.strip().split("\n")[:3]
+    orders = [(first, second, third), (first, third, second), (third, first, second), (third, second, first)]
+    texts = [ORDERED.replace(f"{first}\n{second}\n{third}", "\n".join(lines)) for lines in orders]
+    assert len({fingerprint(tmp_path, f"RATES = {{}}\n{text}") for text in texts}) == len(texts)
+
+
+def test_the_order_of_other_statements_does_not_count(tmp_path: Path) -> None:
+    text = changed("LIMIT = 5\nOTHER = 6\n", "LIMIT = 5\nMORE = LIMIT + 1\n").replace("rate()", "rate() + MORE")
+    moved = text.replace("LIMIT = 5\nMORE = LIMIT + 1\n", "").replace("@wc", "LIMIT = 5\nMORE = LIMIT + 1\n\n@wc")
+    assert fingerprint(tmp_path, text) == fingerprint(tmp_path, moved)

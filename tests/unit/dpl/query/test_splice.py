@@ -10,6 +10,7 @@ from waterclock.dpl.query.splice import Spliced, list_reads, splice, variables_o
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flat, Query, Read
 from waterclock.flow.flats import flats_of
+from waterclock.timelabel.duration import parse_duration
 
 
 def query_of(text: str, root: Path, views: str = "") -> Query:
@@ -145,11 +146,14 @@ def test_queries_between_union_all_by_name_are_spliced_each_by_itself(tmp_path: 
 def test_a_flat_read_is_one_relation_and_reads_all_that_it_brings(tmp_path: Path) -> None:
     tables = (
         "TRANSFORM fact.a PARTITIONED (id BIGINT, customer BIGINT REFERENCES raw.customers) "
-        "AS SELECT id, id AS customer FROM raw.orders;\nCREATE VIEW stg.f AS SELECT id FROM flat ( fact.a );\n"
+        "AS SELECT id, id AS customer FROM raw.orders;\n"
+        "CREATE VIEW stg.f AS SELECT id FROM flat ( fact.a ) JOIN raw.orders USING (id);\n"
     )
     query = query_of("SELECT a.id FROM FLAT(fact.a) JOIN PAST(stg.f, '2 days') f USING (id)", tmp_path, tables)
     assert splice(query, name_of).text == (
-        "SELECT a.id FROM flat_fact_a AS `a` JOIN (SELECT id FROM flat_fact_a AS `a`) f USING (id)"
+        "SELECT a.id FROM flat_fact_a AS `a` "
+        "JOIN (SELECT id FROM flat_fact_a AS `a` JOIN past_raw_orders AS `orders` USING (id)) f USING (id)"
     )
-    assert list_reads(query) == (Read("fact.a"), Read("raw.customers"))
+    past = Read("raw.orders", ReadKind.PAST, parse_duration("2 days"))
+    assert list_reads(query) == (Read("fact.a"), Read("raw.customers"), past)
     assert [str(flat) for flat in flats_of(query)] == ["FLAT(fact.a)"]

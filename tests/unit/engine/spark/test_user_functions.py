@@ -17,3 +17,7 @@ def test_a_function_comes_after_those_that_it_calls_wherever_they_are_declared()
         "middle",
         "top",
     ]
+
+
+def test_a_function_is_found_by_its_name_in_backticks() -> None:
+    assert [each.name for each in called_functions({"low": function("low", "a + 1")}, ["`low` (x)"])] == ["low"]
