@@ -13,6 +13,7 @@ from typing import Any
 import fastavro
 import openpyxl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -80,6 +81,18 @@ def test_avro_holds_what_is_nested(tmp_path: Path) -> None:
     ]
     found = list(fastavro.reader(io.BytesIO(written(tmp_path / "a.avro", rows, kinds, format="avro"))))
     assert found == [rows[0] | {"m": {"x": [b"\x00"]}}, {"l": None, "m": {}}]
+
+
+def test_a_file_without_rows_has_its_nested_columns(tmp_path: Path) -> None:
+    kinds = {
+        "l": (pa.list_(pa.struct([("date", pa.date32()), ("in", pa.struct([("c", pa.string())]))])), ""),
+        "m": (pa.map_(pa.string(), pa.list_(pa.decimal128(10, 2))), ""),
+    }
+    told = {"l": "array<struct<date:date,in:struct<c:string>>>", "m": "MAP<STRING, ARRAY<DECIMAL(10, 2)>>"}
+    named = {name: (kind, told[name]) for name, (kind, _) in kinds.items()}
+    with_rows = pq.read_schema(io.BytesIO(written(tmp_path / "a.parquet", [{}], kinds, format="parquet")))
+    assert pq.read_schema(io.BytesIO(written(tmp_path / "b.parquet", [], named, format="parquet"))) == with_rows
+    assert list(fastavro.reader(io.BytesIO(written(tmp_path / "b.avro", [], named, format="avro")))) == []
 
 
 @settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
