@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ROW = IN_ROWS["row"]
+_WHOLE = frozenset("tinyint byte smallint short int integer bigint long".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +210,10 @@ def _as_type(raw: RawRows, taken: Taken, zone: str, reading: ReadOptions) -> str
     found, value = raw.types[taken.source], raw.value_of(taken.source)
     if not taken.is_typed or "".join(found.split()).lower() == "".join(taken.type.split()).lower():
         return value
-    if found == "timestamp_ntz" and taken.type.upper() == "TIMESTAMP":
+    if found.lower() in {"timestamp_ntz", "date"} and taken.type.upper() == "TIMESTAMP":
         return f"to_utc_timestamp(CAST({value} AS TIMESTAMP), {sql_text(zone)})"
     wrong = f"CASE WHEN {value} IS NOT NULL THEN {build_raise_sql(raw.path, taken.source, value)} END"
-    if decimal_of(found) and decimal_of(taken.type):
+    if _may_lose_digits(found, taken.type):
         narrow = f"try_cast({value} AS {taken.type})"
         return f"coalesce(CASE WHEN {narrow} = {value} THEN {narrow} END, {wrong})"
     within = read_within(taken.type)
@@ -223,6 +224,13 @@ def _as_type(raw: RawRows, taken: Taken, zone: str, reading: ReadOptions) -> str
     if found.lower() != "string":
         return f"CAST({value} AS {taken.type})"
     return f"coalesce({value_of_text(value, taken.type, zone, reading)}, {wrong})"
+
+
+def _may_lose_digits(found: str, declared: str) -> bool:
+    """Return whether a cast of numbers could silently drop a part: of a DECIMAL, or a fraction for a whole number."""
+    if decimal_of(declared):
+        return decimal_of(found) is not None
+    return declared.lower() in _WHOLE and is_number(found) and found.lower() not in _WHOLE
 
 
 def value_of_text(value: str, type_name: str, zone: str, reading: ReadOptions) -> str:

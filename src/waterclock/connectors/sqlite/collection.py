@@ -235,8 +235,7 @@ def set_aside(connection: sqlite3.Connection, extract: SqliteExtract) -> Mapping
     if connection.execute(bounded).fetchone()[0] <= _MOST_SCANNED:
         never = f"(typeof({name}) = 'blob' OR {_NO_DATE.format(t=name)})"
         doubtful = connection.execute(
-            f"SELECT {name}, {never} FROM {extract.source}"
-            f" WHERE {never} OR {_IN_DOUBT.format(t=name)}"
+            f"SELECT {name}, {never} FROM {extract.source} WHERE {never} OR {_IN_DOUBT.format(t=name)}"
         )
         odd = sum(bool(is_odd) or instant_of(value, extract.times) is None for value, is_odd in doubtful)
     return {key: count for key, count in ((NO_TIME, missing), (UNREADABLE_TIME, odd)) if count}

@@ -219,6 +219,46 @@ class TestJsonDocuments:
         line = {"a.csv": 3, "a.jsonl": 2}.get(name)
         assert error.where == (f"{path}:{line}" if line else str(path))
 
+    @pytest.mark.parametrize("name", ["a.parquet", "a.avro"])
+    @pytest.mark.parametrize("kind", ["double", "decimal"])
+    def test_a_number_with_a_fraction_is_no_whole_number(
+        self, spark: SparkSession, folder: LandingFolder, name: str, kind: str
+    ) -> None:
+        def content(*numbers: str) -> bytes:
+            values = [float(each) if kind == "double" else Decimal(each) for each in numbers]
+            if name.endswith("avro"):
+                decimal = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+                return avro([{"name": "n", "type": decimal if kind == "decimal" else kind}], [{"n": n} for n in values])
+            made = io.BytesIO()
+            pq.write_table(pa.table({"n": pa.array(values, pa.decimal128(10, 2) if kind == "decimal" else None)}), made)
+            return made.getvalue()
+
+        drop(folder, name, content("7", "-3"))
+        assert sorted(row["n"] for row in read(spark, folder, name, declared(("n", "INT")))) == [-3, 7]
+        path = drop(folder, name, content("7", "7.5"))
+        error = refused(spark, folder, name, declared(("n", "INT")))
+        assert (error.code, error.where) == ("E806", str(path))
+        assert "7.5" in str(error.why)
+
+    @pytest.mark.parametrize("name", ["a.parquet", "a.avro"])
+    def test_dates_and_local_times_are_instants_in_the_cadences_zone(
+        self, spark: SparkSession, folder: LandingFolder, name: str
+    ) -> None:
+        row = {"day": date(2013, 1, 1), "at": datetime(2013, 1, 1, 5)}  # noqa: DTZ001 (it has no zone)
+        fields = [
+            {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+            {"name": "at", "type": {"type": "long", "logicalType": "local-timestamp-micros"}},
+        ]
+        made = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist([row]), made)
+        drop(folder, name, avro(fields, [row]) if name.endswith("avro") else made.getvalue())
+        columns = declared(("day", "TIMESTAMP"), ("at", "TIMESTAMP"))
+        [found] = read(spark, folder, name, columns, "America/New_York")
+        assert {key: str(value) for key, value in found.items()} == {
+            "day": "2013-01-01 05:00:00",
+            "at": "2013-01-01 10:00:00",
+        }
+
     @pytest.mark.parametrize("options", [{"multiline": True}, {"multiline": True, "rows": "rows"}, {"rows": "rows"}])
     def test_decimals_within_a_value_are_not_rounded(
         self, spark: SparkSession, folder: LandingFolder, options: dict[str, Value]
