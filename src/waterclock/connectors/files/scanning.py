@@ -8,6 +8,7 @@ one call to the JVM for all of them: for small files the calls would cost more t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ROW = IN_ROWS["row"]
+_LITERAL = re.compile("'[^']*'")
+_OPTIONAL = re.compile(r"\[((?:'[^']*'|[^\[\]'])*)\]")
+_ZONE_LETTERS = frozenset("VzOXxZ")  # of Spark's patterns
 _WHOLE = frozenset("tinyint byte smallint short int integer bigint long".split())
 
 
@@ -185,7 +189,7 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
         values.append(f"{raw.row} AS {_ROW}")
     if time:
         source = _time_source(time, matched.taken, raw.names, paths[0])
-        values.append(f"{instant(raw.value_of(source), raw.types[source], zone)} AS {TIME}")
+        values.append(f"{_data_time(raw, source, by_source.get(source), zone, reading)} AS {TIME}")
     return raw.frame.selectExpr(*values), raw.seen
 
 
@@ -203,6 +207,16 @@ def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where:
         why=f"BY DATA TIME {time} decides the window of each row; it has {', '.join(names)}",
         fix="name the column that holds the data time",
     )
+
+
+def _data_time(raw: RawRows, source: str, taken: Taken | None, zone: str, reading: ReadOptions) -> str:
+    """Return the SQL of a row's time; of a text, by the pattern that is declared for the type of its column."""
+    found, value = raw.types[source], raw.value_of(source)
+    kind = taken.type.upper() if taken is not None and taken.is_typed else ""
+    pattern = {"DATE": reading.date_format}.get(kind, reading.timestamp_format)
+    if found.lower() == "string" and kind in {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ"} and pattern:
+        return instant(value_of_text(value, kind, zone, reading), kind, zone)
+    return instant(value, found, zone)
 
 
 def _as_type(raw: RawRows, taken: Taken, zone: str, reading: ReadOptions) -> str:
@@ -239,10 +253,25 @@ def value_of_text(value: str, type_name: str, zone: str, reading: ReadOptions) -
     if is_number(type_name):
         return cast_text(as_of_sql(value, reading), type_name)
     if kind in ("TIMESTAMP", "TIMESTAMP_NTZ") and reading.timestamp_format:
-        at = f"try_to_timestamp({value}, {sql_text(reading.timestamp_format)})"
-        return f"to_utc_timestamp({at}, {sql_text(zone)})" if kind == "TIMESTAMP" else f"CAST({at} AS {kind})"
+        if kind == "TIMESTAMP":
+            return _instant_by_pattern(value, reading.timestamp_format, zone)
+        return f"CAST(try_to_timestamp({value}, {sql_text(reading.timestamp_format)}) AS {kind})"
     if kind == "BINARY":
         return f"try_to_binary({value}, 'base64')"
     if kind == "DATE" and reading.date_format:
         return f"CAST(try_to_timestamp({value}, {sql_text(reading.date_format)}) AS DATE)"
     return instant(value, "STRING", zone) if kind == "TIMESTAMP" else cast_text(value, type_name)
+
+
+def _instant_by_pattern(value: str, pattern: str, zone: str) -> str:
+    """Return the SQL that parses a text as an instant: in `zone`, unless the pattern has the text's own zone."""
+    local = f"to_utc_timestamp(try_to_timestamp({value}, {sql_text(pattern)}), {sql_text(zone)})"
+    if not _has_zone(pattern):
+        return local
+    required = _OPTIONAL.sub(lambda part: part[1] if _has_zone(part[1]) else part[0], pattern)
+    own = f"try_to_timestamp({value}, {sql_text(required)})"
+    return own if required == pattern else f"coalesce({own}, {local})"
+
+
+def _has_zone(pattern: str) -> bool:
+    return not _ZONE_LETTERS.isdisjoint(_LITERAL.sub("", pattern))

@@ -23,10 +23,11 @@ from pyarrow import csv as pa_csv
 
 from tests.systems import HERE, LandingFolder, unit_of
 from waterclock.connectors.files.connector import FilesCollector
-from waterclock.connectors.interface import Collected
+from waterclock.connectors.interface import Collected, WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns, Value
 from waterclock.testing.connectors import declared
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -433,6 +434,28 @@ class TestFixedWidth:
             {"id": 1, "day": date(2026, 11, 1), "name": "Åsa", "rest": "x y"},
             {"id": 2, "day": None, "name": "Bo", "rest": None},
         ]
+
+    @pytest.mark.parametrize(
+        ("pattern", "text", "hour"),
+        [
+            ("dd.MM.yyyy HH:mm", "01.03.2013 05:00", 10),
+            ("dd.MM.yyyy HH:mmXXX", "01.03.2013 05:00+02:00", 3),
+            ("dd.MM.yyyy HH:mm[XXX]", "01.03.2013 05:00+02:00", 3),
+            ("dd.MM.yyyy HH:mm[XXX]", "01.03.2013 05:00", 10),
+        ],
+    )
+    def test_a_row_is_in_the_window_of_its_time_by_the_declared_pattern(
+        self, spark: SparkSession, folder: LandingFolder, pattern: str, text: str, hour: int
+    ) -> None:
+        drop(folder, "a.txt", f"1{text}\n")
+        unit = unit_of("landing", "drop/a.txt", positions="id 1-1, at 2-", timestamp_format=pattern)
+        start = datetime(2013, 3, 1, hour, tzinfo=UTC)
+        windows = (Window(start, start + timedelta(hours=1)),)
+        request = WindowRequest("at", windows, slack=timedelta(0))
+        columns = declared(("id", "INT"), ("at", "TIMESTAMP"))
+        collected = FilesCollector(folder.setting).read_windows(spark, unit, request, columns, "America/New_York")
+        [row] = rows(collected)
+        assert (row["id"], str(row["at"]), row["timelabel"]) == (1, f"2013-03-01 {hour:02}:00:00", windows[0].label)
 
     def test_characters_count_not_bytes_in_another_encoding(self, spark: SparkSession, folder: LandingFolder) -> None:
         drop(folder, "a.dat", "1éé2\n".encode("latin-1"))

@@ -36,3 +36,40 @@ def test_a_whole_number_is_cast_to_another(found: str) -> None:
 @pytest.mark.parametrize("found", ["date", "DATE", "timestamp_ntz", "TIMESTAMP_NTZ"])
 def test_a_time_without_a_zone_is_of_the_tables_zone(found: str) -> None:
     assert sql_of(found, "TIMESTAMP", "Europe/Berlin") == "to_utc_timestamp(CAST(`x` AS TIMESTAMP), 'Europe/Berlin')"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "sql"),
+    [
+        ("dd.MM.yyyy HH:mm", "to_utc_timestamp(try_to_timestamp(x, 'dd.MM.yyyy HH:mm'), 'Europe/Berlin')"),
+        ("HH:mm'Z'", "to_utc_timestamp(try_to_timestamp(x, 'HH:mm\\'Z\\''), 'Europe/Berlin')"),
+        ("HH:mmXXX", "try_to_timestamp(x, 'HH:mmXXX')"),
+        (
+            "HH:mm[:ss][' 'z]",
+            (
+                "coalesce(try_to_timestamp(x, 'HH:mm[:ss]\\' \\'z'), "
+                "to_utc_timestamp(try_to_timestamp(x, 'HH:mm[:ss][\\' \\'z]'), 'Europe/Berlin'))"
+            ),
+        ),
+    ],
+)
+def test_a_time_with_a_zone_of_its_own_is_not_moved_into_the_tables(pattern: str, sql: str) -> None:
+    reading = ReadOptions(timestamp_format=pattern)
+    assert scanning.value_of_text("x", "TIMESTAMP", "Europe/Berlin", reading) == sql
+
+
+@pytest.mark.parametrize(
+    ("declared", "sql"),
+    [
+        ("TIMESTAMP", "to_utc_timestamp(try_to_timestamp(`x`, 'HHmm'), 'UTC')"),
+        ("DATE", "to_utc_timestamp(CAST(CAST(try_to_timestamp(`x`, 'ddMM') AS DATE) AS TIMESTAMP), 'UTC')"),
+    ],
+)
+def test_the_window_of_a_text_is_that_of_its_columns_value(declared: str, sql: str) -> None:
+    raw, reading = (
+        RawRows(NO_FRAME, {"x": "x"}, {"x": "STRING"}, {}),
+        ReadOptions(timestamp_format="HHmm", date_format="ddMM"),
+    )
+    taken = Taken("x", "x", declared, is_typed=True)
+    assert scanning._data_time(raw, "x", taken, "UTC", reading) == sql
+    assert "try_cast(`x` AS TIMESTAMP)" in scanning._data_time(raw, "x", None, "UTC", reading)
