@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -116,6 +117,27 @@ def test_a_workbook_says_what_the_rows_did(
         if row["at"] is not None:  # Excel keeps milliseconds
             assert abs((told["at"].replace(tzinfo=UTC) - row["at"]).total_seconds()) < 0.002
         assert told["ratio"] is None if row["ratio"] is None else math.isclose(float(told["ratio"]), row["ratio"])
+
+
+def test_nested_values_are_the_same_json_in_a_workbook_as_in_csv(tmp_path: Path) -> None:
+    at = pa.timestamp("us", "UTC")
+    kinds = {
+        "m": (pa.map_(pa.string(), pa.int32()), "map<string,int>"),
+        "s": (
+            pa.struct([("x", pa.binary()), ("at", at), ("n", pa.decimal128(4, 2)), ("f", pa.float64())]),
+            "struct<x:binary,at:timestamp,n:decimal(4,2),f:double>",
+        ),
+    }
+    row = {
+        "m": [("a", 1)],
+        "s": {"x": b"\x00\xff", "at": datetime(2013, 1, 1, tzinfo=UTC), "n": Decimal("1.50"), "f": math.inf},
+    }
+    content = written(tmp_path / "a.xlsx", [row], kinds, format="excel")
+    _, line = openpyxl.load_workbook(io.BytesIO(content)).active.iter_rows(values_only=True)
+    [in_csv] = csv.DictReader(written(tmp_path / "a.csv", [row], kinds).decode().splitlines())
+    assert list(line) == list(in_csv.values())
+    assert json.loads(in_csv["s"]) == {"x": "AP8=", "at": "2013-01-01 00:00:00Z", "n": "1.50", "f": "Infinity"}
+    assert json.loads(in_csv["m"]) == {"a": 1}
 
 
 @pytest.mark.parametrize("text", ["=1+1", "#N/A", "+1", "@x", "-1", "0012", " x "])
