@@ -106,7 +106,7 @@ are never overwritten.
 - Columns are matched by name, not by position.
 - A column of a CSV file, a sheet or a fixed-width file is text unless it has a declared type.
 - A broken row stops its batch. The error names the file and the line.
-- A number with more decimal places than its DECIMAL also stops the batch, unless the additional digits are zeros.
+- A number with more decimal places than its type also stops the batch, unless the additional digits are zeros.
 - So does a number with commas, unless `decimal` or `thousands` declares them.
 - No number is rounded, except those of FLOAT and DOUBLE columns of Parquet and Avro files.
 - In CSV, a quote within quotes is doubled, and a backslash has no special meaning (RFC 4180). Declare `escape '\\\\'`

@@ -41,10 +41,13 @@ def narrow_value(value: str, type_text: str) -> str:
 @lru_cache(maxsize=1000)
 def _parse(type_text: str) -> exp.DataType | None:
     """Parse a type; None if it is not nested, or has no DECIMAL within."""
-    if "<" not in type_text:
-        return None
-    kind = exp.DataType.build(_FIELD_NAME.sub(r"`\1`", type_text), dialect="spark")
-    return kind if _has_decimal(kind) else None
+    kind = parse_nested_type(type_text) if "<" in type_text else None
+    return kind if kind is not None and _has_decimal(kind) else None
+
+
+def parse_nested_type(type_text: str) -> exp.DataType:
+    """Parse a type whose fields may have any names, such as those of types."""
+    return exp.DataType.build(_FIELD_NAME.sub(r"`\1`", type_text), dialect="spark")
 
 
 def _fields(value: str, kind: exp.DataType) -> Iterator[tuple[str, exp.DataType, str]]:

@@ -11,13 +11,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.values import is_plain
+from waterclock.connectors.nested_decimals import parse_nested_type
+from waterclock.connectors.values import arrow_type, is_plain
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import readable
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from sqlglot import exp
 
 BATCH_ROWS = 20_000
 
@@ -40,6 +42,27 @@ def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.Recor
                     yield batch.select(list(names))
         except (OSError, pa.ArrowInvalid) as error:
             raise _unreadable_slice_error(path, str(error)) from error
+
+
+def stored_type(spark_type: str) -> pa.DataType:
+    """Return the Arrow type of a column in a slice, from its Spark type.
+
+    Raises  E815 for a type without a counterpart, such as VARIANT
+    """
+    return arrow_type(spark_type) if is_plain(spark_type) else _nested_type(parse_nested_type(spark_type))
+
+
+def _nested_type(kind: exp.DataType) -> pa.DataType:
+    import pyarrow as pa
+    from sqlglot import exp
+
+    if kind.this is exp.DataType.Type.STRUCT:
+        return pa.struct([pa.field(field.name, _nested_type(field.args["kind"])) for field in kind.expressions])
+    if kind.this is exp.DataType.Type.ARRAY:
+        return pa.list_(_nested_type(kind.expressions[0]))
+    if kind.this is exp.DataType.Type.MAP:
+        return pa.map_(*map(_nested_type, kind.expressions))
+    return arrow_type(kind.sql(dialect="spark"))
 
 
 def add_timelabel(batches: Iterator[pa.RecordBatch], label: str) -> Iterator[pa.RecordBatch]:

@@ -230,7 +230,7 @@ def _exact(wanted: pa.DataType) -> Callable[[Any], Any]:
     if pa.types.is_integer(wanted):
         return _integer
     if pa.types.is_floating(wanted):
-        return float
+        return _float
     if pa.types.is_binary(wanted):
         return lambda value: value if isinstance(value, bytes) else str(value).encode()
     return lambda value: value.decode() if isinstance(value, bytes) else str(value)
@@ -243,6 +243,12 @@ def _integer(value: object) -> int:
     if number != int(number):
         raise ValueError(value)
     return int(number)
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, str) and "_" in value:  # Python's own notation of a number
+        raise ValueError(value)
+    return float(value)
 
 
 def _decimal(value: object, scale: int) -> Decimal:

@@ -65,6 +65,7 @@ def test_values_become_what_is_declared(value: object, type_name: str, expected:
         (Decimal("12.345"), "DECIMAL(12,2)"),
         ("1_0", "DECIMAL(12,2)"),
         ("1_000", "INT"),
+        ("1_000", "DOUBLE"),
         ("0x10", "INT"),
         (10**12, "DECIMAL(12,2)"),
         (2, "BOOLEAN"),

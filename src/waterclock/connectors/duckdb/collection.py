@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import misfit
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 20_000
 _MICROS = "_waterclock_micros"
+_FIRST_DAY, _LAST_DAY = ((day - date(1970, 1, 1)).days for day in (date.min, date.max))
+_INFINITE_DAY = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +168,26 @@ def _array(values: pa.Array, one: DuckdbRequestedColumn, extract: DuckdbExtract)
             return instants_in(values.cast(pa.timestamp("us")), extract.times.zone)
         if one.column.time_kind == "timestamptz":
             return instants_in(values.cast(pa.int64()).cast(pa.timestamp("us")), "UTC")
+        if pa.types.is_date(values.type):
+            return _require_calendar(values)
         return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
     except TypeMismatch as error:
         raise misfit(one.taken, str(error.value), extract.where) from None
     except (pa.ArrowInvalid, OverflowError, ValueError) as error:
         raise misfit(one.taken, str(error), extract.where) from error
+
+
+def _require_calendar(days: pa.Array) -> pa.Array:
+    """Refuse infinite dates, which are numbers of days in Arrow, and those outside of the years 1 to 9999."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numbers = days.cast(pa.int32())
+    beyond = numbers.filter(pc.or_(pc.less(numbers, _FIRST_DAY), pc.greater(numbers, _LAST_DAY)))
+    if len(beyond):
+        is_infinite = abs(beyond[0].as_py()) == _INFINITE_DAY
+        raise TypeMismatch("infinity" if is_infinite else beyond.cast(pa.date32()).cast(pa.string())[0])
+    return days
 
 
 def set_aside(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> Mapping[str, int]:

@@ -148,7 +148,11 @@ def _check_rows(path: str, reading: ReadOptions, columns: Columns) -> Iterator[t
     """Yield the line of each row of a file, and the error in it or None; no rows for formats without lines."""
     reading = replace(reading, keeps_unread=keeps_unread(columns))
     (shape,) = shapes_of([path], reading, columns)
-    types = {taken.source: taken.type for taken in match(columns, shape.found, where=path).taken if taken.is_typed}
+    types = {
+        taken.source: taken.type
+        for taken in match(columns, shape.found, where=path).taken
+        if taken.is_typed and not _has_pattern(taken.type, reading)
+    }
     if shape.format == "csv":
         yield from _check_csv_rows(path, reading, [found.name for found in shape.found], types)
     if shape.format == "json" and reading.is_multiline:
@@ -162,6 +166,12 @@ def _check_rows(path: str, reading: ReadOptions, columns: Columns) -> Iterator[t
             fault = first_fault(file, reading.encoding)
         if fault:
             yield fault
+
+
+def _has_pattern(type_text: str, reading: ReadOptions) -> bool:
+    """Return whether values of a type are parsed by a declared pattern of Spark's, which is not parsed here."""
+    kind = type_text.lower()
+    return bool(reading.date_format if kind == "date" else kind.startswith("timestamp") and reading.timestamp_format)
 
 
 def _check_csv_rows(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any
 
-from waterclock.connectors.slice_rows import base64_text
+from waterclock.connectors.slice_rows import base64_text, plain_text
 from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
 
@@ -72,7 +71,7 @@ def write_workbook(
             rows += batch.num_rows
             if rows + has_header > _MOST_ROWS:
                 raise _beyond(f"there are more than {_MOST_ROWS} rows")
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            for row in zip(*(column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns), strict=True):
                 sheet.append([cell(value) for value in row])
     finally:
         book.save(file)
@@ -98,7 +97,7 @@ def _to_cell_value(value: Any) -> Any:  # noqa: PLR0911 - a return a type
         return local if local.year >= _FIRST_YEAR else local.isoformat(sep=" ")
     if isinstance(value, date):
         return value if value.year >= _FIRST_YEAR else value.isoformat()
-    return base64_text(value) if isinstance(value, bytes) else json.dumps(value, default=str, ensure_ascii=False)
+    return base64_text(value) if isinstance(value, bytes) else plain_text(value)
 
 
 def _beyond(why: str) -> WaterclockError:

@@ -8,6 +8,7 @@ one call to the JVM for all of them: for small files the calls would cost more t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ROW = IN_ROWS["row"]
+_LITERAL = re.compile("'[^']*'")
+_OPTIONAL = re.compile(r"\[((?:'[^']*'|[^\[\]'])*)\]")
+_ZONE_LETTERS = frozenset("VzOXxZ")  # of Spark's patterns
+_WHOLE = frozenset("tinyint byte smallint short int integer bigint long".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +189,7 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
         values.append(f"{raw.row} AS {_ROW}")
     if time:
         source = _time_source(time, matched.taken, raw.names, paths[0])
-        values.append(f"{instant(raw.value_of(source), raw.types[source], zone)} AS {TIME}")
+        values.append(f"{_data_time(raw, source, by_source.get(source), zone, reading)} AS {TIME}")
     return raw.frame.selectExpr(*values), raw.seen
 
 
@@ -204,15 +209,25 @@ def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where:
     )
 
 
+def _data_time(raw: RawRows, source: str, taken: Taken | None, zone: str, reading: ReadOptions) -> str:
+    """Return the SQL of a row's time; of a text, by the pattern that is declared for the type of its column."""
+    found, value = raw.types[source], raw.value_of(source)
+    kind = taken.type.upper() if taken is not None and taken.is_typed else ""
+    pattern = {"DATE": reading.date_format}.get(kind, reading.timestamp_format)
+    if found.lower() == "string" and kind in {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ"} and pattern:
+        return instant(value_of_text(value, kind, zone, reading), kind, zone)
+    return instant(value, found, zone)
+
+
 def _as_type(raw: RawRows, taken: Taken, zone: str, reading: ReadOptions) -> str:
     """Return the SQL of a column as its target type; a type mismatch raises an error that names the file."""
     found, value = raw.types[taken.source], raw.value_of(taken.source)
     if not taken.is_typed or "".join(found.split()).lower() == "".join(taken.type.split()).lower():
         return value
-    if found == "timestamp_ntz" and taken.type.upper() == "TIMESTAMP":
+    if found.lower() in {"timestamp_ntz", "date"} and taken.type.upper() == "TIMESTAMP":
         return f"to_utc_timestamp(CAST({value} AS TIMESTAMP), {sql_text(zone)})"
     wrong = f"CASE WHEN {value} IS NOT NULL THEN {build_raise_sql(raw.path, taken.source, value)} END"
-    if decimal_of(found) and decimal_of(taken.type):
+    if _may_lose_digits(found, taken.type):
         narrow = f"try_cast({value} AS {taken.type})"
         return f"coalesce(CASE WHEN {narrow} = {value} THEN {narrow} END, {wrong})"
     within = read_within(taken.type)
@@ -225,16 +240,38 @@ def _as_type(raw: RawRows, taken: Taken, zone: str, reading: ReadOptions) -> str
     return f"coalesce({value_of_text(value, taken.type, zone, reading)}, {wrong})"
 
 
+def _may_lose_digits(found: str, declared: str) -> bool:
+    """Return whether a cast of numbers could silently drop a part: of a DECIMAL, or a fraction for a whole number."""
+    if decimal_of(declared):
+        return decimal_of(found) is not None
+    return declared.lower() in _WHOLE and is_number(found) and found.lower() not in _WHOLE
+
+
 def value_of_text(value: str, type_name: str, zone: str, reading: ReadOptions) -> str:
     """Return the SQL that parses a text as a type; NULL if it is invalid."""
     kind = type_name.upper()
     if is_number(type_name):
         return cast_text(as_of_sql(value, reading), type_name)
     if kind in ("TIMESTAMP", "TIMESTAMP_NTZ") and reading.timestamp_format:
-        at = f"try_to_timestamp({value}, {sql_text(reading.timestamp_format)})"
-        return f"to_utc_timestamp({at}, {sql_text(zone)})" if kind == "TIMESTAMP" else f"CAST({at} AS {kind})"
+        if kind == "TIMESTAMP":
+            return _instant_by_pattern(value, reading.timestamp_format, zone)
+        return f"CAST(try_to_timestamp({value}, {sql_text(reading.timestamp_format)}) AS {kind})"
     if kind == "BINARY":
         return f"try_to_binary({value}, 'base64')"
     if kind == "DATE" and reading.date_format:
         return f"CAST(try_to_timestamp({value}, {sql_text(reading.date_format)}) AS DATE)"
     return instant(value, "STRING", zone) if kind == "TIMESTAMP" else cast_text(value, type_name)
+
+
+def _instant_by_pattern(value: str, pattern: str, zone: str) -> str:
+    """Return the SQL that parses a text as an instant: in `zone`, unless the pattern has the text's own zone."""
+    local = f"to_utc_timestamp(try_to_timestamp({value}, {sql_text(pattern)}), {sql_text(zone)})"
+    if not _has_zone(pattern):
+        return local
+    required = _OPTIONAL.sub(lambda part: part[1] if _has_zone(part[1]) else part[0], pattern)
+    own = f"try_to_timestamp({value}, {sql_text(required)})"
+    return own if required == pattern else f"coalesce({own}, {local})"
+
+
+def _has_zone(pattern: str) -> bool:
+    return not _ZONE_LETTERS.isdisjoint(_LITERAL.sub("", pattern))

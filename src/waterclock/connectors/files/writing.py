@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from waterclock.connectors.files.reading_options import wrong_sign
-from waterclock.connectors.slice_rows import base64_text, flat, plain_text
-from waterclock.connectors.values import arrow_type, is_plain
+from waterclock.connectors.slice_rows import base64_text, flat, plain_text, stored_type
+from waterclock.connectors.values import is_plain
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import open_for_writing
 from waterclock.flow.capabilities import Wrong
@@ -191,7 +191,7 @@ def _escape_formulas(text: pa.Array, column: pa.Array) -> pa.Array:
 def _schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
     import pyarrow as pa
 
-    return pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns])
+    return pa.schema([pa.field(name, stored_type(kind)) for name, kind in columns])
 
 
 _WRITERS = {

@@ -30,11 +30,19 @@ def count_minutes(connection: Connection, unit: Unit, scan: ChangedIn, asked: Mi
         condition += f" AND ({name} >= {low} OR {name} IS NULL OR {changed} IS NULL)"
     yield from run_statement(
         connection,
-        f"SELECT FLOOR({own} / {asked.step}) * {asked.step} AS minute, {above} AS above,"
+        f"SELECT {minute_of(own, asked.step)} AS minute, {above} AS above,"
         f" COUNT({changed}), SUM({changed}), COUNT(*) - COUNT({changed}),"
         f" COALESCE(MAX(CASE WHEN {changed} <= {asked.clock} THEN {changed} END), MAX({changed}))"
         f" FROM {source_of(unit)} WHERE {condition} GROUP BY minute, above",
     ).rows
+
+
+def minute_of(time: str, step: int) -> str:
+    """Return the SQL of the minute that contains a time; `step` is a minute in its unit.
+
+    A quotient would be rounded to four digits, and 05:59:59.999 be in the next hour.
+    """
+    return f"{time} - ({time} % {step} + {step}) % {step}"
 
 
 def change_filter(column: MysqlColumn, unit: Unit) -> WindowFilter:

@@ -178,19 +178,26 @@ def _convert_column(values: pa.Array, one: PostgresRequestedColumn, extract: Pos
     try:
         if pa.types.is_list(wanted):
             items = [None if text is None else json.loads(text) for text in values.to_pylist()]
+            if pa.types.is_binary(wanted.value_type) and one.kind == "bytea":
+                items = [items_of and [_decode_hex(each) for each in items_of] for items_of in items]
             cut = _first_fraction(items) if pa.types.is_integer(wanted.value_type) else None
             return pa.array(items, wanted) if cut is None else _refuse(cut)
         if pa.types.is_integer(wanted) or pa.types.is_decimal(wanted):
             return _whole(_exact(values, wanted), one, extract)
         if pa.types.is_binary(wanted) and one.kind == "bytea":
-            return pa.array([None if text is None else bytes.fromhex(text[2:]) for text in values.to_pylist()], wanted)
+            return pa.array([_decode_hex(text) for text in values.to_pylist()], wanted)
         if pa.types.is_timestamp(wanted) and wanted.tz and pa.types.is_timestamp(values.type):
             return instants_in(values, extract.times.zone)
         return column(values.to_pylist(), one.taken.type, extract.times)
     except TypeMismatch as misfit:
         raise _mismatch_error(one, str(misfit.value), extract) from None
-    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, OverflowError) as error:
         raise _mismatch_error(one, str(error), extract) from error
+
+
+def _decode_hex(text: Any) -> Any:
+    """Decode bytes from the server's hexadecimal form; NULL and the lists of an array of arrays stay as they are."""
+    return bytes.fromhex(text[2:]) if isinstance(text, str) else text
 
 
 def _whole(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtract) -> pa.Array:

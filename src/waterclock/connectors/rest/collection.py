@@ -50,9 +50,11 @@ class RestSource:
     resource: Resource
 
     @property
-    def folder(self) -> Path:
-        """The folder where the unit's pages are stored."""
-        return page_store.unit_folder(entry_path(self.setting.archive), self.setting.name, self.unit.path)
+    def columns_folder(self) -> Path:
+        """The folder with the columns that were seen: other rows, or parameters, of the same path have others."""
+        resource, archive = self.resource, entry_path(self.setting.archive)
+        asked = [resource.method, resource.path, resource.params, resource.rows]
+        return page_store.columns_folder(archive, self.setting.name, self.unit.path, asked)
 
 
 def read_windows(
@@ -323,8 +325,8 @@ def _outwards(local: datetime, *, is_end: bool) -> datetime:
 def _known_columns(reading: RestSource, seen: Sequence[str], rows: int) -> list[SourceColumn]:
     """Return the columns of the pages and those seen earlier: a record omits fields that have no value."""
     if rows:
-        page_store.add_seen_columns(reading.folder, seen)
-    earlier = page_store.read_seen_columns(reading.folder)
+        page_store.add_seen_columns(reading.columns_folder, seen)
+    earlier = page_store.read_seen_columns(reading.columns_folder)
     if not rows and not earlier:
         try:
             earlier = columns_now(reading)

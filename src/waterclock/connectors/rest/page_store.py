@@ -4,6 +4,7 @@
         page-000001.json                metadata: number of records, columns, time, and the place of the next page
         page-000001-<random>.ndjson.gz  the records, each on a line, as the source wrote them
         closed.json                     the collect is over: the next read of the window starts a new series
+    <archive>/<connection>/<unit>/columns/<digest>/columns.json     the columns that were seen, by request and rows
 
 A page exists once its JSON does, which names the file of its records. The JSON is put if absent and flushed. If two
 runners write the same page, the first wins, and both continue from its content. So a series is one chain of pages,
@@ -159,8 +160,16 @@ def open_series(folder: Path, resume: float, now: datetime | None = None, *, goe
 
 def folder_of(archive: Path, connection: str, unit: str, label: str, asked: Any) -> Path:
     """Return the folder of the series of a window; `label` is empty if one collect serves all windows."""
-    digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
-    return unit_folder(archive, connection, unit) / (f"w={label}" if label else "all") / digest
+    return unit_folder(archive, connection, unit) / (f"w={label}" if label else "all") / _digest_of(asked)
+
+
+def columns_folder(archive: Path, connection: str, unit: str, asked: Any) -> Path:
+    """Return the folder with the seen columns of the records that a request returns, whatever the window."""
+    return unit_folder(archive, connection, unit) / "columns" / _digest_of(asked)
+
+
+def _digest_of(asked: Any) -> str:
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def unit_folder(archive: Path, connection: str, unit: str) -> Path:

@@ -197,6 +197,11 @@ _TEXTS = (
     " THEN julianday({t}) BETWEEN julianday(:low) AND julianday(:high)"
     " ELSE julianday({t}) BETWEEN julianday(:low_local) AND julianday(:high_local) END, 1))"
 )
+# SQLite accepts 2013-02-30 and 24:00, as times of the next days
+_IN_DOUBT = (
+    "(typeof({t}) = 'text' AND (julianday({t}) IS NULL OR ((substr({t}, 9, 2) > '28' OR substr({t}, 12, 2) = '24')"
+    " AND date(substr({t}, 1, 19), '+0 days') IS NOT substr({t}, 1, 10))))"
+)
 _NO_DATE = "(typeof({t}) = 'text' AND {t} NOT GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*')"
 
 
@@ -230,8 +235,7 @@ def set_aside(connection: sqlite3.Connection, extract: SqliteExtract) -> Mapping
     if connection.execute(bounded).fetchone()[0] <= _MOST_SCANNED:
         never = f"(typeof({name}) = 'blob' OR {_NO_DATE.format(t=name)})"
         doubtful = connection.execute(
-            f"SELECT {name}, {never} FROM {extract.source}"
-            f" WHERE {never} OR (typeof({name}) = 'text' AND julianday({name}) IS NULL)"
+            f"SELECT {name}, {never} FROM {extract.source} WHERE {never} OR {_IN_DOUBT.format(t=name)}"
         )
         odd = sum(bool(is_odd) or instant_of(value, extract.times) is None for value, is_odd in doubtful)
     return {key: count for key, count in ((NO_TIME, missing), (UNREADABLE_TIME, odd)) if count}

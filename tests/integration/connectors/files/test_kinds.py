@@ -23,10 +23,11 @@ from pyarrow import csv as pa_csv
 
 from tests.systems import HERE, LandingFolder, unit_of
 from waterclock.connectors.files.connector import FilesCollector
-from waterclock.connectors.interface import Collected
+from waterclock.connectors.interface import Collected, WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns, Value
 from waterclock.testing.connectors import declared
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -219,6 +220,46 @@ class TestJsonDocuments:
         line = {"a.csv": 3, "a.jsonl": 2}.get(name)
         assert error.where == (f"{path}:{line}" if line else str(path))
 
+    @pytest.mark.parametrize("name", ["a.parquet", "a.avro"])
+    @pytest.mark.parametrize("kind", ["double", "decimal"])
+    def test_a_number_with_a_fraction_is_no_whole_number(
+        self, spark: SparkSession, folder: LandingFolder, name: str, kind: str
+    ) -> None:
+        def content(*numbers: str) -> bytes:
+            values = [float(each) if kind == "double" else Decimal(each) for each in numbers]
+            if name.endswith("avro"):
+                decimal = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+                return avro([{"name": "n", "type": decimal if kind == "decimal" else kind}], [{"n": n} for n in values])
+            made = io.BytesIO()
+            pq.write_table(pa.table({"n": pa.array(values, pa.decimal128(10, 2) if kind == "decimal" else None)}), made)
+            return made.getvalue()
+
+        drop(folder, name, content("7", "-3"))
+        assert sorted(row["n"] for row in read(spark, folder, name, declared(("n", "INT")))) == [-3, 7]
+        path = drop(folder, name, content("7", "7.5"))
+        error = refused(spark, folder, name, declared(("n", "INT")))
+        assert (error.code, error.where) == ("E806", str(path))
+        assert "7.5" in str(error.why)
+
+    @pytest.mark.parametrize("name", ["a.parquet", "a.avro"])
+    def test_dates_and_local_times_are_instants_in_the_cadences_zone(
+        self, spark: SparkSession, folder: LandingFolder, name: str
+    ) -> None:
+        row = {"day": date(2013, 1, 1), "at": datetime(2013, 1, 1, 5)}  # noqa: DTZ001 (it has no zone)
+        fields = [
+            {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+            {"name": "at", "type": {"type": "long", "logicalType": "local-timestamp-micros"}},
+        ]
+        made = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist([row]), made)
+        drop(folder, name, avro(fields, [row]) if name.endswith("avro") else made.getvalue())
+        columns = declared(("day", "TIMESTAMP"), ("at", "TIMESTAMP"))
+        [found] = read(spark, folder, name, columns, "America/New_York")
+        assert {key: str(value) for key, value in found.items()} == {
+            "day": "2013-01-01 05:00:00",
+            "at": "2013-01-01 10:00:00",
+        }
+
     @pytest.mark.parametrize("options", [{"multiline": True}, {"multiline": True, "rows": "rows"}, {"rows": "rows"}])
     def test_decimals_within_a_value_are_not_rounded(
         self, spark: SparkSession, folder: LandingFolder, options: dict[str, Value]
@@ -393,6 +434,28 @@ class TestFixedWidth:
             {"id": 1, "day": date(2026, 11, 1), "name": "Åsa", "rest": "x y"},
             {"id": 2, "day": None, "name": "Bo", "rest": None},
         ]
+
+    @pytest.mark.parametrize(
+        ("pattern", "text", "hour"),
+        [
+            ("dd.MM.yyyy HH:mm", "01.03.2013 05:00", 10),
+            ("dd.MM.yyyy HH:mmXXX", "01.03.2013 05:00+02:00", 3),
+            ("dd.MM.yyyy HH:mm[XXX]", "01.03.2013 05:00+02:00", 3),
+            ("dd.MM.yyyy HH:mm[XXX]", "01.03.2013 05:00", 10),
+        ],
+    )
+    def test_a_row_is_in_the_window_of_its_time_by_the_declared_pattern(
+        self, spark: SparkSession, folder: LandingFolder, pattern: str, text: str, hour: int
+    ) -> None:
+        drop(folder, "a.txt", f"1{text}\n")
+        unit = unit_of("landing", "drop/a.txt", positions="id 1-1, at 2-", timestamp_format=pattern)
+        start = datetime(2013, 3, 1, hour, tzinfo=UTC)
+        windows = (Window(start, start + timedelta(hours=1)),)
+        request = WindowRequest("at", windows, slack=timedelta(0))
+        columns = declared(("id", "INT"), ("at", "TIMESTAMP"))
+        collected = FilesCollector(folder.setting).read_windows(spark, unit, request, columns, "America/New_York")
+        [row] = rows(collected)
+        assert (row["id"], str(row["at"]), row["timelabel"]) == (1, f"2013-03-01 {hour:02}:00:00", windows[0].label)
 
     def test_characters_count_not_bytes_in_another_encoding(self, spark: SparkSession, folder: LandingFolder) -> None:
         drop(folder, "a.dat", "1éé2\n".encode("latin-1"))

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from waterclock.connectors.files.error_positions import explain
-from waterclock.connectors.files.reading_options import ReadOptions
+from waterclock.connectors.files.reading_options import Position, ReadOptions
 from waterclock.flow.declarations import Columns
+from waterclock.testing.connectors import declared
 
 # what Spark said of a file whose store was killed while it was read, shortened
 AWAY = """An error occurred while calling o170.collectToPython.
@@ -23,3 +28,22 @@ def test_a_store_that_broke_off_is_no_broken_row() -> None:
 
 def test_an_error_of_no_file_is_not_explained() -> None:
     assert explain(RuntimeError("division by zero"), ReadOptions(), Columns()) is None
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.txt", "a.jsonl"])
+def test_a_date_in_the_declared_form_is_no_broken_row(tmp_path: Path, name: str) -> None:
+    rows = [("10.11.2026", "1"), ("11.11.2026", "x")]
+    lines = {
+        "a.csv": ["day,n", *map(",".join, rows)],
+        "a.txt": ["", *("".join(row) for row in rows)],
+        "a.jsonl": ["", *(f'{{"day": "{day}", "n": "{n}"}}' for day, n in rows)],
+    }
+    path = tmp_path / name
+    path.write_text("\n".join(lines[name]) + "\n")
+    reading = ReadOptions(
+        date_format="dd.MM.yyyy", positions=(Position("day", 1, 10), Position("n", 11, None)), timestamp_format="HH"
+    )
+    said = f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file://{path}.  SQLSTATE: KD001"
+    error = explain(RuntimeError(said), reading, declared(("day", "DATE"), ("n", "INT")))
+    assert error is not None
+    assert (error.code, error.where, error.why) == ("E806", f"{path}:3", "n is 'x', which is not INT")

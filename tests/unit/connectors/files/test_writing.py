@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -13,6 +14,7 @@ from typing import Any
 import fastavro
 import openpyxl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -82,6 +84,18 @@ def test_avro_holds_what_is_nested(tmp_path: Path) -> None:
     assert found == [rows[0] | {"m": {"x": [b"\x00"]}}, {"l": None, "m": {}}]
 
 
+def test_a_file_without_rows_has_its_nested_columns(tmp_path: Path) -> None:
+    kinds = {
+        "l": (pa.list_(pa.struct([("date", pa.date32()), ("in", pa.struct([("c", pa.string())]))])), ""),
+        "m": (pa.map_(pa.string(), pa.list_(pa.decimal128(10, 2))), ""),
+    }
+    told = {"l": "array<struct<date:date,in:struct<c:string>>>", "m": "MAP<STRING, ARRAY<DECIMAL(10, 2)>>"}
+    named = {name: (kind, told[name]) for name, (kind, _) in kinds.items()}
+    with_rows = pq.read_schema(io.BytesIO(written(tmp_path / "a.parquet", [{}], kinds, format="parquet")))
+    assert pq.read_schema(io.BytesIO(written(tmp_path / "b.parquet", [], named, format="parquet"))) == with_rows
+    assert list(fastavro.reader(io.BytesIO(written(tmp_path / "b.avro", [], named, format="avro")))) == []
+
+
 @settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(rows=st.lists(ROWS, max_size=5))
 def test_a_workbook_says_what_the_rows_did(
@@ -103,6 +117,27 @@ def test_a_workbook_says_what_the_rows_did(
         if row["at"] is not None:  # Excel keeps milliseconds
             assert abs((told["at"].replace(tzinfo=UTC) - row["at"]).total_seconds()) < 0.002
         assert told["ratio"] is None if row["ratio"] is None else math.isclose(float(told["ratio"]), row["ratio"])
+
+
+def test_nested_values_are_the_same_json_in_a_workbook_as_in_csv(tmp_path: Path) -> None:
+    at = pa.timestamp("us", "UTC")
+    kinds = {
+        "m": (pa.map_(pa.string(), pa.int32()), "map<string,int>"),
+        "s": (
+            pa.struct([("x", pa.binary()), ("at", at), ("n", pa.decimal128(4, 2)), ("f", pa.float64())]),
+            "struct<x:binary,at:timestamp,n:decimal(4,2),f:double>",
+        ),
+    }
+    row = {
+        "m": [("a", 1)],
+        "s": {"x": b"\x00\xff", "at": datetime(2013, 1, 1, tzinfo=UTC), "n": Decimal("1.50"), "f": math.inf},
+    }
+    content = written(tmp_path / "a.xlsx", [row], kinds, format="excel")
+    _, line = openpyxl.load_workbook(io.BytesIO(content)).active.iter_rows(values_only=True)
+    [in_csv] = csv.DictReader(written(tmp_path / "a.csv", [row], kinds).decode().splitlines())
+    assert list(line) == list(in_csv.values())
+    assert json.loads(in_csv["s"]) == {"x": "AP8=", "at": "2013-01-01 00:00:00Z", "n": "1.50", "f": "Infinity"}
+    assert json.loads(in_csv["m"]) == {"a": 1}
 
 
 @pytest.mark.parametrize("text", ["=1+1", "#N/A", "+1", "@x", "-1", "0012", " x "])

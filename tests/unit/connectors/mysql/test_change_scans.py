@@ -64,7 +64,7 @@ def test_windows_of_rows_that_came_or_changed_are_told_once(tmp_path: Path, kind
     source.database.run("INSERT INTO totals VALUES (8, '2020-01-01 03:59', NULL)")
     assert source.changed(zone) == []
     assert source.changed(zone) == []
-    source.database.run("INSERT INTO totals VALUES (3, '2020-01-01 00:59:59.9', %s)", before)  # of the same time
+    source.database.run("INSERT INTO totals VALUES (3, '2020-01-01 00:59:59.999', %s)", before)  # of the same time
     assert source.changed(zone) == [0]
     source.database.run("UPDATE totals SET changed = %s WHERE id = 2", later)
     source.database.run("INSERT INTO totals VALUES (9, '2020-01-01 03:00', NULL)")

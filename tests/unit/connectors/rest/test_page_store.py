@@ -20,10 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.apis import Space, in_pages
+from tests.systems import setting_of, unit_of
 from waterclock.connectors.interface import WindowRequest
 from waterclock.connectors.rest import collection
 from waterclock.connectors.rest.collection import RestSource, time_text
-from waterclock.connectors.rest.declared import Paging, WindowParams
+from waterclock.connectors.rest.declared import Paging, WindowParams, resource_of
 from waterclock.connectors.rest.page_store import Series, lines_of
 from waterclock.connectors.rest.paging import next_place
 from waterclock.connectors.rest.records import Body
@@ -45,6 +46,19 @@ def space() -> Space:
 
 def rows(count: int) -> list[dict[str, Any]]:
     return [{"id": str(at), "deep": {"n": at}} for at in range(count)]
+
+
+def test_tables_of_other_rows_of_one_path_do_not_share_columns(tmp_path: Path) -> None:
+    setting = setting_of("api", tmp_path, url="https://api.example")
+
+    def known(columns: list[str], **options: str) -> list[str]:
+        resource = resource_of(setting.options, "export", options)
+        reading = RestSource(cast("Any", None), setting, unit_of("api", "export", **options), resource)
+        return [each.name for each in collection._known_columns(reading, columns, 1)]
+
+    assert known(["id", "name"], rows="users") == ["id", "name"]
+    assert known(["no"], rows="orders") == ["no"]
+    assert known(["id", "age"], rows="users") == ["id", "age", "name"]
 
 
 def collect(reading: RestSource, window: Window | None = None, *, close: bool = True) -> list[str]:
@@ -336,6 +350,7 @@ KILLED = """
 import sys, time
 from pathlib import Path
 from tests.apis import Space, in_pages
+from tests.systems import setting_of, unit_of
 from waterclock.connectors.rest import collection
 from waterclock.faults import inject_faults
 space = Space.__new__(Space); space.url = sys.argv[1]

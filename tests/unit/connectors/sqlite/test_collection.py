@@ -116,6 +116,33 @@ def test_rows_that_no_window_can_take_are_counted_by_reason(tmp_path: Path) -> N
         }
 
 
+@pytest.mark.parametrize(
+    ("text", "is_time"),
+    [
+        ("2013-02-30", False),
+        ("2013-04-31 05:00:00.5", False),
+        ("2013-02-29T23:00:00+01:00", False),
+        ("2013-06-01 25:00", False),
+        ("2013-06-01 24:00:00", False),
+        ("2013-06-01T05:00:00 noon", False),
+        ("2012-02-29", True),
+        ("2013-06-01T23:30:00-05:00", True),
+        ("2013-06-01 00:30+05:00", True),
+        ("2013-06-01T05:00:00.123456Z", True),
+        ("2013-06-01T05", True),
+    ],
+)
+def test_a_time_is_read_or_counted(tmp_path: Path, text: str, is_time: bool) -> None:
+    database = SqliteDatabase(tmp_path)
+    database.run("CREATE TABLE t (id INTEGER, at)")
+    database.run("INSERT INTO t VALUES (?, ?)", [(1, text)])
+    extract = extract_of(database.path, [Window(datetime(2012, 1, 1, tzinfo=UTC), datetime(2014, 1, 1, tzinfo=UTC))])
+    with closing(sqlite3.connect(database.path)) as connection:
+        counted = set_aside(connection, extract)
+    assert counted == ({} if is_time else {"rows whose data time cannot be read": 1})
+    assert len(read(database.path, extract)) == is_time
+
+
 def test_a_large_table_is_not_scanned_for_times_that_cannot_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
