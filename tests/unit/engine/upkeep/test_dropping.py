@@ -1,8 +1,7 @@
-"""Dropping windows by hand beside a rebuild of all tables, and beside a running batch; no Spark."""
+"""Dropping windows by hand beside a rebuild of all tables; no Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,8 +27,7 @@ from waterclock.selection import Labels
 FLOW = "COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.acme.clicks EVERY DAY START '2020-01-01' BY ARRIVAL TIME;"
 
 
-@pytest.fixture
-def work(tmp_path: Path) -> Iterator[RunContext]:
+def test_nothing_is_dropped_while_all_tables_are_made_anew(tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()
     (tmp_path / "waterclock.toml").write_text(TOML.format(name="tiny", storage=".waterclock"))
     (tmp_path / "flows" / "flow.dpl").write_text(CONNECTIONS + FLOW)
