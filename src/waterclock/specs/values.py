@@ -71,7 +71,9 @@ def text_of(value: Any) -> str:
 
 @singledispatch
 def _format_value(value: Any) -> str:
-    return json.dumps(to_json_value(value), ensure_ascii=False)
+    if isinstance(value, list | Mapping):
+        return json.dumps(to_json_value(value), ensure_ascii=False)
+    return str(value)
 
 
 @_format_value.register

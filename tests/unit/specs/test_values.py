@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -93,6 +93,7 @@ def test_a_cell_that_is_no_value_of_its_type_is_refused(text: str, type_name: st
         (date(2013, 1, 5), "2013-01-05"),
         (datetime(2013, 1, 5, 6, 30, tzinfo=UTC), "2013-01-05 06:30:00"),
         (b"ab", "ab"),
+        (timedelta(days=1), "1 day, 0:00:00"),
         (["a", None], '["a", null]'),
         ([("k", 1)], '{"k": 1}'),
         ({"a": Decimal("1.5"), "t": date(2013, 1, 5)}, '{"a": 1.5, "t": "2013-01-05"}'),
