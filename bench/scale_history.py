@@ -21,7 +21,7 @@ from waterclock.flow.declarations import Flow
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.instants import to_micros
 from waterclock.ledger.store.schema import metadata
-from waterclock.ledger.store.sums import SET_SUMS
+from waterclock.ledger.store.slice_weights import SET_SUMS
 from waterclock.planner.plan import Group
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest

@@ -14,9 +14,9 @@ from waterclock.flow.choices import Kind
 from waterclock.specs.document import Feature
 from waterclock.specs.parsing import read_feature
 from waterclock.specs.reading import script_of
-from waterclock.specs.running import in_order
 from waterclock.specs.schemas import Extras, Schema
 from waterclock.specs.script import Script
+from waterclock.specs.spec_runner import in_order
 from waterclock.specs.typed_rows import Typed, convert_rows
 
 FLOW = """

@@ -120,4 +120,4 @@ def test_docstrings_of_packages_name_their_modules(package: str) -> None:
     paths = [name for name in _CODE.findall(docstring) if "/" in name]
     assert [name for name in names if name not in known] == []
     assert [path for path in paths if not (SOURCE / f"{path}.py").exists()] == []
-    assert package != "specs" or {"document", "running", "page"} <= {*names}
+    assert package != "specs" or {"document", "spec_runner", "page"} <= {*names}

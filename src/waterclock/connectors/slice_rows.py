@@ -11,8 +11,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.arrow_values import arrow_type, is_plain
 from waterclock.connectors.nested_decimals import parse_nested_type
-from waterclock.connectors.values import arrow_type, is_plain
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import readable
 from waterclock.timelabel.label import TIMELABEL

@@ -8,7 +8,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import unusable_export
 from waterclock.ledger.store.export import Head
-from waterclock.storage.exports import export_name, export_names, first_line, remove_export, write_export
+from waterclock.storage.ledger_exports import export_name, export_names, first_line, remove_export, write_export
 
 # The maximum length of a chain, so that a rebuild reads few files and depends little on any one of them. Only the
 # newest two chains are kept.

@@ -13,8 +13,8 @@ from waterclock.errors import WaterclockError
 from waterclock.filesystem import entry_path, is_folder
 from waterclock.flow.declarations import Secret
 from waterclock.secrets import Secrets
-from waterclock.storage.exports import export_names
 from waterclock.storage.lake import Lake
+from waterclock.storage.ledger_exports import export_names
 
 if TYPE_CHECKING:
     from waterclock.ledger.ledger import Ledger

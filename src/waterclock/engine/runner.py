@@ -24,7 +24,7 @@ from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.spark.errors import add_batch_place, lost_spark, to_error
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Read
-from waterclock.flow.shared import readers_of_shared
+from waterclock.flow.shared_views import readers_of_shared
 from waterclock.ledger.refusals import REOPENED_SINCE
 from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.plan import Batch, Group, Plan, Status

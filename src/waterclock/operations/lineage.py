@@ -11,7 +11,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.links import upstream_of
-from waterclock.flow.shared import readers_of_shared
+from waterclock.flow.shared_views import readers_of_shared
 from waterclock.operations.opening import columns_collected
 from waterclock.selection import select
 

@@ -9,7 +9,7 @@ from waterclock.batches.ledger_snapshot import Pause
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.pauses import tables_meant
-from waterclock.operations.reasons import need_reason_of_pause
+from waterclock.operations.required_reasons import need_reason_of_pause
 from waterclock.planner.plan import NEEDS_SOMEBODY, Status
 from waterclock.planner.request import PlanRequest
 

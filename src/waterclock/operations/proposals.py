@@ -24,8 +24,8 @@ from waterclock.operations.backfilling import find_prerequisite_batches, missing
 from waterclock.operations.held_batches import can_be_released, find_held_labels
 from waterclock.operations.opening import OpenedProject, nothing_ran, one_table
 from waterclock.operations.pausing import OfTables, due_of, pause, resume, to_pause, to_resume
-from waterclock.operations.reasons import need_reason, need_reason_of_release
 from waterclock.operations.replaying import labels_set_aside
+from waterclock.operations.required_reasons import need_reason, need_reason_of_release
 from waterclock.operations.restating import Asking, build_requests, done_labels, labels_of_sources, refuse_more_than
 from waterclock.operations.retrying import (
     find_batches_to_retry,

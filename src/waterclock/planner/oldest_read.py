@@ -7,8 +7,8 @@ from datetime import datetime
 
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow
+from waterclock.planner.dependency_graph import FlowGraph
 from waterclock.planner.due_batches import TableWork
-from waterclock.planner.graph import FlowGraph
 from waterclock.planner.reads import bind_read
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot, Missing
 from waterclock.flow.choices import Mode, ReadKind
-from waterclock.planner.graph import FlowGraph, Node
+from waterclock.planner.dependency_graph import FlowGraph, Node
 from waterclock.planner.plan import BoundRead, ReadScope
 from waterclock.planner.settlement import Settlement
 from waterclock.timelabel.intervals import IntervalSet

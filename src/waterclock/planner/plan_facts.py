@@ -11,8 +11,8 @@ from waterclock.batches.ledger_snapshot import (
 )
 from waterclock.flow.declarations import Flow
 from waterclock.planner.closings import Books
+from waterclock.planner.dependency_graph import FlowGraph, Node
 from waterclock.planner.due_batches import TableWork
-from waterclock.planner.graph import FlowGraph, Node
 from waterclock.planner.settlement import Settlement
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow
-from waterclock.planner.graph import Node
+from waterclock.planner.dependency_graph import Node
 from waterclock.planner.reads import bind
 from waterclock.planner.ticks import Ticks
 from waterclock.timelabel.intervals import IntervalSet

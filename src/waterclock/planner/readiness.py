@@ -21,8 +21,8 @@ from waterclock.batches.ledger_snapshot import (
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Read
 from waterclock.planner.closings import closed_words, open_words
+from waterclock.planner.dependency_graph import Node, is_circular
 from waterclock.planner.due_batches import find_snapshot_start
-from waterclock.planner.graph import Node, is_circular
 from waterclock.planner.links import is_expired, waits_for
 from waterclock.planner.open_windows import explain_unknown_windows, is_forgotten, merge_reads, open_windows
 from waterclock.planner.partial import Partial, partial_of, waits_no_longer

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, InputFact, LedgerSnapshot, Missing, TableFacts
 from waterclock.flow.choices import Mode, OnRestate
-from waterclock.planner.graph import FlowGraph, Node
+from waterclock.planner.dependency_graph import FlowGraph, Node
 from waterclock.timelabel.intervals import IntervalSet
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Table
 from waterclock.flow.flats import flats_of
-from waterclock.planner.graph import Node
+from waterclock.planner.dependency_graph import Node
 
 # By data time, each label records all items that were read for its whole claim.
 _MOST_BY_DATA_TIME = 31

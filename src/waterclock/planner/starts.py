@@ -10,7 +10,7 @@ from waterclock.batches.ledger_snapshot import BEGINNING, LedgerSnapshot, TableF
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.late_rows import LateRows
-from waterclock.planner.graph import FlowGraph, graph_of, is_circular
+from waterclock.planner.dependency_graph import FlowGraph, graph_of, is_circular
 from waterclock.planner.reads import until_begins
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.window import Window

@@ -12,7 +12,7 @@ from waterclock.batches.ledger_snapshot import BEGINNING, LedgerSnapshot
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
-from waterclock.planner.graph import FlowGraph, Node
+from waterclock.planner.dependency_graph import FlowGraph, Node
 from waterclock.planner.known_states import Worlds
 from waterclock.planner.open_windows import Openings
 from waterclock.planner.settlement import Settlement, settle

@@ -9,7 +9,7 @@ from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.specs.finding import find_features
 from waterclock.specs.outcome import SpecOutcome
-from waterclock.specs.running import ready, run_all
+from waterclock.specs.spec_runner import ready, run_all
 
 
 def spec(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.arrow_values import Times, column, is_plain
 from waterclock.connectors.interface import Collected, Collector, WindowRequest
-from waterclock.connectors.values import Times, column, is_plain
 from waterclock.engine.connections import Connections
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Columns, Table, Unit

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.values import is_plain
+from waterclock.connectors.arrow_values import is_plain
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table

@@ -14,8 +14,8 @@ from decimal import Decimal
 from functools import singledispatch
 from typing import Any
 
+from waterclock.connectors.arrow_values import Times, column, is_plain
 from waterclock.connectors.type_mismatch import TypeMismatch
-from waterclock.connectors.values import Times, column, is_plain
 from waterclock.errors import WaterclockError
 from waterclock.specs.document import TableCell
 

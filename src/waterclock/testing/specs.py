@@ -23,7 +23,7 @@ from waterclock.engine.spark.session import Sessions
 from waterclock.errors import ProjectErrors
 from waterclock.specs.document import Feature, Scenario
 from waterclock.specs.finding import find_features
-from waterclock.specs.running import ready, run_all, small_sessions
+from waterclock.specs.spec_runner import ready, run_all, small_sessions
 
 
 @dataclass(frozen=True)

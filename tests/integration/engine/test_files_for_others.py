@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from tests.tiny import Tiny, day, described, labels
 from waterclock.cli.app import app
 from waterclock.engine.upkeep.maintain import do, look
+from waterclock.storage.file_maintenance import optimize
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.tidying import optimize
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

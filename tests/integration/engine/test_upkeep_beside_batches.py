@@ -10,7 +10,7 @@ import pytest
 
 from tests.tiny import Tiny, day, described
 from waterclock.engine.upkeep.maintain import do, look
-from waterclock.storage import tidying as storage_upkeep
+from waterclock.storage import file_maintenance
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,6 +65,6 @@ def lived(root: Path, spark: SparkSession, *, maintained: bool) -> list[list[obj
 def test_a_flow_that_is_maintained_all_the_time_comes_to_the_same(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage_upkeep, "_MANY_IN_TABLE", 3)
+    monkeypatch.setattr(file_maintenance, "_MANY_IN_TABLE", 3)
     alone = lived(tmp_path / "alone", spark, maintained=False)
     assert lived(tmp_path / "maintained", spark, maintained=True) == alone

@@ -17,7 +17,7 @@ from tests.unit.cli.conftest import TODAY
 from waterclock.cli.actions.init import start_project
 from waterclock.cli.views import crash
 from waterclock.cli.views.crash import report_defect
-from waterclock.connectors.rest import pace
+from waterclock.connectors.rest import rate_limit
 from waterclock.engine.opening import open_workplace
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import make_delivery_folder, make_folder
@@ -111,8 +111,8 @@ RATE = (1, 1.0)
 
 
 def test_rates_are_kept_in_the_user_s_cache(place: Path) -> None:
-    kept = pace.pace_of("https://api.example", "key", RATE)
-    assert isinstance(kept, pace.SharedPace)
+    kept = rate_limit.pace_of("https://api.example", "key", RATE)
+    assert isinstance(kept, rate_limit.SharedPace)
     kept.reserve()
     assert kept.file.parent == place / "cache/waterclock/rates"
     assert mode(kept.file.parent) == 0o700
@@ -135,7 +135,7 @@ def test_rates_are_kept_nowhere_that_another_user_prepared(
         prepared.mkdir(mode=0o700)
         os.chown(prepared, MALLORY, MALLORY)
     with pytest.raises(WaterclockError) as raised:
-        pace.pace_of("https://api.example", "key", RATE)
+        rate_limit.pace_of("https://api.example", "key", RATE)
     assert raised.value.code == "E931"
     assert list((place / "victim").iterdir()) == []
     assert list(prepared.iterdir()) == []

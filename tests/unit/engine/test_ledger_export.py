@@ -11,7 +11,7 @@ from waterclock.engine import ledger_export
 from waterclock.engine.ledger_export import chain_of, export_ledger, heads
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
-from waterclock.storage.exports import export_names, read_export
+from waterclock.storage.ledger_exports import export_names, read_export
 
 
 @pytest.fixture

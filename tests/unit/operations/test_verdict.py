@@ -9,7 +9,7 @@ from waterclock.flow.declarations import Flow
 from waterclock.operations.freshness import Freshness, freshness
 from waterclock.operations.states import State
 from waterclock.operations.verdict import verdict
-from waterclock.operations.why import way_to_cause
+from waterclock.operations.wait_chain import way_to_cause
 from waterclock.planner.plan import Batch, BoundRead, Cause, Plan, ReadScope, Status
 from waterclock.timelabel.intervals import IntervalSet
 

@@ -25,8 +25,8 @@ from waterclock.batches.ledger_snapshot import BEGINNING, LedgerSnapshot, Missin
 from waterclock.batches.records import Input
 from waterclock.flow.choices import Mode, OnRestate
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.planner.dependency_graph import graph_of
 from waterclock.planner.earlier_starts import begun_earlier, reading_more
-from waterclock.planner.graph import graph_of
 from waterclock.planner.reads import bind
 from waterclock.timelabel.intervals import IntervalSet
 

@@ -17,7 +17,7 @@ from waterclock.batches.ledger_snapshot import (
 )
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
-from waterclock.planner.graph import graph_of
+from waterclock.planner.dependency_graph import graph_of
 from waterclock.planner.known_states import INSTANT, Conflict, Worlds, past_now
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.intervals import IntervalSet

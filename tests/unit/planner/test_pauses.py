@@ -11,7 +11,7 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
 from waterclock.operations.freshness import freshness
 from waterclock.operations.states import State, display_state_of
-from waterclock.operations.why import way_to_cause
+from waterclock.operations.wait_chain import way_to_cause
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.planning import Planner, plan
 

@@ -7,7 +7,7 @@ from tests.unit.planner.pasts import done, failed, past, reason, running, states
 from waterclock.errors import WaterclockError
 from waterclock.operations.blockers import blockers
 from waterclock.operations.retrying import find_blocked_batches
-from waterclock.operations.why import way_to_cause
+from waterclock.operations.wait_chain import way_to_cause
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner, plan
 

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from tests.slices import commit, hour, identity, ids, new_table, rows_of
 from waterclock.errors import WaterclockError
 from waterclock.storage import symlinks
-from waterclock.storage.tidying import drop_windows
+from waterclock.storage.file_maintenance import drop_windows
 from waterclock.timelabel.label import label_of
 
 both_types = pytest.mark.parametrize("is_partitioned", [False, True])

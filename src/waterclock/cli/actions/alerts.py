@@ -27,7 +27,7 @@ from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError, did_you_mean, raise_all
 from waterclock.operations.opening import nothing_ran, open_project, open_read_only
-from waterclock.operations.reasons import need_reason_of_acknowledging
+from waterclock.operations.required_reasons import need_reason_of_acknowledging
 from waterclock.posting import NotDelivered
 from waterclock.secrets import Secrets
 

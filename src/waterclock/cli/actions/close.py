@@ -13,7 +13,7 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.graph import late_tables
 from waterclock.operations.formatting import instant_words
 from waterclock.operations.opening import now_of, one_table, open_project
-from waterclock.operations.reasons import need_reason_of_closing
+from waterclock.operations.required_reasons import need_reason_of_closing
 from waterclock.planner.closings import by_hand, refuse_by_hand
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels

@@ -12,7 +12,7 @@ from waterclock.engine.upkeep.dropping import drop, look
 from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import count_words, local_range
 from waterclock.operations.opening import now_of, one_table, open_project
-from waterclock.operations.reasons import need_reason
+from waterclock.operations.required_reasons import need_reason
 from waterclock.timelabel.label import label_of
 
 

@@ -16,7 +16,7 @@ from waterclock.ledger.refusals import no_pause
 from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import open_project, open_read_only
 from waterclock.operations.pauses import names_words, paused_by_name, tables_meant
-from waterclock.operations.reasons import need_reason_of_pause
+from waterclock.operations.required_reasons import need_reason_of_pause
 
 
 def pause_tables(folder: Path, env: str | None, selection: list[str] | None, why: str, *, is_json: bool) -> None:

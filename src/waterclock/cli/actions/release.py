@@ -14,7 +14,7 @@ from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.operations.formatting import count_words, local_range
 from waterclock.operations.held_batches import held_labels
 from waterclock.operations.opening import open_read_only
-from waterclock.operations.reasons import need_reason_of_release
+from waterclock.operations.required_reasons import need_reason_of_release
 from waterclock.timelabel.label import label_of
 
 

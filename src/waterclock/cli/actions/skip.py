@@ -11,7 +11,7 @@ from waterclock.engine.batch.given_up_batches import damaged_labels, give_up
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.operations.formatting import count_words, local_range
 from waterclock.operations.opening import now_of, one_table, open_project
-from waterclock.operations.reasons import need_reason
+from waterclock.operations.required_reasons import need_reason
 from waterclock.planner.planning import Planner
 from waterclock.selection import parse_labels
 

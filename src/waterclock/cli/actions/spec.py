@@ -24,7 +24,7 @@ from waterclock.operations.states import State
 from waterclock.specs.comparing import CellMark
 from waterclock.specs.finding import find_features
 from waterclock.specs.outcome import ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
-from waterclock.specs.running import Watch, ready, run_all
+from waterclock.specs.spec_runner import Watch, ready, run_all
 
 if TYPE_CHECKING:
     from rich.console import Console

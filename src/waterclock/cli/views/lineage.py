@@ -12,7 +12,7 @@ from waterclock.cli.views.theme import console
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.links import upstream_of
-from waterclock.flow.shared import readers_of_shared
+from waterclock.flow.shared_views import readers_of_shared
 from waterclock.operations.formatting import count_words
 from waterclock.operations.lineage import (
     ColumnTrees,

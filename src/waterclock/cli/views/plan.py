@@ -15,7 +15,7 @@ from waterclock.cli.views.error_card import show_errors
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
-from waterclock.flow.shared import readers_of_shared
+from waterclock.flow.shared_views import readers_of_shared
 from waterclock.operations.first_windows import FirstWindow, not_begun_lines
 from waterclock.operations.formatting import count_words, instant_words, label_range, local_range, number_words
 from waterclock.operations.held_batches import ways_on

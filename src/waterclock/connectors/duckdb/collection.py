@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.arrow_values import column
 from waterclock.connectors.column_matching import misfit
 from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of
 from waterclock.connectors.duckdb.dialect import quote_identifier
@@ -27,7 +28,6 @@ from waterclock.connectors.sql.columns import (
 from waterclock.connectors.sql.reading import collected_while_open
 from waterclock.connectors.sql.window_bounds import WindowFilter, instants_of_counts, labels_of, within
 from waterclock.connectors.type_mismatch import TypeMismatch
-from waterclock.connectors.values import column
 from waterclock.spark_sql import ddl_of
 from waterclock.timelabel.label import TIMELABEL
 

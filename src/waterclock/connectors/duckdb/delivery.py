@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.arrow_values import is_plain
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of
 from waterclock.connectors.duckdb.destination import read_stored_columns, settle_table, wanted_columns
@@ -26,7 +27,6 @@ from waterclock.connectors.sql.exact_values import Holds, StoredColumn, refuse_i
 from waterclock.connectors.sql.refusals import name_missing_file
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
-from waterclock.connectors.values import is_plain
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit

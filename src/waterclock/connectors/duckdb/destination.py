@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from waterclock.connectors.arrow_values import is_plain
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.duckdb.database import kind_at
 from waterclock.connectors.duckdb.dialect import DIALECT, session_in, table_of
 from waterclock.connectors.sql import destination
-from waterclock.connectors.values import is_plain
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:

@@ -241,7 +241,7 @@ def _maker(schema: Any, named: _Names, within: tuple[str, ...]) -> tuple[Callabl
     """Return the conversion of an Avro value for Arrow, and the Arrow type; it agrees with `_type_of`."""
     import pyarrow as pa
 
-    from waterclock.connectors.values import arrow_type
+    from waterclock.connectors.arrow_values import arrow_type
 
     type_text = _type_of(schema, _Names(count(), named), within)
     named.count_type()

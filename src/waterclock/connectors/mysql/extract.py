@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from waterclock.connectors.arrow_values import Times
 from waterclock.connectors.mysql.database import MysqlDatabase, place_of
 from waterclock.connectors.mysql.dialect import quote_identifier, source_of
 from waterclock.connectors.mysql.statements import run_statement
@@ -25,7 +26,6 @@ from waterclock.connectors.sql.window_bounds import (
     local_bounds,
     part_conditions,
 )
-from waterclock.connectors.values import Times
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.zone import nominal_zone

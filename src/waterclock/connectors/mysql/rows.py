@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
+from waterclock.connectors.arrow_values import Times, arrow_type, column
 from waterclock.connectors.column_matching import misfit
 from waterclock.connectors.local_times import instants_in
 from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn, query_of
@@ -17,7 +18,6 @@ from waterclock.connectors.spark_frames import Fetching
 from waterclock.connectors.sql.columns import arrow_schema_of
 from waterclock.connectors.sql.window_bounds import instants_of_counts, labels_of
 from waterclock.connectors.type_mismatch import TypeMismatch
-from waterclock.connectors.values import Times, arrow_type, column
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:

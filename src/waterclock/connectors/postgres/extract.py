@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from waterclock.connectors.arrow_values import Times
 from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.dialect import quote_identifier, source_of
 from waterclock.connectors.postgres.types import PostgresColumn
@@ -24,7 +25,6 @@ from waterclock.connectors.sql.window_bounds import (
     local_literal,
     part_conditions,
 )
-from waterclock.connectors.values import Times
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from waterclock.connectors.arrow_values import EPOCH_UNITS, Times, arrow_type, column
 from waterclock.connectors.column_matching import misfit
 from waterclock.connectors.local_times import instants_in
 from waterclock.connectors.postgres.extract import ARRAY, PostgresExtract, PostgresRequestedColumn, query_of
 from waterclock.connectors.sql.window_bounds import WindowFilter, labels_of
 from waterclock.connectors.type_mismatch import TypeMismatch
-from waterclock.connectors.values import EPOCH_UNITS, Times, arrow_type, column
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.label import TIMELABEL
 

@@ -10,6 +10,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.arrow_values import is_plain
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.postgres.dialect import DIALECT, element_of, quote_identifier, table_of
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn
@@ -18,7 +19,6 @@ from waterclock.connectors.sql.destination import spelling
 from waterclock.connectors.sql.destination_refusals import like_keys, lost_rows
 from waterclock.connectors.sql.exact_values import refuse_inexact
 from waterclock.connectors.sql.replace_where import replaced_rows
-from waterclock.connectors.values import is_plain
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 

@@ -26,7 +26,7 @@ from urllib.parse import quote, quote_plus, urlencode, urljoin
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.rest.addresses import OutsideApi, join, parse_below, path_of_link, resolve_link, with_params
 from waterclock.connectors.rest.declared import SECRETS, rate_of
-from waterclock.connectors.rest.pace import Pace, pace_of
+from waterclock.connectors.rest.rate_limit import Pace, pace_of
 from waterclock.connectors.rest.response_headers import Response
 from waterclock.connectors.rest.tokens import Tokens
 from waterclock.errors import WaterclockError

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from waterclock.connectors.arrow_values import EPOCH_UNITS, Times, instant_of
 from waterclock.connectors.sql.changed_windows import Bounds, Counting, Tallies
 from waterclock.connectors.sql.window_bounds import WindowFilter
-from waterclock.connectors.values import EPOCH_UNITS, Times, instant_of
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.zone import nominal_zone
 

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from waterclock.connectors.arrow_values import Times
     from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation
     from waterclock.connectors.sql.changed_minutes import Row as MinuteRow
     from waterclock.connectors.sql.changed_windows import Bounds, Tallies
     from waterclock.connectors.sql.columns import SqlColumn
     from waterclock.connectors.sql.sessions import ReadableDatabase
     from waterclock.connectors.sql.window_bounds import WindowFilter
-    from waterclock.connectors.values import Times
 
 WINDOW_VALUE = re.compile(r"(?<!:):(window_start|window_end|timelabel)\b")
 """A value of the window in the query of an AWAIT."""
@@ -193,7 +193,7 @@ class CollectsChangedMinutes(CollectsChangedWindows[_Connection, _Column]):
 
 def times_of(unit: Unit, zone: str) -> Times:
     """Return how the unit's times are read: their zone, and the unit of numeric times."""
-    from waterclock.connectors.values import Times
+    from waterclock.connectors.arrow_values import Times
 
     return Times(zone, str(unit.options.get("epoch", "seconds")))
 

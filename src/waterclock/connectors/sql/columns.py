@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from waterclock.connectors.arrow_values import Times, arrow_type
 from waterclock.connectors.column_matching import Matched, SourceColumn, Taken
 from waterclock.connectors.sql.window_bounds import WindowFilter
-from waterclock.connectors.values import Times, arrow_type
 from waterclock.connectors.windowing import NO_TIME
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from waterclock.connectors.arrow_values import EPOCH_UNITS, Times
 from waterclock.connectors.local_times import instants_of
-from waterclock.connectors.values import EPOCH_UNITS, Times
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import nominal_zone

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from waterclock.connectors.arrow_values import EPOCH_UNITS, Times, instant_of
 from waterclock.connectors.sql.changed_windows import Bounds, Counting, Tallies, no_time_of_change
 from waterclock.connectors.sqlite.collection import window_conditions
 from waterclock.connectors.sqlite.dialect import quote_identifier
-from waterclock.connectors.values import EPOCH_UNITS, Times, instant_of
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.window import Window

@@ -9,6 +9,7 @@ from datetime import timedelta
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
+from waterclock.connectors.arrow_values import EPOCH_UNITS, Times, column, instant_of, instants
 from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.spark_frames import DIRECT_ROWS, Fetching, by_workers, read_if_few
@@ -20,7 +21,6 @@ from waterclock.connectors.sqlite.change_counter import state_of, state_seen_fro
 from waterclock.connectors.sqlite.database import SqliteFile
 from waterclock.connectors.sqlite.dialect import quote_identifier
 from waterclock.connectors.type_mismatch import FIRST_MICROS, TypeMismatch
-from waterclock.connectors.values import EPOCH_UNITS, Times, column, instant_of, instants
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import EPOCH

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from waterclock.connectors.arrow_values import Times
     from waterclock.connectors.sql.changed_windows import Bounds, Tallies
     from waterclock.connectors.sql.columns import SqlColumn
     from waterclock.connectors.sql.window_bounds import WindowFilter
     from waterclock.connectors.sqlite.database import SqliteFile
-    from waterclock.connectors.values import Times
 
 _TIME = "%Y-%m-%d %H:%M:%S"
 _ANY_KIND = "any"  # a column of SQLite may hold times of all kinds

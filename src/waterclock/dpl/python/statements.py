@@ -19,7 +19,7 @@ from waterclock.dpl.syntax.clause_definition import ClauseForm
 from waterclock.dpl.syntax.clause_parsing import parse_clause
 from waterclock.dpl.syntax.clause_table import ARGUMENTS, BY_ARGUMENT, BY_WORD
 from waterclock.dpl.syntax.cursor import unknown_variable
-from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.planned_features import not_yet
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import UNREAD, Clause, OptionsSaid, Statement, StatementKind, WhenSaid
 from waterclock.errors import WaterclockError, did_you_mean

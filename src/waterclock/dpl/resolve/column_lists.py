@@ -12,7 +12,7 @@ from waterclock.dpl.resolve.hidden import all_hidden, check_hidden_column
 from waterclock.dpl.resolve.published_columns import refused_list, resolve_expression
 from waterclock.dpl.resolve.rules import rule_of
 from waterclock.dpl.resolve.schema_changes import refused_change
-from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.planned_features import not_yet
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns

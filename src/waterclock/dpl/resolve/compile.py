@@ -16,7 +16,7 @@ from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.flow_building import FlowBuilder
 from waterclock.dpl.resolve.flow_checks import UnresolvedFlow, check_clauses, check_names_and_circles
 from waterclock.dpl.resolve.functions import check_circles, function_of
-from waterclock.dpl.resolve.keys import settle_keys
+from waterclock.dpl.resolve.key_deduplication import settle_keys
 from waterclock.dpl.resolve.late_rows import with_late_rows
 from waterclock.dpl.resolve.names import names_of
 from waterclock.dpl.resolve.query_choices import settle_choices

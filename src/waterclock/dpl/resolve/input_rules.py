@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping
 
 from waterclock.dpl.resolve.table_options import keeps_open_windows
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.planned_features import not_yet
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import OptionsSaid, RuleSaid
 from waterclock.errors import WaterclockError, did_you_mean

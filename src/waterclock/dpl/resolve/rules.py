@@ -14,7 +14,7 @@ from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.references import VALUES
 from waterclock.dpl.resolve.comparisons import asks_history, comparison_of
 from waterclock.dpl.resolve.literals import with_literals
-from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.planned_features import not_yet
 from waterclock.dpl.syntax.statements import Expression, RuleSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities

@@ -12,7 +12,7 @@ from waterclock.dpl.query.references import find_in_branches, find_references
 from waterclock.dpl.query.splice import list_reads
 from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.open_windows import shown_to_queries
-from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.planned_features import not_yet
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, StatementKind, WasSaid, WhenSaid
 from waterclock.errors import WaterclockError, did_you_mean

@@ -10,7 +10,7 @@ from waterclock.dpl.syntax.clause_definition import ClauseForm
 from waterclock.dpl.syntax.clause_table import BY_WORD, FIRST_WORDS
 from waterclock.dpl.syntax.column_clause import take_column_entries
 from waterclock.dpl.syntax.cursor import Cursor
-from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.planned_features import not_yet
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import QuerySaid
 from waterclock.dpl.syntax.tokens import refuse_touching, statements_of, words_of

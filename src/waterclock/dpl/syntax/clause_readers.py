@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from waterclock.dpl.syntax.cursor import Cursor, parse_at
 from waterclock.dpl.syntax.expressions import take_expression
-from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.planned_features import not_yet
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
     AwaitSaid,

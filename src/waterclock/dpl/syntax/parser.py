@@ -13,7 +13,7 @@ from waterclock.dpl.syntax.column_clause import names_listed
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.foreign_syntax import habit_of_clause, habit_of_statement
-from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.planned_features import not_yet
 from waterclock.dpl.syntax.query_errors import near_beginning, no_word
 from waterclock.dpl.syntax.source_text import SourceText, Span, to
 from waterclock.dpl.syntax.statements import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from waterclock.dpl.syntax.not_yet import not_yet
+from waterclock.dpl.syntax.planned_features import not_yet
 from waterclock.dpl.syntax.statements import Expression, TellsSaid
 from waterclock.errors import did_you_mean
 from waterclock.flow.changes import CHANGE, format_change_mark

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Slice
 from waterclock.engine.collect.change_scans import ChangeScan, look_back
-from waterclock.engine.collect.linked import LinkedPin, pin_link
+from waterclock.engine.collect.linked_projects import LinkedPin, pin_link
 from waterclock.engine.collect.positions import Owned, ranges_of
 from waterclock.engine.reads.pin import PinnedRead, pin
 from waterclock.engine.run_context import RunContext

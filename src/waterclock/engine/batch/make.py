@@ -21,7 +21,7 @@ from waterclock.engine.batch.transform_slices import transform_slices
 from waterclock.engine.collect.collect import gather
 from waterclock.engine.collect.collect_result import CollectResult
 from waterclock.engine.collect.columns_seen import find_source_changes, fit_columns, with_noted
-from waterclock.engine.collect.linked import gather_linked
+from waterclock.engine.collect.linked_projects import gather_linked
 from waterclock.engine.collect.origins import with_origins
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.choices import Kind

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.dpl.query.splice import list_reads, splice
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Query, Read, Table, TableReference
-from waterclock.flow.shared import list_shared_references, queries_in, readers_of_shared, rows_of_view
+from waterclock.flow.shared_views import list_shared_references, queries_in, readers_of_shared, rows_of_view
 from waterclock.planner.plan import Batch
 
 if TYPE_CHECKING:

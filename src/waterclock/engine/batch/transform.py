@@ -22,7 +22,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.flow.checks import is_of_key
 from waterclock.flow.declarations import Flat, Table, TableReference
 from waterclock.flow.flats import flats_of
-from waterclock.flow.shared import table_with_rows
+from waterclock.flow.shared_views import table_with_rows
 from waterclock.planner.plan import Batch
 from waterclock.planner.sharing import MOST_WINDOWS_OF_A_UNION
 

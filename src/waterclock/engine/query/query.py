@@ -11,7 +11,7 @@ from waterclock.dpl.adhoc import adhoc_query, tables_of
 from waterclock.dpl.query.pushdown import find_pushdown
 from waterclock.dpl.query.splice import Spliced, splice
 from waterclock.engine.damage import telling_damage
-from waterclock.engine.query.held import held_frame, helds
+from waterclock.engine.query.held_rows import held_frame, helds
 from waterclock.engine.query.quarantine import quarantine_frame, quarantines
 from waterclock.engine.query.table_frames import STATUS_TABLES, frame_of_table, frame_of_viewed, status_frame
 from waterclock.engine.query.ticks import AsOf, Moment, moment_of

@@ -17,9 +17,9 @@ from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels
+from waterclock.storage.file_maintenance import drop_windows
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.tidying import drop_windows
 from waterclock.timelabel.label import label_of
 
 

@@ -25,7 +25,7 @@ from waterclock.ledger.refusals import existing_ledger_error, ledger_elsewhere
 from waterclock.ledger.store.locations import place_of
 from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.storage.commit.pointers import kill
-from waterclock.storage.exports import read_export
+from waterclock.storage.ledger_exports import read_export
 from waterclock.storage.log.commit_history import Commit, commits_after
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import RESET

@@ -33,11 +33,7 @@ from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.planning import Planner
 from waterclock.storage import symlinks
-from waterclock.storage.log.delta_log import table_exists
-from waterclock.storage.log.identity import Identity
-from waterclock.storage.log.open_tables import open_table
-from waterclock.storage.slices.inventory import Leaf, OldState, leaves, list_old_states, remove, size_of
-from waterclock.storage.tidying import (
+from waterclock.storage.file_maintenance import (
     Joinable,
     drop_windows,
     droppable,
@@ -48,6 +44,10 @@ from waterclock.storage.tidying import (
     unneeded_files,
     vacuum,
 )
+from waterclock.storage.log.delta_log import table_exists
+from waterclock.storage.log.identity import Identity
+from waterclock.storage.log.open_tables import open_table
+from waterclock.storage.slices.inventory import Leaf, OldState, leaves, list_old_states, remove, size_of
 from waterclock.timelabel.label import label_of
 
 OPTIMIZED = "optimize"

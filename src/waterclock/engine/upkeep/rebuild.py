@@ -43,7 +43,7 @@ from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.slices.manifest import Manifest, aside_measure
-from waterclock.storage.slices.order_values import is_measured_for
+from waterclock.storage.slices.order_bounds import is_measured_for
 from waterclock.timelabel.label import label_of
 
 # the content of a slice does not depend on these

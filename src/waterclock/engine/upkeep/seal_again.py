@@ -11,7 +11,7 @@ from waterclock.storage.lake import Lake
 from waterclock.storage.slices.digest import digests
 from waterclock.storage.slices.links import link_slice
 from waterclock.storage.slices.manifest import Manifest
-from waterclock.storage.slices.order_values import measured_for, order_measures
+from waterclock.storage.slices.order_bounds import measured_for, order_measures
 from waterclock.storage.slices.read import frame_of_slices, table_schema
 from waterclock.timelabel.label import label_of
 

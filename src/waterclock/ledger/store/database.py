@@ -21,8 +21,7 @@ import sqlalchemy as sa
 from waterclock.batches.ledger_snapshot import Pause
 from waterclock.batches.rebuilding import Rebuilding, read_rebuilding
 from waterclock.ledger import refusals, refused_databases
-from waterclock.ledger.store import names as names_at_rest
-from waterclock.ledger.store import postgres, schema
+from waterclock.ledger.store import postgres, renamed_tables, schema
 from waterclock.ledger.store.backend import Backend, Said, backend_of, parse_url, translate_database_errors
 from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.instants import from_micros, to_micros
@@ -139,13 +138,13 @@ class LedgerDatabase:
         self._raise_moved = _RAISE.returning(*returned)
 
     def use_names(self, names: Mapping[str, str], since: datetime | None = None) -> None:
-        """Translate stored names in all later reads and writes (`names.say`), or end that if `names` is empty.
+        """Translate stored names in all later reads and writes (`renamed_tables.say`), or end that if `names` is empty.
 
         `since` is when tables were renamed last, as known to the caller that chose the names. After further renames by
         another runner, the next transaction uses the names as stored.
         """
         self.said, self.said_since = dict(names), since
-        names_at_rest.say(self._engine.dialect, names)
+        renamed_tables.say(self._engine.dialect, names)
 
     def _look_for_renames(self, connection: sa.Connection) -> None:
         if self.said and connection.execute(RENAMED_AT).scalar() != self.said_since:

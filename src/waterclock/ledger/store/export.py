@@ -21,7 +21,7 @@ from waterclock.ledger.refusals import unusable_export
 from waterclock.ledger.store.database import NEWEST_SCHEMA, LedgerDatabase
 from waterclock.ledger.store.instants import Instant, to_micros
 from waterclock.ledger.store.schema import metadata
-from waterclock.ledger.store.sums import SET_SUMS
+from waterclock.ledger.store.slice_weights import SET_SUMS
 from waterclock.ledger.store.texts import storable, written_json
 
 FORMAT = 1

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from waterclock.ledger import refusals
 from waterclock.ledger.store.failure import StatementFailure
-from waterclock.ledger.store.postgres_messages import render_statement, send
+from waterclock.ledger.store.pipelined_statements import render_statement, send
 from waterclock.ledger.store.texts import written_json
 from waterclock.postgres_login import Refused, answering_first, connect, refusal_of
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.records import WARNINGS
 from waterclock.ledger.store.instants import Instant
-from waterclock.ledger.store.names import Name
+from waterclock.ledger.store.renamed_tables import Name
 from waterclock.ledger.store.texts import Text
 
 metadata = sa.MetaData()

@@ -13,7 +13,7 @@ from waterclock.ledger import refusals
 from waterclock.ledger.read.signatures import SIGNATURE, Difference, differs_from, signature_of
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claims, tables, versions
-from waterclock.ledger.store.sums import SET_SUMS
+from waterclock.ledger.store.slice_weights import SET_SUMS
 from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.ledger.write.claims import restore_claim
 from waterclock.ledger.write.completion import record

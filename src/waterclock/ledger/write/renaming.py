@@ -21,7 +21,7 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.ledger import refused_renames as refusals
 from waterclock.ledger.store.database import RENAMED_AT, LedgerDatabase, Write
-from waterclock.ledger.store.names import Name
+from waterclock.ledger.store.renamed_tables import Name
 from waterclock.ledger.store.schema import (
     IS_OPEN,
     alerts,

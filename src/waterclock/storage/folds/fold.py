@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.write_state import DELETED
 from waterclock.storage.slices.manifest import Manifest, read_manifest
-from waterclock.storage.slices.order_values import deletes_sql, may_beat, order_struct, place_sql, with_known_bounds
+from waterclock.storage.slices.order_bounds import deletes_sql, may_beat, order_struct, place_sql, with_known_bounds
 from waterclock.storage.slices.read import frame_of_files, frame_of_slices
 from waterclock.storage.types import fields_of, sql_type
 from waterclock.timelabel.label import TIMELABEL

@@ -29,7 +29,7 @@ from waterclock.storage.log.identity import Identity
 from waterclock.storage.slices.damage import require_whole
 from waterclock.storage.slices.key_checks import duplicate_keys, may_be_null, require_one_row_per_order
 from waterclock.storage.slices.manifest import Manifest
-from waterclock.storage.slices.order_values import with_known_bounds
+from waterclock.storage.slices.order_bounds import with_known_bounds
 from waterclock.storage.types import fields_of
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import LogStep
 from waterclock.storage.slices.key_checks import duplicate_keys, may_be_null, same_key_sql
 from waterclock.storage.slices.manifest import Manifest
-from waterclock.storage.slices.order_values import may_beat, place_sql, with_known_bounds
+from waterclock.storage.slices.order_bounds import may_beat, place_sql, with_known_bounds
 from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import TIMELABEL, label_of
 

@@ -18,7 +18,7 @@ from waterclock.spark_sql import quote_name
 from waterclock.storage.rows import rows_of
 from waterclock.storage.slices.digest import row_hash
 from waterclock.storage.slices.manifest import Manifest
-from waterclock.storage.slices.order_values import order_struct
+from waterclock.storage.slices.order_bounds import order_struct
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.types import fields_of
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from waterclock.filesystem import entry_path, is_folder, is_there, move_file, readable
 from waterclock.storage.slices.digest import digest_of_row, digests
 from waterclock.storage.slices.manifest import MANIFEST, DataFile, Manifest, seal
-from waterclock.storage.slices.order_values import measured_for, order_measures
+from waterclock.storage.slices.order_bounds import measured_for, order_measures
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.statistics import read_files
 from waterclock.storage.types import schema_text

@@ -35,7 +35,7 @@ from waterclock.storage.slices.digest import (
 )
 from waterclock.storage.slices.input_filter import SetAside
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
-from waterclock.storage.slices.order_values import measured_for, order_measures
+from waterclock.storage.slices.order_bounds import measured_for, order_measures
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import (
     DROPPED,

@@ -8,7 +8,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.alerts import Severity
 from waterclock.operations.formatting import page_time
 from waterclock.operations.opening import OpenedProject, nothing_ran
-from waterclock.operations.reasons import need_reason_of_acknowledging
+from waterclock.operations.required_reasons import need_reason_of_acknowledging
 from waterclock.ui.page_query import Content, PageQuery
 
 _LOOKS = {Severity.CRITICAL: "failed", Severity.ERROR: "failed", Severity.WARNING: "warned"}

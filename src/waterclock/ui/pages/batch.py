@@ -25,7 +25,7 @@ from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject, known_label_bounds, one_table
 from waterclock.operations.rule_results import rules_broken
 from waterclock.operations.states import state_of
-from waterclock.operations.why import WhyStep, way_to_cause
+from waterclock.operations.wait_chain import WhyStep, way_to_cause
 from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import Status
 from waterclock.selection import parse_labels

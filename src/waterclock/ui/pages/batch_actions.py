@@ -17,7 +17,7 @@ from waterclock.operations.opening import OpenedProject
 from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import labels_of_sources
 from waterclock.operations.retrying import find_blocked_batches
-from waterclock.operations.why import WhyStep
+from waterclock.operations.wait_chain import WhyStep
 from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import Plan, Status
 from waterclock.timelabel.label import label_of

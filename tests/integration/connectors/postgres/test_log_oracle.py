@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.postgres import needs_wal2json, server
+from waterclock.connectors.arrow_values import Times
 from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.extract import PostgresExtract, PostgresRequestedColumn
@@ -39,7 +40,6 @@ from waterclock.connectors.postgres.slots import (
     state_of,
 )
 from waterclock.connectors.postgres.types import PostgresColumn
-from waterclock.connectors.values import Times
 from waterclock.errors import WaterclockError
 
 OLD = datetime(2000, 1, 1, tzinfo=UTC)

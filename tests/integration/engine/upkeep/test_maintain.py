@@ -23,7 +23,7 @@ from waterclock.engine.upkeep.maintain import Upkeep, do, look
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.selection import Labels
-from waterclock.storage import tidying as storage_upkeep
+from waterclock.storage import file_maintenance
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,7 +120,7 @@ def test_a_dry_run_changes_nothing(lived: Tiny) -> None:
 
 
 def test_what_nobody_needs_goes_and_no_answer_changes(lived: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage_upkeep, "_MANY_IN_TABLE", 4)
+    monkeypatch.setattr(file_maintenance, "_MANY_IN_TABLE", 4)
     before = answers(lived)
     states = {tick: as_of(lived, "shop.items", day(tick)) for tick in (4, 8)}
     sums = as_of(lived, "marts.sums", day(7))
@@ -186,7 +186,7 @@ def test_a_table_with_an_open_claim_is_left_alone(lived: Tiny) -> None:
 def test_a_ledger_is_rebuilt_from_before_an_upkeep_as_from_after_it(
     lived: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage_upkeep, "_MANY_IN_TABLE", 4)
+    monkeypatch.setattr(file_maintenance, "_MANY_IN_TABLE", 4)
     with lived.ledger() as ledger:
         export_ledger(ledger, lived.load().storage)
     upkeep(lived)

@@ -22,7 +22,7 @@ from waterclock.specs.comparing import compare
 from waterclock.specs.document import Feature, Scenario
 from waterclock.specs.finding import find_features
 from waterclock.specs.outcome import ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
-from waterclock.specs.running import Watch
+from waterclock.specs.spec_runner import Watch
 
 TEXT = """
 Feature: Sales

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.systems import unit_of
+from waterclock.connectors.arrow_values import Times
 from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.duckdb.collection import DuckdbExtract, DuckdbRequestedColumn, batches
 from waterclock.connectors.duckdb.database import DuckdbDatabase
 from waterclock.connectors.duckdb.types import columns_of
-from waterclock.connectors.values import Times
 from waterclock.errors import WaterclockError
 
 

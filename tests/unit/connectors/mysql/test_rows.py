@@ -12,6 +12,7 @@ import pytest
 from pymysql.err import OperationalError
 
 from tests.systems import MysqlDatabase
+from waterclock.connectors.arrow_values import Times
 from waterclock.connectors.column_matching import match
 from waterclock.connectors.mysql import rows
 from waterclock.connectors.mysql.connector import CONNECTOR, MysqlCollector
@@ -21,7 +22,6 @@ from waterclock.connectors.mysql.dialect import source_of
 from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn, digest_of, parts_of, set_aside
 from waterclock.connectors.mysql.types import columns_of
 from waterclock.connectors.sql.columns import refuse_undeclared_types
-from waterclock.connectors.values import Times
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from waterclock.connectors.arrow_values import Times
 from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.extract import PostgresExtract, PostgresRequestedColumn
 from waterclock.connectors.postgres.rows import texts_parsed
 from waterclock.connectors.postgres.types import PostgresColumn
-from waterclock.connectors.values import Times
 from waterclock.errors import WaterclockError
 
 

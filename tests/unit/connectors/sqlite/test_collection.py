@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from tests.systems import SqliteDatabase
 from waterclock.connectors import spark_frames
+from waterclock.connectors.arrow_values import Times
 from waterclock.connectors.column_matching import Taken
 from waterclock.connectors.sql.columns import SqlColumn, SqlRequestedColumn
 from waterclock.connectors.sql.window_bounds import WindowFilter
 from waterclock.connectors.sqlite import collection
 from waterclock.connectors.sqlite.collection import SqliteExtract, batches, set_aside
 from waterclock.connectors.sqlite.database import SqliteFile
-from waterclock.connectors.values import Times
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import resolve_local

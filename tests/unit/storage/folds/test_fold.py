@@ -12,7 +12,7 @@ from tests.slices import hour, rows_of, schema_json, sealed
 from waterclock.flow.folds import Merge
 from waterclock.storage.folds.fold import beating_later, slices_with_later_deletes
 from waterclock.storage.slices.manifest import MANIFEST, Manifest
-from waterclock.storage.slices.order_values import measured_for
+from waterclock.storage.slices.order_bounds import measured_for
 
 SCHEMA = schema_json(
     pa.schema(

@@ -10,7 +10,7 @@ from tests.language.cases import CAPABILITIES
 from waterclock.dpl.project import load_project
 from waterclock.dpl.query.splice import splice
 from waterclock.flow.declarations import Flow, Read
-from waterclock.flow.shared import (
+from waterclock.flow.shared_views import (
     list_shared_references,
     readers_of_shared,
     rows_of_view,

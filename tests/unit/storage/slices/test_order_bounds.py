@@ -11,7 +11,7 @@ import pytest
 
 from tests.slices import hour, rows_of, sealed
 from waterclock.flow.folds import Merge
-from waterclock.storage.slices.order_values import is_measured_for, may_beat, measured_for
+from waterclock.storage.slices.order_bounds import is_measured_for, may_beat, measured_for
 
 
 def text(*values: Any) -> str:

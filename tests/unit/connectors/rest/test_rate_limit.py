@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.connectors.rest.declared import rate_of
-from waterclock.connectors.rest.pace import SharedPace
+from waterclock.connectors.rest.rate_limit import SharedPace
 
 
 def most_in(times: list[float], period: float) -> int:

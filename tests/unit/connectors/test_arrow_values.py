@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.connectors import values
+from waterclock.connectors import arrow_values
+from waterclock.connectors.arrow_values import Times, arrow_type, column, instant_of, instants, is_plain
 from waterclock.connectors.type_mismatch import TypeMismatch
-from waterclock.connectors.values import Times, arrow_type, column, instant_of, instants, is_plain
 from waterclock.errors import WaterclockError
 
 NEW_YORK = Times("America/New_York")
@@ -137,7 +137,7 @@ def test_what_is_read_at_once_is_what_one_by_one_comes_to(some: list[object], ty
 
     at_once = read()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(values, "_read_at_once", lambda *_: None)
+        patched.setattr(arrow_values, "_read_at_once", lambda *_: None)
         assert read() == at_once
 
 
@@ -165,6 +165,6 @@ def test_a_time_that_is_beyond_the_calendar_in_utc_is_no_time(value: object, zon
 def test_plain_texts_of_times_are_read_at_once() -> None:
     texts = ["2013-01-01T12:00:00Z", None, "2013-01-01T13:00:00.5+01:00"]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(values, "instant_of", None)
+        patched.setattr(arrow_values, "instant_of", None)
         assert column(texts, "TIMESTAMP", NEW_YORK).to_pylist() == [NOON, None, NOON + timedelta(milliseconds=500)]
         assert column(["2013-01-01 07:00"], "TIMESTAMP", NEW_YORK).to_pylist() == [NOON]

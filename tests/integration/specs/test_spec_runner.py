@@ -14,7 +14,7 @@ from waterclock.dpl.project import Project
 from waterclock.engine.spark.session import Sessions
 from waterclock.errors import ProjectErrors
 from waterclock.specs.outcome import ScenarioOutcome, ScenarioVerdict, SpecOutcome
-from waterclock.specs.running import ready, run_all
+from waterclock.specs.spec_runner import ready, run_all
 from waterclock.testing.specs import spec_cases
 
 if TYPE_CHECKING:
