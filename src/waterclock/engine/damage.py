@@ -104,7 +104,7 @@ def slice_error(
     )
 
 
-def telling_damage(
+def reporting_damage(
     ask: Callable[Concatenate[RunContext, _Given], _Answer],
 ) -> Callable[Concatenate[RunContext, _Given], _Answer]:
     """Decorate a function that reads tables, so that it raises E752 or E753 when a damaged file stops it."""

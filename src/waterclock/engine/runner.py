@@ -150,7 +150,7 @@ class Runner:
         ):
             self._drain(now, threads, outcome)
         outcome.was_stopped, outcome.unsettled = self.is_stopping, self._unsettled
-        self._forget_shared()
+        self._remove_shared_view_rows()
         if not outcome.is_outdated:
             if not self._is_spark_lost:
                 measure_due(self._work, now, self._only, self._stop)
@@ -159,7 +159,7 @@ class Runner:
         outcome.plan = self.plan(now)
         return outcome
 
-    def _forget_shared(self) -> None:
+    def _remove_shared_view_rows(self) -> None:
         """Remove the rows of SHARED views. Rows that cannot be removed now are removed by a later run."""
         if readers_of_shared(self._work.flow):
             try:

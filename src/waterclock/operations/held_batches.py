@@ -41,7 +41,7 @@ def held_labels(at: OpenedProject, which: str) -> tuple[str, tuple[datetime, ...
     return name, meant
 
 
-def ways_on(table: str, first: str, last: str, *, is_outdated: bool) -> str:
+def commands_for_held(table: str, first: str, last: str, *, is_outdated: bool) -> str:
     """Return the commands to inspect the first of some held labels, and to proceed with all of them.
 
     Outdated batches cannot be released. They must be made again.

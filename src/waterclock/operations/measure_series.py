@@ -108,7 +108,7 @@ def profile_of(kept: Sequence[Counted], labels: Collection[datetime]) -> tuple[C
         return ()
     columns: dict[str, dict[str, str | None]] = {}
     for name, found in counted[-1][1].items():
-        if of := _of_profile(name):
+        if of := _split_profile_name(name):
             columns.setdefault(of[0], {})[of[1]] = found.value
     return tuple(
         ColumnProfile(
@@ -168,7 +168,11 @@ def _is_given_up(each: Counted) -> bool:
 
 
 def _values(table: Table, each: Counted) -> Mapping[str, Measured]:
-    own = {_key(name): found for name, found in read_measured_values(each.measures).items() if not _of_profile(name)}
+    own = {
+        _key(name): found
+        for name, found in read_measured_values(each.measures).items()
+        if not _split_profile_name(name)
+    }
     for aggregate in _list_compared_aggregates(table) if table.offline else ():
         if (name := table.offline.name_of(aggregate) if table.offline else None) in own and aggregate not in own:
             own[aggregate] = own[str(name)]  # a rule may use an offline measure before it is declared under its name
@@ -221,7 +225,7 @@ def _number(found: Measured | None) -> float | None:
     return _finite(float(found.value))
 
 
-def _of_profile(name: str) -> tuple[str, str] | None:
+def _split_profile_name(name: str) -> tuple[str, str] | None:
     """Return column and kind of a PROFILE count, or None for any other measure."""
     column, _, which = name.rpartition(".")
     return (column, which) if column and which in _OF_COLUMN and "(" not in name else None

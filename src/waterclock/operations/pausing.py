@@ -23,7 +23,7 @@ class OfTables:
     pauses: tuple[Pause, ...] = ()
 
     @property
-    def is_something(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether there is anything to do."""
         return bool(self.names) or self.is_of_all
 
@@ -57,7 +57,7 @@ def to_resume(at: OpenedProject, selection: str, labels: str | None) -> OfTables
 def due_of(at: OpenedProject, of: OfTables) -> dict[str, list[datetime]]:
     """Return by table the due labels of the paused or resumed tables that no runner has started. Cost: a plan."""
     due: dict[str, list[datetime]] = {}
-    if of.is_something:
+    if of.has_changes:
         listed = None if of.is_of_all else of.names
         for batch in at.planner.plan(at.snapshot, at.now, PlanRequest(listed=listed)).batches:
             if batch.status is not Status.RUNNING and batch.status not in NEEDS_SOMEBODY:

@@ -90,7 +90,7 @@ class Proposal:
     @property
     def is_possible(self) -> bool:
         """Whether there is anything to do."""
-        return self.count > 0 if self.of_tables is None else self.of_tables.is_something
+        return self.count > 0 if self.of_tables is None else self.of_tables.has_changes
 
     @property
     def count(self) -> int:

@@ -21,7 +21,7 @@ class WhyStep:
     is_root: bool = False
 
 
-def way_to_cause(plan: Plan, table: str, label: datetime) -> tuple[WhyStep, ...]:
+def find_wait_chain(plan: Plan, table: str, label: datetime) -> tuple[WhyStep, ...]:
     """Return the steps from a planned batch to the root of its wait, itself first. Empty if it is not planned.
 
     Each step is a batch that the previous one reads or must come after. Cost: a scan of the plan.

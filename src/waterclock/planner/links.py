@@ -63,7 +63,7 @@ def newest_served(table: Table, link: LinkFacts) -> datetime | None:
     return table.cadence.previous(table.cadence.ceil(link.cadence.next(link.cadence.floor(spans[-1][1]))))
 
 
-def waits_for(table: Table, link: LinkFacts, window: Window) -> Cause | None:
+def find_linked_wait_cause(table: Table, link: LinkFacts, window: Window) -> Cause | None:
     """Return the cause in the other project for which a batch waits; None where all its inputs are settled there."""
     if link.problem is not None:
         return Cause(link.upstream, window, Status.WAITING, f"{link.problem.code} {link.problem.what}")

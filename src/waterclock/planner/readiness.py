@@ -23,7 +23,7 @@ from waterclock.flow.declarations import Read
 from waterclock.planner.closings import closed_words, open_words
 from waterclock.planner.dependency_graph import Node, is_circular
 from waterclock.planner.due_batches import find_snapshot_start
-from waterclock.planner.links import is_expired, waits_for
+from waterclock.planner.links import find_linked_wait_cause, is_expired
 from waterclock.planner.open_windows import explain_unknown_windows, is_forgotten, merge_reads, open_windows
 from waterclock.planner.partial import Partial, partial_of, waits_no_longer
 from waterclock.planner.plan import (
@@ -254,7 +254,7 @@ class Judge:
         if is_expired(node.table, link, window):
             reason = f"RETAIN of {link.upstream} has dropped its inputs"
             return self._build_batch(node, window, past, Status.EXPIRED, reason)
-        cause = waits_for(node.table, link, window)
+        cause = find_linked_wait_cause(node.table, link, window)
         return None if cause is None else self._build_stopped_batch(node, window, past, (), (cause,))
 
     def _find_known_status(self, node: Node, window: Window, past: TableFacts) -> tuple[Status, str] | None:

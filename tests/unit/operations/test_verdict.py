@@ -9,7 +9,7 @@ from waterclock.flow.declarations import Flow
 from waterclock.operations.freshness import Freshness, freshness
 from waterclock.operations.states import State
 from waterclock.operations.verdict import verdict
-from waterclock.operations.wait_chain import way_to_cause
+from waterclock.operations.wait_chain import find_wait_chain
 from waterclock.planner.plan import Batch, BoundRead, Cause, Plan, ReadScope, Status
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -152,16 +152,16 @@ def test_the_way_to_a_cause_goes_through_what_is_read() -> None:
             batch("marts.a", 9, Status.BLOCKED, root=("raw.a", 9)),
         ),
     )
-    way = way_to_cause(plan, "marts.a", label(9))
+    way = find_wait_chain(plan, "marts.a", label(9))
     assert [(step.table, step.is_root) for step in way] == [("marts.a", False), ("core.a", False), ("raw.a", True)]
-    assert way_to_cause(plan, "marts.a", label(10)) == ()
-    [itself] = way_to_cause(plan, "raw.a", label(9))
+    assert find_wait_chain(plan, "marts.a", label(10)) == ()
+    [itself] = find_wait_chain(plan, "raw.a", label(9))
     assert itself.is_root
 
 
 def test_a_cause_that_is_not_planned_ends_the_way() -> None:
     plan = Plan(NOW, (batch("core.a", 9, Status.BLOCKED, root=("raw.a", 9)),))
-    way = way_to_cause(plan, "core.a", label(9))
+    way = find_wait_chain(plan, "core.a", label(9))
     assert [(step.table, step.is_root, step.detail) for step in way] == [
         ("core.a", False, ""), ("raw.a", True, "E731 no number"),
     ]  # fmt: skip

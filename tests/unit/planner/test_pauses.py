@@ -11,7 +11,7 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
 from waterclock.operations.freshness import freshness
 from waterclock.operations.states import State, display_state_of
-from waterclock.operations.wait_chain import way_to_cause
+from waterclock.operations.wait_chain import find_wait_chain
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.planning import Planner, plan
 
@@ -45,7 +45,7 @@ def test_who_asks_why_is_led_to_the_pause_at_the_root() -> None:
     c, d = transform("c", ["b"]), transform("d", ["c"])
     found = planned(flow(A, B, c, d), past(a=done(paused=PAUSE)))
     assert reason(found, "d", "2013-01-01") == f"waits for a@20130101000000, {SAID}"
-    way = way_to_cause(found, "d", at("2013-01-01"))
+    way = find_wait_chain(found, "d", at("2013-01-01"))
     assert [step.table for step in way] == ["d", "c", "b", "a"]
     assert (way[-1].status, way[-1].detail, way[-1].is_root) == (Status.PAUSED, SAID, True)
 

@@ -7,7 +7,7 @@ from tests.unit.planner.pasts import done, failed, past, reason, running, states
 from waterclock.errors import WaterclockError
 from waterclock.operations.blockers import blockers
 from waterclock.operations.retrying import find_blocked_batches
-from waterclock.operations.wait_chain import way_to_cause
+from waterclock.operations.wait_chain import find_wait_chain
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner, plan
 
@@ -35,7 +35,7 @@ def test_its_batches_and_those_of_its_readers_are_blocked_and_all_others_are_rea
     assert found.to_dict()["refused"]["a"]["code"] == "E405"
     assert {cause[0] for cause in blockers(found.batches)} == {"a"}
     assert find_blocked_batches(found, {"b": [at("2013-01-01")]}) == {}
-    assert way_to_cause(found, "d", at("2013-01-04"))[-1].status is Status.BLOCKED
+    assert find_wait_chain(found, "d", at("2013-01-04"))[-1].status is Status.BLOCKED
 
 
 def test_a_batch_that_runs_is_running_and_one_that_failed_is_not_tried_again() -> None:

@@ -18,7 +18,7 @@ from waterclock.flow.declarations import Flow
 from waterclock.flow.shared_views import readers_of_shared
 from waterclock.operations.first_windows import FirstWindow, not_begun_lines
 from waterclock.operations.formatting import count_words, instant_words, label_range, local_range, number_words
-from waterclock.operations.held_batches import ways_on
+from waterclock.operations.held_batches import commands_for_held
 from waterclock.operations.lookback_report import looks_lines
 from waterclock.operations.pauses import pause_lines
 from waterclock.operations.source_waits import SourceWait, count_waiting, with_waits
@@ -126,7 +126,7 @@ def print_plan(
         count = sum(len(run.batches) for run in runs) + plan.left_out.get(name, 0)
         to.print(_heading(to, name, f"{count_words(count, 'label')}{_queries_words(plan.queries.get(name), count)}"))
         for run in runs:
-            _print_stretch(to, run, flow)
+            _print_label_range(to, run, flow)
         if name in plan.left_out:
             to.print(
                 Text(f"  and {count_words(plan.left_out[name], 'label')} more, left for later runs", style="quiet")
@@ -222,7 +222,7 @@ def _heading(to: Console, name: str, count: str) -> Text:
     return Text.assemble((name, "name"), " " * gap, (count, "quiet"))
 
 
-def _print_stretch(to: Console, run: Stretch, flow: Flow) -> None:
+def _print_label_range(to: Console, run: Stretch, flow: Flow) -> None:
     first, last = run.batches[0], run.batches[-1]
     cadence = flow.tables[first.table].cadence
     word = f"{sign(run.state, to)} {first.status if run.state is State.DUE else run.state}"
@@ -239,7 +239,7 @@ def _print_stretch(to: Console, run: Stretch, flow: Flow) -> None:
     if run.reason:
         to.print(_indent_text(to, run.reason))
     if first.status is Status.HELD:
-        ways = ways_on(first.table, first.window.label, last.window.label, is_outdated=first.is_outdated)
+        ways = commands_for_held(first.table, first.window.label, last.window.label, is_outdated=first.is_outdated)
         to.print(_indent_text(to, ways))
 
 

@@ -32,7 +32,7 @@ from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.cli.views.watching import print_deadlines, print_held, print_offline, print_silences
 from waterclock.operations.blockers import blockers
 from waterclock.operations.formatting import count_words, likeness
-from waterclock.operations.held_batches import ways_on
+from waterclock.operations.held_batches import commands_for_held
 from waterclock.operations.lookback_report import looks_json
 from waterclock.operations.open_windows import OpenWindows
 from waterclock.operations.source_waits import count_waiting
@@ -155,7 +155,7 @@ def _print_problems(to: Console, plan: Plan) -> None:
             to.print(Text(f"  and the same for {shown}{more}", style="quiet"), soft_wrap=True)
         if batch.status is Status.HELD:
             last = max(each.window.label for each in (batch, *alike))
-            ways = ways_on(batch.table, batch.window.label, last, is_outdated=batch.is_outdated)
+            ways = commands_for_held(batch.table, batch.window.label, last, is_outdated=batch.is_outdated)
             to.print(Text(f"  {ways}", style="quiet"), soft_wrap=True)
     if rest := sum(map(len, list(troubled.values())[_MOST_PROBLEMS:])):
         to.print(Text(f"  and {rest} more: waterclock plan", style="quiet"))

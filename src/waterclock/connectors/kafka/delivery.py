@@ -79,7 +79,7 @@ class Records:
         )
 
     @staticmethod
-    def of_text(text: str) -> Records:
+    def from_offset_metadata(text: str) -> Records:
         """Parse the metadata of an offset."""
         topic_id, claims, last = json.loads(text)
         return Records(topic_id, tuple(map(_of_listed, claims)), None if last is None else _of_listed(last))
@@ -348,7 +348,7 @@ def _read_records(consumer: Consumer, unit: Unit, cluster: Cluster) -> Records:
     [found] = consumer.committed([TopicPartition(unit.path, 0)], timeout=cluster.timeout)
     if found.error is not None:
         raise cluster.translate_error(found.error, str(unit), unit.path)
-    return Records.of_text(found.metadata) if found.offset >= 0 and found.metadata else Records("")
+    return Records.from_offset_metadata(found.metadata) if found.offset >= 0 and found.metadata else Records("")
 
 
 def name_of(project: str, publish: str) -> str:

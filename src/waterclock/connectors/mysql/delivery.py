@@ -25,7 +25,7 @@ from waterclock.connectors.mysql.destination import MysqlDestinationColumn, read
 from waterclock.connectors.mysql.dialect import DIALECT, session_in, table_of
 from waterclock.connectors.mysql.staging import Staged, make_staged, merge, put
 from waterclock.connectors.mysql.statements import run_statement, transaction
-from waterclock.connectors.mysql.versioned_views import MysqlViewTables, tables_in
+from waterclock.connectors.mysql.versioned_views import MysqlViewTables, open_view_tables
 from waterclock.connectors.sql.database_delivery import DatabaseDeliverer
 from waterclock.connectors.sql.delivery_record import DELIVERIES
 from waterclock.connectors.sql.destination import spelling
@@ -90,7 +90,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
                 raise
             for each in ready:
                 if is_behind(unit) and each.into is not None:
-                    show(tables_in(connection), unit, each.delivery, each.into)
+                    show(open_view_tables(connection), unit, each.delivery, each.into)
         self._clean(unit, first)
         fault("deliver.done")
         return delivered
@@ -129,7 +129,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
         return run_statement(connection, sql, (DELIVERIES,)).fetchone() is not None
 
     def _tables(self, connection: Connection) -> MysqlViewTables:
-        return tables_in(connection)
+        return open_view_tables(connection)
 
     def _names_there(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
         return spelling(read_stored_columns(connection, unit))
@@ -195,7 +195,7 @@ def _made_ready(connection: Connection, unit: Unit, delivery: Delivery, number: 
         return _Ready(delivery, unit, there, staged)
     if not delivery.is_by_label:
         _drop_unrecorded(connection, unit, delivery.project, delivery.claim)
-    part, is_ours = begin_part(tables_in(connection), unit, delivery)
+    part, is_ours = begin_part(open_view_tables(connection), unit, delivery)
     comment = _comment_of(delivery.project, delivery.claim)
     return _Ready(delivery, part, settle_table(connection, part, whole(delivery), is_ours=is_ours, comment=comment))
 
@@ -237,7 +237,7 @@ def _comment_of(project: str, claim: int) -> str:
 
 def _drop_unrecorded(connection: Connection, unit: Unit, project: str, claim: int) -> None:
     """Drop the table of a version whose delivery was not completed."""
-    tables, part = tables_in(connection), part_of(unit, part_name(unit, claim=claim))
+    tables, part = open_view_tables(connection), part_of(unit, part_name(unit, claim=claim))
     if tables.comment_at(part) == _comment_of(project, claim):
         stands = session_in(connection).record.find(project, claim)
         if all(each.outcome is not DeliveryOutcome.DELIVERED for each in stands):
@@ -251,7 +251,7 @@ def _show_what_stands(connection: Connection, unit: Unit, first: Delivery, stand
 
 def _show_newest(connection: Connection, unit: Unit, project: str, publish: str) -> None:
     """Make the view show the newest recorded delivery: its runner may have ended before it switched the view."""
-    tables, newest = tables_in(connection), session_in(connection).record.newest(project, publish)
+    tables, newest = open_view_tables(connection), session_in(connection).record.newest(project, publish)
     if newest is None:
         return
     version = part_of(unit, part_name(unit, claim=newest.claim))

@@ -64,6 +64,6 @@ class MysqlViewTables(SqlViewTables):
         return delivered_at.replace(tzinfo=UTC)
 
 
-def tables_in(connection: Connection) -> MysqlViewTables:
+def open_view_tables(connection: Connection) -> MysqlViewTables:
     """Return the tables and views of the database of a connection."""
     return MysqlViewTables(session_in(connection), connection)

@@ -406,7 +406,7 @@ def _invalid(
             "E241",
             f"unknown key {key}",
             why=f"valid keys are {', '.join(known)}" if known else None,
-            fix=_mend_of_key(key, known, path, config),
+            fix=_fix_of_key(key, known, path, config),
         )
     if kind == "missing" and len(path) == 1:
         return config.source.span(0).refuse(
@@ -441,7 +441,7 @@ _HOMES: Mapping[str, type[BaseModel]] = {
 }
 
 
-def _mend_of_key(key: str, known: Sequence[str], path: tuple[str, ...], config: Config) -> str:
+def _fix_of_key(key: str, known: Sequence[str], path: tuple[str, ...], config: Config) -> str:
     """Return the fix for an unknown key: another key here, or the section that the key belongs to."""
     meant = _MEANT.get(key.lower())
     if meant is not None and meant in known:

@@ -38,7 +38,8 @@ class PythonFingerprints:
     ) -> tuple[str, ...]:
         """Return the shapes that identify a function of the file at `path`: its own, then those of the code it uses.
 
-        In the function's own shape the tables that its parameters read are marked, as `with_names` expects them.
+        In the function's own shape the tables that its parameters read are marked for
+        `replace_marked_table_names`.
         `declared` are the ends of the calls that declare statements; as decorators they are left out.
         """
         own, pieces = self._pieces(function, tree, path, declared)

@@ -16,7 +16,7 @@ from waterclock.dpl.python.positions import PythonText
 from waterclock.dpl.python.sources import Texts
 from waterclock.dpl.query.names_in_query import FLAT
 from waterclock.dpl.resolve.fingerprints import digest
-from waterclock.dpl.resolve.former_code import with_names
+from waterclock.dpl.resolve.former_code import replace_marked_table_names
 from waterclock.dpl.syntax.cursor import parse_at
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Clause
@@ -161,7 +161,7 @@ def describe_function(
         arguments=arguments,
         source=_source(found.text, found.node),
         place=found.span.place,
-        fingerprint=digest(with_names(shapes, {})),
+        fingerprint=digest(replace_marked_table_names(shapes, {})),
         shapes=shapes,
         step=step,
     )

@@ -19,7 +19,7 @@ from waterclock.dpl.syntax.clause_definition import ClauseForm
 from waterclock.dpl.syntax.clause_parsing import parse_clause
 from waterclock.dpl.syntax.clause_table import ARGUMENTS, BY_ARGUMENT, BY_WORD
 from waterclock.dpl.syntax.cursor import unknown_variable
-from waterclock.dpl.syntax.planned_features import not_yet
+from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import UNREAD, Clause, OptionsSaid, Statement, StatementKind, WhenSaid
 from waterclock.errors import WaterclockError, did_you_mean
@@ -70,7 +70,7 @@ class _CallReader:
         """Yield the statement of a call; nothing if its name cannot be read."""
         try:
             if call.kind is StatementKind.GRANT:
-                raise not_yet("GRANT", self.texts.site(call.site))
+                raise planned_feature_error("GRANT", self.texts.site(call.site))
             if callable(call.name):
                 raise self._nameless(call)
             if call.step is not None and (error := check_step_arguments(call, self.texts)) is not None:
@@ -178,7 +178,7 @@ class _CallReader:
         word = _word(argument)
         clause = BY_WORD.get(word)
         if clause is not None and call.kind in clause.later:
-            raise not_yet(word, at)
+            raise planned_feature_error(word, at)
         name = at.text.partition("=")[0].strip() or argument
         if any(argument in others for others in ARGUMENTS.values()):
             raise at.source.span(at.start, at.start + len(name)).refuse(

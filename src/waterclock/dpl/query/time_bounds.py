@@ -100,7 +100,7 @@ def _between(
     for (early, late), most in _most_apart(said).items():
         if early[0] in reads and late[0] in others and early[0] != late[0]:
             is_more_said = any(
-                _has_column(condition, early) != _has_column(condition, late) and not _is_acceptance(condition)
+                _has_column(condition, early) != _has_column(condition, late) and not _only_drops_late_rows(condition)
                 for condition in said
             )
             if not is_more_said:
@@ -175,7 +175,7 @@ def _newest(said: Sequence[Any]) -> set[str]:
     return set()
 
 
-def _is_acceptance(condition: Any) -> bool:
+def _only_drops_late_rows(condition: Any) -> bool:
     """Return whether a condition only leaves out rows that are too late by a watermark."""
     sides = [condition.this, condition.expression] if isinstance(condition, exp.GT | exp.GTE) else []
     if isinstance(condition, exp.LT | exp.LTE):

@@ -100,7 +100,7 @@ class Cadences:
     def _period(self, draft: UnresolvedTable) -> Period | None:
         if draft.statement.has_failed("EVERY") or draft.statement.has_failed("SCHEDULE"):
             return None
-        if draft.kind is Kind.COLLECT and not _is_of_each(draft):
+        if draft.kind is Kind.COLLECT and not _follows_for_each_table(draft):
             return self._default_period(draft)
         inputs = self._inputs(draft)
         periods = {cadence.period for cadence, _ in inputs}
@@ -122,7 +122,7 @@ class Cadences:
 
     def _verify(self, draft: UnresolvedTable) -> None:
         """Check cadences again that were resolved while a circle of references was not complete."""
-        is_given = draft.kind is Kind.COLLECT and not _is_of_each(draft)
+        is_given = draft.kind is Kind.COLLECT and not _follows_for_each_table(draft)
         if is_given or draft.statement.clause("EVERY") or draft.statement.clause("SCHEDULE"):
             return
         if draft.cadence is not None:
@@ -171,7 +171,7 @@ class Cadences:
         said = draft.statement.value("ZONE", str)
         if said is not None:
             return said
-        if draft.kind is Kind.COLLECT and not _is_of_each(draft):
+        if draft.kind is Kind.COLLECT and not _follows_for_each_table(draft):
             return default_zone(draft.name, self.config)
         zones = {cadence.zone: name for cadence, name in self._inputs(draft)}
         if len(zones) == 1:
@@ -200,7 +200,7 @@ def _differing_periods_error(draft: UnresolvedTable, inputs: list[tuple[Cadence,
     )
 
 
-def _is_of_each(draft: UnresolvedTable) -> bool:
+def _follows_for_each_table(draft: UnresolvedTable) -> bool:
     """Return whether a collect takes its batches from the table of its FOR EACH."""
     return draft.statement.clause("FOR EACH") is not None or "FOR EACH" in draft.statement.failed
 
@@ -238,7 +238,7 @@ def settle_start(draft: UnresolvedTable, config: Config) -> None:
             raise _no_boundary(span, said, start, cadence)
         draft.declared = replace(draft.declared, start=start)
         return
-    begins_alone = (draft.kind is Kind.COLLECT and not _is_of_each(draft)) or (
+    begins_alone = (draft.kind is Kind.COLLECT and not _follows_for_each_table(draft)) or (
         draft.kind is Kind.TRANSFORM and not draft.declared.reads
     )
     # a log has nothing before the snapshot that begins it

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from waterclock.dpl.resolve.table_options import keeps_open_windows
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.planned_features import not_yet
+from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, OptionsSaid
 from waterclock.errors import WaterclockError
@@ -70,21 +70,23 @@ def _find_declaration(draft: UnresolvedTable, column: str) -> ColumnSaid | None:
 def _problems(draft: UnresolvedTable, parent: UnresolvedTable, checked: CheckedReference) -> Iterator[WaterclockError]:
     span = reference_span(draft, checked.columns[0])
     if draft.kind is Kind.COLLECT:
-        yield not_yet("a checked REFERENCES of a COLLECT", span, fix="write it in a TRANSFORM that reads this table")
+        yield planned_feature_error(
+            "a checked REFERENCES of a COLLECT", span, fix="write it in a TRANSFORM that reads this table"
+        )
         return
     said = [
         column.references for name in checked.columns for column in draft.declared.columns.named if column.name == name
     ]
     if parent.declared.temporal is not None or any(each is not None and each.at is not None for each in said):
         fix = "leave its ELSE out, or refer to a table with one row for each key"
-        yield not_yet("a checked REFERENCES to versions", span, fix=fix)
+        yield planned_feature_error("a checked REFERENCES to versions", span, fix=fix)
         return
     if draft.statement.clause("PARTIAL AFTER") is not None:
         fix = "remove one of them: missing input would count as rows without a parent"
-        yield not_yet("PARTIAL AFTER with a checked REFERENCES", draft.at("PARTIAL AFTER"), fix=fix)
+        yield planned_feature_error("PARTIAL AFTER with a checked REFERENCES", draft.at("PARTIAL AFTER"), fix=fix)
     if keeps_open_windows(draft.statement.value("OPTIONS", OptionsSaid)):
         fix = "leave open_windows out, or ELSE"
-        yield not_yet("open_windows with a checked REFERENCES", span, fix=fix)
+        yield planned_feature_error("open_windows with a checked REFERENCES", span, fix=fix)
     yield from _ladders(draft, checked)
     yield from _pairs(draft, parent, checked, span)
 

@@ -12,7 +12,7 @@ from waterclock.dpl.resolve.hidden import all_hidden, check_hidden_column
 from waterclock.dpl.resolve.published_columns import refused_list, resolve_expression
 from waterclock.dpl.resolve.rules import rule_of
 from waterclock.dpl.resolve.schema_changes import refused_change
-from waterclock.dpl.syntax.planned_features import not_yet
+from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns
@@ -37,7 +37,9 @@ def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[
         if is_list and problem is None:
             problem = _wrong_in_list(column, statement)
         if column.made_as is not None and column.retires is None and statement.kind is not StatementKind.PUBLISH:
-            problem = problem or not_yet("AS (expression) without RETIRE", column.made_as_span or column.span)
+            problem = problem or planned_feature_error(
+                "AS (expression) without RETIRE", column.made_as_span or column.span
+            )
         if problem:
             errors.append(problem)
             continue

@@ -110,7 +110,7 @@ class _ConditionReader:
         if op := _COUNTS.get(type(node)):
             return self._read_arithmetic(op, node)
         if isinstance(node, exp.Neg):
-            return self._negative(node)
+            return self._read_negation(node)
         return self._read_call(node)
 
     def _read_literal(self, node: Any) -> _Typed:
@@ -174,7 +174,7 @@ class _ConditionReader:
             )
         return _Typed(_Kind.NUMBER, Term(op, tuple(parts)))
 
-    def _negative(self, node: Any) -> _Typed:
+    def _read_negation(self, node: Any) -> _Typed:
         found = self.read(node.this)
         if found.is_written and isinstance(found.term.value, int | float | Decimal) and found.kind is _Kind.NUMBER:
             return _value(-found.term.value)

@@ -13,10 +13,10 @@ from waterclock.dpl.resolve.former_code import (
     Names,
     flat_with_former_names,
     late_rows_with_former_names,
+    replace_marked_table_names,
     restore_former_names,
     text_with_former_names,
     with_former_table_names,
-    with_names,
 )
 from waterclock.dpl.resolve.hidden import describe_hidden
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
@@ -126,7 +126,11 @@ def fingerprint_of(
     if declared.destination is not None:
         parts.append(sorted(declared.destination.options.items()))
     if declared.function is not None:
-        code = digest(with_names(declared.function.shapes, before)) if before and declared.function.shapes else ""
+        code = (
+            digest(replace_marked_table_names(declared.function.shapes, before))
+            if before and declared.function.shapes
+            else ""
+        )
         parts += [declared.function.name, code or declared.function.fingerprint or declared.function.source]
         parts += [repr(declared.function.step)] if declared.function.step else []
         used |= {argument.variable for argument in declared.function.arguments if argument.variable}

@@ -53,11 +53,11 @@ def late_rows_with_former_names(late_rows: LateRows, names: Names) -> LateRows:
 
 
 def mark_table_name(table: str) -> str:
-    """Wrap a table name in ⟦⟧ in the fingerprint text of a function, so that `with_names` can find and replace it."""
+    """Wrap a table name in ⟦⟧ in the fingerprint text of a function, for `replace_marked_table_names`."""
     return f"⟦{table}⟧"
 
 
-def with_names(shapes: Sequence[str], names: Names) -> tuple[str, ...]:
+def replace_marked_table_names(shapes: Sequence[str], names: Names) -> tuple[str, ...]:
     """Return the shapes of a function with the former names of the tables that its parameters read."""
     own, *used = shapes
     return _MARKED.sub(lambda found: _of(names, found[1]), own), *used

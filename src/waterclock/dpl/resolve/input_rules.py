@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping
 
 from waterclock.dpl.resolve.table_options import keeps_open_windows
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.planned_features import not_yet
+from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import OptionsSaid, RuleSaid
 from waterclock.errors import WaterclockError, did_you_mean
@@ -37,7 +37,9 @@ def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[st
                 yield _unread(draft, rule.of, span, read, is_view=rule.of in views, is_there=rule.of in drafts)
             elif any(_is_read_otherwise(rule.of, choice) for choice in draft.declared.choices):
                 fix = f"make two tables, or read {rule.of} in the same way in all queries"
-                yield not_yet(f"a rule OF {rule.of}, which one query reads by name and another by FLAT", span, fix=fix)
+                yield planned_feature_error(
+                    f"a rule OF {rule.of}, which one query reads by name and another by FLAT", span, fix=fix
+                )
         yield from _not_yet(draft, said[0][1])
         takes = can_quarantine_rows(draft.declared) or marks_rows(draft.declared)
         if takes and len(found := marks(draft.declared)) > MOST_CHECKS:
@@ -124,7 +126,7 @@ def _unread(
 
 def _not_yet(draft: UnresolvedTable, span: Span) -> Iterator[WaterclockError]:
     if keeps_open_windows(draft.statement.value("OPTIONS", OptionsSaid)):
-        yield not_yet("a rule OF an input, with open windows", span, fix="leave open_windows out, or OF")
+        yield planned_feature_error("a rule OF an input, with open windows", span, fix="leave open_windows out, or OF")
     if draft.declared.function is not None and draft.declared.function.step is not None:
         fix = "write it in a TRANSFORM that it reads"
-        yield not_yet("a rule OF an input of a stateful table", span, fix=fix)
+        yield planned_feature_error("a rule OF an input of a stateful table", span, fix=fix)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.planned_features import not_yet
+from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid, StaysSaid
 from waterclock.errors import WaterclockError
@@ -102,4 +102,4 @@ def _without_past(draft: UnresolvedTable, said: list[StaysSaid]) -> Iterator[Wat
             )
         elif draft.statement.clause("CLOSE WHEN") is not None:
             fix = f"write it in a TRANSFORM that reads {draft.name}"
-            yield not_yet("KEY ... PAST with CLOSE WHEN", each.span, fix=fix)
+            yield planned_feature_error("KEY ... PAST with CLOSE WHEN", each.span, fix=fix)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.planned_features import not_yet
+from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid
 from waterclock.errors import WaterclockError
@@ -35,7 +35,9 @@ def check_ladders(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError
             )
         loose = loose_types(draft.declared)
         yield from (
-            not_yet(f"an ELSE after {column.declared.type}", column.span, fix="quarantine rows by a rule on its fields")
+            planned_feature_error(
+                f"an ELSE after {column.declared.type}", column.span, fix="quarantine rows by a rule on its fields"
+            )
             for column in columns
             if column.declared.type and column.name.lower() in loose and is_nested(column.declared.type)
         )
@@ -43,7 +45,7 @@ def check_ladders(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError
             continue
         if draft.kind is Kind.PUBLISH and draft.declared.mode is Mode.MERGE:
             fix = "remove the rows in a TRANSFORM, and publish that"
-            yield not_yet("a MERGE publish that removes rows", draft.at("EXPECT"), fix=fix)
+            yield planned_feature_error("a MERGE publish that removes rows", draft.at("EXPECT"), fix=fix)
         if len(found := checks_of(draft.declared)) > MOST_CHECKS:
             yield draft.span.refuse(
                 "E275",

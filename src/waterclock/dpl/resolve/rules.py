@@ -14,7 +14,7 @@ from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.references import VALUES
 from waterclock.dpl.resolve.comparisons import asks_history, comparison_of
 from waterclock.dpl.resolve.literals import with_literals
-from waterclock.dpl.syntax.planned_features import not_yet
+from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.statements import Expression, RuleSaid
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
@@ -77,7 +77,9 @@ def rule_of(
 
 def _no_history_at_the_door(said: RuleSaid) -> WaterclockError:
     fix = "write the rule without OF, or where the input table is made"
-    return not_yet("last_good(), usual() and trend() in a rule OF an input", said.expression.span, fix=fix)
+    return planned_feature_error(
+        "last_good(), usual() and trend() in a rule OF an input", said.expression.span, fix=fix
+    )
 
 
 def _no_history(said: RuleSaid) -> WaterclockError:
@@ -170,7 +172,7 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
             )
         if upper in VALUES and index + 1 < len(tokens) and tokens[index + 1].text == "(":
             errors.append(
-                not_yet(
+                planned_feature_error(
                     f"{upper}() outside of the query",
                     source.span(token.start, token.end + 1),
                     fix=f"make it a column of the query: {upper}() AS name",

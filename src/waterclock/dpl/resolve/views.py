@@ -12,7 +12,7 @@ from waterclock.dpl.query.references import find_in_branches, find_references
 from waterclock.dpl.query.splice import list_reads
 from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.open_windows import shown_to_queries
-from waterclock.dpl.syntax.planned_features import not_yet
+from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, StatementKind, WasSaid, WhenSaid
 from waterclock.errors import WaterclockError, did_you_mean
@@ -239,9 +239,11 @@ class Queries:
             return found.span.refuse("E213", f"unknown table {found.name}", why="a table is schema.name", fix=fix)
         if found.name.endswith("_quarantine") and found.name.removesuffix("_quarantine") in self.tables:
             fix = "use `waterclock query` to read it, `waterclock replay` to run its batches again"
-            return not_yet("a table that reads a quarantine", found.span, fix=fix)
+            return planned_feature_error("a table that reads a quarantine", found.span, fix=fix)
         if found.name.endswith("_held") and found.name.removesuffix("_held") in self.tables:
-            return not_yet("a table that reads held rows", found.span, fix="use `waterclock query` to read it")
+            return planned_feature_error(
+                "a table that reads held rows", found.span, fix="use `waterclock query` to read it"
+            )
         return unknown_table(found.name, found.span, known, self.tables)
 
 

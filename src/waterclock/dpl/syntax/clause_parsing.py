@@ -10,7 +10,7 @@ from waterclock.dpl.syntax.clause_definition import ClauseForm
 from waterclock.dpl.syntax.clause_table import BY_WORD, FIRST_WORDS
 from waterclock.dpl.syntax.column_clause import take_column_entries
 from waterclock.dpl.syntax.cursor import Cursor
-from waterclock.dpl.syntax.planned_features import not_yet
+from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import QuerySaid
 from waterclock.dpl.syntax.tokens import refuse_touching, statements_of, words_of
@@ -28,7 +28,7 @@ def read_clause(word: str, cursor: Cursor) -> Any:
     """
     read = BY_WORD[word].read
     if read is None:
-        raise not_yet(word, cursor.here())
+        raise planned_feature_error(word, cursor.here())
     return read(cursor)
 
 

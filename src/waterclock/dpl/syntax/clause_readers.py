@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from waterclock.dpl.syntax.cursor import Cursor, parse_at
 from waterclock.dpl.syntax.expressions import take_expression
-from waterclock.dpl.syntax.planned_features import not_yet
+from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
     AwaitSaid,
@@ -209,7 +209,9 @@ def take_pool(cursor: Cursor) -> str:
 def take_on_restate(cursor: Cursor) -> OnRestate:
     """Take the reaction to a restated input."""
     if cursor.at("RESEND"):
-        raise not_yet("ON RESTATE RESEND", cursor.here(), fix="leave it out: no destination of this release needs it")
+        raise planned_feature_error(
+            "ON RESTATE RESEND", cursor.here(), fix="leave it out: no destination of this release needs it"
+        )
     choice = next((choice for choice in OnRestate if cursor.accept(choice.name)), None)
     if choice is None:
         cursor.raise_unexpected(

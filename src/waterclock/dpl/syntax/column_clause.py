@@ -10,7 +10,7 @@ from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.key_clause import take_stays
 from waterclock.dpl.syntax.ladder_clause import take_otherwise
-from waterclock.dpl.syntax.planned_features import not_yet
+from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.row_metadata import parse_row_metadata
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
@@ -48,7 +48,7 @@ def take_column_entries(cursor: Cursor) -> ColumnsSaid:
     while True:
         if cursor.accept("*"):
             if cursor.at("EXCEPT"):
-                raise not_yet("EXCEPT", cursor.here())
+                raise planned_feature_error("EXCEPT", cursor.here())
             if cursor.accept(","):
                 raise cursor.here().refuse("E204", "a column comes after *", fix="move * to the end")
             return ColumnsSaid(tuple(found), is_open=True)
@@ -80,7 +80,7 @@ def _with_rule(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
     _refuse_clause(cursor)
     upper = cursor.peek().upper
     if upper in _LATER:
-        raise not_yet(_LATER[upper], cursor.here())
+        raise planned_feature_error(_LATER[upper], cursor.here())
     if cursor.at("PRIMARY", "KEY"):
         raise cursor.here().refuse("E209", "PRIMARY KEY is written as KEY", fix=f"write {said.name} KEY")
     if upper in {"UNIQUE", "CHECK", "NULL"}:

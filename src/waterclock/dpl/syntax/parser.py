@@ -13,7 +13,7 @@ from waterclock.dpl.syntax.column_clause import names_listed
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.foreign_syntax import habit_of_clause, habit_of_statement
-from waterclock.dpl.syntax.planned_features import not_yet
+from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.query_errors import near_beginning, no_word
 from waterclock.dpl.syntax.source_text import SourceText, Span, to
 from waterclock.dpl.syntax.statements import (
@@ -27,9 +27,9 @@ from waterclock.dpl.syntax.statements import (
 )
 from waterclock.dpl.syntax.tokens import (
     RawStatement,
-    mended_statements_of,
     no_semicolon,
     refuse_touching,
+    statements_despite_errors,
     statements_of,
     words_of,
 )
@@ -54,7 +54,7 @@ def parse_text(source: SourceText, *, variables: Mapping[str, Value]) -> tuple[l
     """Parse all statements of a DPL file; return them and all errors, where one error hides no other."""
     statements, errors = _read_all(statements_of(source), variables)
     if errors:
-        mended, others = _read_all(mended_statements_of(source), variables)
+        mended, others = _read_all(statements_despite_errors(source), variables)
         if any(error.code == "E201" for error in others):
             return mended, others
     return statements, errors
@@ -119,7 +119,7 @@ class _Reader:
 
     def _read(self, kind: StatementKind) -> Statement:
         if kind is StatementKind.GRANT:
-            raise not_yet("GRANT", self.cursor.span(self.cursor.peek(-1)))
+            raise planned_feature_error("GRANT", self.cursor.span(self.cursor.peek(-1)))
         name, span = self._name(kind)
         self.name = name
         if kind is StatementKind.FUNCTION:
@@ -223,7 +223,7 @@ class _Reader:
     def _check_clause(self, clause: ClauseDefinition, kind: StatementKind) -> WaterclockError | None:
         span = self.cursor.here()
         if kind in clause.later:
-            return not_yet(clause.word, span)
+            return planned_feature_error(clause.word, span)
         if kind not in clause.statements:
             said = span.text.upper() if clause.word == "MODE" else clause.word
             if kind is StatementKind.VIEW and clause.word == "EXPECT":
@@ -405,5 +405,5 @@ def _columns(kind: StatementKind, cursor: Cursor) -> ColumnsSaid:
     said: ColumnsSaid = read_clause("COLUMNS", cursor)
     for column in said.columns if kind is not StatementKind.PUBLISH else ():
         if column.made_as is not None and column.retires is None:
-            raise not_yet("AS (expression) without RETIRE", column.made_as_span or column.span)
+            raise planned_feature_error("AS (expression) without RETIRE", column.made_as_span or column.span)
     return said

@@ -6,7 +6,7 @@ from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 
 
-def not_yet(name: str, span: Span, *, fix: str | None = None) -> WaterclockError:
+def planned_feature_error(name: str, span: Span, *, fix: str | None = None) -> WaterclockError:
     """Build the error for a word of a later release."""
     return span.refuse(
         "E208",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from waterclock.dpl.syntax.planned_features import not_yet
+from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.statements import Expression, TellsSaid
 from waterclock.errors import did_you_mean
 from waterclock.flow.changes import CHANGE, format_change_mark
@@ -25,7 +25,7 @@ def parse_row_metadata(expression: Expression) -> TellsSaid | None:
     if parts[0].lower() == CHANGE:
         return _of_change(what, expression)
     if what in LATER:
-        raise not_yet(f"{SOURCE}.{what}", expression.span)
+        raise planned_feature_error(f"{SOURCE}.{what}", expression.span)
     if what not in TYPES:
         raise expression.span.refuse(
             "E297",

@@ -80,10 +80,10 @@ def statements_of(source: SourceText) -> tuple[list[RawStatement], list[Waterclo
     try:
         return _split(source, dialect().tokenize(source.text))
     except TokenError:
-        return mended_statements_of(source)
+        return statements_despite_errors(source)
 
 
-def mended_statements_of(source: SourceText) -> tuple[list[RawStatement], list[WaterclockError]]:
+def statements_despite_errors(source: SourceText) -> tuple[list[RawStatement], list[WaterclockError]]:
     """Split a file in which a quote may be unclosed; a quote that contains the end of a statement counts as unclosed.
 
     An unclosed quote extends to the next quote, wherever that is, so only the text after it shows the mistake.

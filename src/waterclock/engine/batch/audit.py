@@ -16,12 +16,12 @@ from waterclock.engine.batch.expectations import (
     held_batch_error,
     judge,
     key_findings,
-    left_aside,
+    left_out_warnings,
     refusal,
     unproven_keys,
     with_past,
 )
-from waterclock.engine.batch.late_rows import told_late
+from waterclock.engine.batch.late_rows import late_rows_warnings
 from waterclock.engine.batch.measuring import Judging
 from waterclock.engine.batch.seal import SealedGroup
 from waterclock.engine.batch.table_rules import table_findings
@@ -75,14 +75,14 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: Bound, sealed: SealedGroup
             raise refusal(table, f"{table.name}@{label_of(manifest.label)}", verdict)
         if manifest.label in sealed.notes.holds:
             verdict = replace(verdict, holds=(sealed.notes.holds[manifest.label], *verdict.holds))
-        verdicts[manifest.label] = replace(verdict, warnings=verdict.warnings + told_late(table, manifest))
+        verdicts[manifest.label] = replace(verdict, warnings=verdict.warnings + late_rows_warnings(table, manifest))
     if len(group.batches) > 1 and (labels := [label for label, it in verdicts.items() if it.holds]):
         raise held_batch_error(table, attempt.where, verdicts[labels[0]], labels)
     # after all labels are judged: a later release was checked against each rule itself, despite findings of a
     # LOOKBACK
     if (verdict := with_past(verdicts, group.batches[0].label)).holds:
         return GroupAudit(verdicts, measures, verdict)
-    if verdicts and (aside := left_aside(sealed.notes.set_aside())):
+    if verdicts and (aside := left_out_warnings(sealed.notes.set_aside())):
         newest = verdicts[max(verdicts)]
         verdicts[max(verdicts)] = replace(newest, warnings=(*newest.warnings, *aside))
     return GroupAudit(verdicts, measures)

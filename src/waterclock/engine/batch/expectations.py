@@ -129,7 +129,7 @@ def judge(  # noqa: PLR0913 - the parts of one verdict
         kept_by.get(action, warnings).append(said)
     warnings.extend(_set_aside(measures, manifest.rows))
     is_unique = not table.is_fold or table.is_snapshot
-    if table.columns.keys and is_unique and not refusals and not _is_sieved_by_key(table, sifted):
+    if table.columns.keys and is_unique and not refusals and not _is_filtered_by_key(table, sifted):
         action = key_ladder(table)[0].action
         kept_by.get(action, warnings).extend(key_findings(spark, folder, manifest, table.columns.keys))
     return RuleVerdict(tuple(warnings), tuple(refusals), tuple(holds))
@@ -245,7 +245,7 @@ def _null_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iter
             yield action, f"{name} is null in {count} of {rows} rows"
 
 
-def _is_sieved_by_key(table: Table, sifted: Sifted | None) -> bool:
+def _is_filtered_by_key(table: Table, sifted: Sifted | None) -> bool:
     return sifted is not None and f"KEY ({', '.join(table.columns.keys)})" in sifted.broken
 
 
@@ -256,7 +256,7 @@ def _set_aside(measures: Mapping[str, Any], rows: int) -> Iterator[str]:
             yield f"left out, {what}: {count} of {rows}"
 
 
-def left_aside(counts: Mapping[str, int]) -> tuple[str, ...]:
+def left_out_warnings(counts: Mapping[str, int]) -> tuple[str, ...]:
     """Report the rows of a source that no batch takes, by the counts of its collect."""
     return tuple(f"left out, {what}: {count}" for what, count in counts.items())
 

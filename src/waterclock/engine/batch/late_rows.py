@@ -79,7 +79,7 @@ def open_again(
         work.ledger.decisions.reopen(of.name, ticks, late_tables=others, keep=kept, who=work.settings.who, why=why)
 
 
-def told_late(table: Table, manifest: Manifest) -> tuple[str, ...]:
+def late_rows_warnings(table: Table, manifest: Manifest) -> tuple[str, ...]:
     """Return a warning with the number of rows that no window takes, if there are any."""
     if table.late_rows is None or not manifest.rows:
         return ()

@@ -10,7 +10,7 @@ from waterclock.batches.rebuilding import is_moving, is_of_one_set
 from waterclock.dpl.adhoc import adhoc_query, tables_of
 from waterclock.dpl.query.pushdown import find_pushdown
 from waterclock.dpl.query.splice import Spliced, splice
-from waterclock.engine.damage import telling_damage
+from waterclock.engine.damage import reporting_damage
 from waterclock.engine.query.held_rows import held_frame, helds
 from waterclock.engine.query.quarantine import quarantine_frame, quarantines
 from waterclock.engine.query.table_frames import STATUS_TABLES, frame_of_table, frame_of_viewed, status_frame
@@ -47,7 +47,7 @@ class AnsweredQuery:
     moment: Moment | None = None
 
 
-@telling_damage
+@reporting_damage
 def query(work: RunContext, sql: str, *, limit: int, as_of: AsOf | None = None) -> AnsweredQuery:
     """Run the query `sql` on the tables' heads, or as of a tick. At most `limit` rows are collected to the driver.
 
@@ -125,7 +125,7 @@ def _tables(flow: Flow, asked: Query) -> list[str]:
     return list(dict.fromkeys([*named, *(name for name in bases if flow.tables[name].kind is not Kind.PUBLISH)]))
 
 
-@telling_damage
+@reporting_damage
 def preview(work: RunContext, table: str, *, limit: int) -> AnsweredQuery:
     """Return some rows of a table's newest label, without HIDDEN columns."""
     require_table(work.flow, table)

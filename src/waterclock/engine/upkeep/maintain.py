@@ -134,7 +134,7 @@ def do(work: RunContext, found: Upkeep, now: datetime) -> None:
             _try(found, "dropping windows", lambda: _drop(work, table, before))
         if found.joined.count:
             _try(found, "joining files", lambda: _optimize(work, table, found.small))
-        _try(found, "writing the symlink manifest", lambda: _mend_manifest(table, folder))
+        _try(found, "writing the symlink manifest", lambda: _repair_manifest(table, folder))
         if found.unneeded.count:
             _try(found, "removing unneeded files", lambda: _vacuum(work, table, now))
     if found.labels:
@@ -280,7 +280,7 @@ def _stale_manifests(table: Table, folder: str) -> int:
         return 1  # the error is reported when the step is tried
 
 
-def _mend_manifest(table: Table, folder: str) -> None:
+def _repair_manifest(table: Table, folder: str) -> None:
     """Update outdated manifests. Remove those that are no longer maintained: they would name replaced files."""
     if table.manifest is not None:
         symlinks.restore_links(folder)

@@ -17,7 +17,7 @@ from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Slice
 from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.symlink_update import keep_manifest
-from waterclock.engine.damage import telling_damage
+from waterclock.engine.damage import reporting_damage
 from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
@@ -86,7 +86,7 @@ def plan_rebuild(work: RunContext, names: Sequence[str]) -> Mapping[str, tuple[D
     return {name: tuple(differing.get(name, ())) for name in names}
 
 
-@telling_damage
+@reporting_damage
 def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) -> Remade:
     """Rebuild one table from its stage, in one commit. A log that is lost, damaged or too old is replaced.
 

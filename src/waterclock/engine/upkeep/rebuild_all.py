@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.engine.damage import telling_damage
+from waterclock.engine.damage import reporting_damage
 from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_outcome import RunOutcome
@@ -109,7 +109,7 @@ def finish_killed_rebuild(work: RunContext) -> tuple[str, ...]:
     return ()
 
 
-@telling_damage
+@reporting_damage
 def rebuild_all(work: RunContext, now: datetime) -> RemadeAll:
     """Rebuild every table as of the cut at `now`, and move all of them in.
 

@@ -46,7 +46,7 @@ def refused_among(connection: sa.Connection, flow: Flow, rows: Mapping[str, AnyR
     found = {}
     for name, table in flow.tables.items():
         row = rows.get(name)
-        if row is not None and (differs := differs_from(row, table)) and has_batches(connection, name):
+        if row is not None and (differs := signature_differences(row, table)) and has_batches(connection, name):
             found[name] = refusals.needs_rebuild(name, differs, str(table.place))
     return found
 
@@ -60,7 +60,7 @@ def has_batches(connection: sa.Connection, table: str) -> bool:
     return newest is not None and (reset is None or newest > reset.data["claim"])
 
 
-def differs_from(row: AnyRow, table: Table) -> list[Difference]:
+def signature_differences(row: AnyRow, table: Table) -> list[Difference]:
     """Return the differences between a declaration and the ledger that only `rebuild` or `reset` may resolve."""
     says: Mapping[str, str] = signature_of(table)
     return [(what, getattr(row, what), says[what]) for what in SIGNATURE if getattr(row, what) != says[what]]

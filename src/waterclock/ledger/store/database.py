@@ -198,7 +198,7 @@ class LedgerDatabase:
         except OSError as error:
             raise refused_databases.refused_operation_error(self.url, error) from error
 
-    def bring_up_to_date(self) -> None:
+    def upgrade_schema(self) -> None:
         """Create the tables of a new ledger, or upgrade those of an older one; free where they are up to date.
 
         Raises  E401 where the database is no ledger, E402 where newer code or a development version has written it
@@ -438,7 +438,7 @@ def open_database(url: str, *, create: bool, clock: Clock | None) -> LedgerDatab
                 database.close()
                 return None
             database.make_room()
-        database.bring_up_to_date()
+        database.upgrade_schema()
     except BaseException:
         database.close()
         raise

@@ -175,7 +175,7 @@ def _since(name: str, head: Head | None) -> tuple[str, dict[str, Any]]:
 
 def _table_lines(connection: sa.Connection, name: str, where: str, values: dict[str, Any]) -> Iterator[str]:
     columns = [column.name for column in metadata.tables[name].columns]
-    query = sa.select(*map(_at_rest, metadata.tables[name].columns))
+    query = sa.select(*map(_as_stored_in_sqlite, metadata.tables[name].columns))
     if where:
         query = query.where(sa.text(where))
     yield _line({"table": name, "columns": columns})
@@ -184,7 +184,7 @@ def _table_lines(connection: sa.Connection, name: str, where: str, values: dict[
             yield _line(list(row))
 
 
-def _at_rest(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
+def _as_stored_in_sqlite(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
     """Return a column as stored in SQLite: instants and booleans as numbers, JSON as text."""
     if isinstance(column.type, sa.JSON):
         return sa.cast(column, sa.Text)

@@ -16,10 +16,10 @@ from waterclock.errors import raise_all
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
-from waterclock.ledger.read.signatures import SIGNATURE, differs_from, refused_among, signature_of
+from waterclock.ledger.read.signatures import SIGNATURE, refused_among, signature_differences, signature_of
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import batches, events, flows, ledger, tables
-from waterclock.ledger.write.decisions import request_again
+from waterclock.ledger.write.decisions import add_restate_requests
 from waterclock.ledger.write.renaming import free_location, pending_renames, rename_tables
 
 _PROJECT = sa.select(ledger.c.project, ledger.c.flow)
@@ -99,7 +99,7 @@ def apply(
                 if declared.get(name) != says:
                     write.log(DECLARED, who=who, table=name, data=says)
             for name, labels in again.items():
-                request_again(write, name, labels, RECOMPUTE, who=who, why="START of their inputs moved back")
+                add_restate_requests(write, name, labels, RECOMPUTE, who=who, why="START of their inputs moved back")
             write.log("applied", who=who, data={"number": number, "flow": flow.fingerprint, "runner": runner})
             found = Applied(number, flow.fingerprint, write.at)
     except BaseException:
@@ -174,7 +174,7 @@ def _put_tables(write: Write, flow: Flow, who: str) -> None:
             empty = {"location": location, "head_version": -1, "changes": 0}
             new.append({"name": table.name, "is_declared": True, "start": table.start} | says | empty)
             continue
-        differs = differs_from(row, table)
+        differs = signature_differences(row, table)
         if table.name in refused:  # until it is rebuilt or reset, its labels keep their meaning
             differs, says = [], {what: getattr(row, what) for what in SIGNATURE}
         elif differs:

@@ -26,7 +26,7 @@ from waterclock.ledger.store.schema import (
     items,
     tables,
 )
-from waterclock.ledger.write.rebuilding import refuse_rebuilding
+from waterclock.ledger.write.rebuilding import require_no_rebuild
 from waterclock.timelabel.label import label_of
 
 _NAMES = sa.select(tables.c.name)
@@ -119,7 +119,7 @@ def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
         # checked in the claiming transaction: a runner that planned before the pause claims nothing after it
         if pause := pause_of(known[request.table]) or write.paused:
             raise refusals.is_paused(request.table, request.labels[0], pause)
-        refuse_rebuilding(write, f"{request.table}@{label_of(request.labels[0])}")
+        require_no_rebuild(write, f"{request.table}@{label_of(request.labels[0])}")
         if known[request.table].is_held:
             _refuse_second(write, request, known[request.table])
         _refuse_full(write, request)

@@ -179,7 +179,7 @@ def _ask(write: Write, asked: Sequence[tuple[str, datetime]], how: sa.Update = _
         write.execute(how, of | {"sequence": write.sequence})
 
 
-def tell_late_rows(write: Write, table: str, labels: Collection[datetime], late_tables: Sequence[str]) -> None:
+def record_late_rows(write: Write, table: str, labels: Collection[datetime], late_tables: Sequence[str]) -> None:
     """Request that late rows of some windows are determined again: while the windows were skipped, none were late.
 
     Open windows have no late rows; these are determined once the windows close.

@@ -25,7 +25,7 @@ from waterclock.flow.choices import Kind, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import AnyRow, batches, tables
-from waterclock.ledger.write.closings import read_to_their_ends, tell_late_rows
+from waterclock.ledger.write.closings import read_to_their_ends, record_late_rows
 from waterclock.ledger.write.coverage import cover, uncover
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
@@ -134,11 +134,13 @@ def retry(
         end_releases(write, table, troubled)
         skipped = [(row.label, row.end) for row in troubled if row.status == BatchStatus.SKIPPED]
         uncover(write.connection, table, IntervalSet.from_intervals(skipped))
-        tell_late_rows(write, table, [label for label, _ in skipped], late_tables)
+        record_late_rows(write, table, [label for label, _ in skipped], late_tables)
         if open_windows is not None and skipped:
             state = write.execute(_NEWEST_DONE, {"of": open_windows}).first()
             if state is not None and min(skipped)[0] < state.end:
-                request_again(write, open_windows, [state.label], RECOMPUTE, who=who, why=f"a skip of {table} ended")
+                add_restate_requests(
+                    write, open_windows, [state.label], RECOMPUTE, who=who, why=f"a skip of {table} ended"
+                )
         _log_each(write, "retried", table, troubled, who, why)
         return tuple(row.label for row in troubled)
 
@@ -165,10 +167,10 @@ def request_restate(
     """
     with database.write() as write:
         _check_table(write, table)
-        return request_again(write, table, labels, verb, who=who, why=why, said=said)
+        return add_restate_requests(write, table, labels, verb, who=who, why=why, said=said)
 
 
-def request_again(
+def add_restate_requests(
     write: Write, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", said: str = ""
 ) -> tuple[datetime, ...]:
     """Request the same as `request_restate`, as part of a larger transaction."""

@@ -104,7 +104,7 @@ def end(write: Write, known: Rebuilding) -> None:
     write.execute(_SET, {"said": replace(known, is_moving=False, is_done=True).to_json()})
 
 
-def refuse_rebuilding(write: Write, where: str) -> None:
+def require_no_rebuild(write: Write, where: str) -> None:
     """Raise an error for a claim while all tables are rebuilt. The first claim after the lease's end removes the lock.
 
     Raises  E644 (transient)

@@ -10,7 +10,7 @@ from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, OpenClaim
 from waterclock.batches.records import Claim
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger import refusals
-from waterclock.ledger.read.signatures import SIGNATURE, Difference, differs_from, signature_of
+from waterclock.ledger.read.signatures import SIGNATURE, Difference, signature_differences, signature_of
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claims, tables, versions
 from waterclock.ledger.store.slice_weights import SET_SUMS
@@ -18,7 +18,7 @@ from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.ledger.write.claims import restore_claim
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.pauses import REBUILD, end_hold, hold, hold_in
-from waterclock.ledger.write.rebuilding import refuse_rebuilding
+from waterclock.ledger.write.rebuilding import require_no_rebuild
 from waterclock.ledger.write.suspects import mark_readers
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -63,7 +63,9 @@ def differences(database: LedgerDatabase, flow: Flow) -> dict[str, list[Differen
         known = {row.name: row for row in connection.execute(_TABLES)}
         busy = set(connection.execute(_WITH_BATCHES).scalars())
     found = {
-        name: differs_from(row, flow.tables[name]) for name, row in known.items() if name in busy & flow.tables.keys()
+        name: signature_differences(row, flow.tables[name])
+        for name, row in known.items()
+        if name in busy & flow.tables.keys()
     }
     return {name: differs for name, differs in found.items() if differs}
 
@@ -82,7 +84,7 @@ def begin_rebuild(database: LedgerDatabase, table: str, *, left: Collection[int]
     Raises  E407 where a batch is running, E644 while all tables are rebuilt
     """
     with database.write(claims=True) as write:
-        refuse_rebuilding(write, table)
+        require_no_rebuild(write, table)
         running = (row for row in write.execute(_OPEN, {"of": table}).all() if row.number not in left)
         _refuse(table, next(running, None))
         hold(write, write.execute(_TABLE, {"of": table}).one(), write.last_claim, REBUILD, who=who)
@@ -126,7 +128,7 @@ def redeclare(
         refuse_open(write, table.name)
         row = write.execute(_TABLE, {"of": table.name}).one()
         end_hold(write, row, claim, who=who)
-        differs = {what for what, _, _ in differs_from(row, table)}
+        differs = {what for what, _, _ in signature_differences(row, table)}
         write.execute(REDECLARE, {"of": table.name, "version": version} | signature_of(table))
         if found is not None or table.is_fold or is_new_log:
             write.execute(_FORGET_VERSIONS, {"of": table.name, "claim_": claim})

@@ -36,7 +36,7 @@ from waterclock.ledger.store.schema import (
     revisions,
     tables,
 )
-from waterclock.ledger.write.rebuilding import refuse_rebuilding
+from waterclock.ledger.write.rebuilding import require_no_rebuild
 
 Columns = tuple[sa.Column[str], ...]
 CODES: Columns = tuple(table.c.code for table in (batches, claims, code_lineage, codes))
@@ -175,7 +175,7 @@ def rename_tables(write: Write, flow: Flow, who: str) -> dict[str, str]:
     recoded = list(_codes(flow, found.codes, _group_codes_by_table(write.execute(_HELD).all()), renames))
     if renames:
         _refuse_live(write, [*renames.values(), *renames, *(name for name, _, _ in recoded)])
-        refuse_rebuilding(write, next(iter(renames)))
+        require_no_rebuild(write, next(iter(renames)))
     for now, was in renames.items():
         _rename(write, was, now, is_there=now in known)
         _note(write, was, now, is_code=False)

@@ -15,13 +15,13 @@ import sqlalchemy as sa
 from waterclock.batches.audit_records import RESET
 from waterclock.flow.declarations import Table
 from waterclock.ledger import refusals
-from waterclock.ledger.read.signatures import differs_from, has_batches, signature_of
+from waterclock.ledger.read.signatures import has_batches, signature_differences, signature_of
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import AnyRow, tables
 from waterclock.ledger.write.emptying import ask_again, empty_table
 from waterclock.ledger.write.pauses import RESET as RESETTING
 from waterclock.ledger.write.pauses import end_hold, hold, hold_in
-from waterclock.ledger.write.rebuilding import refuse_rebuilding
+from waterclock.ledger.write.rebuilding import require_no_rebuild
 from waterclock.ledger.write.redeclare import REDECLARE, refuse_open
 
 _TABLES = sa.select(tables)
@@ -74,7 +74,7 @@ def end_reset(
     with database.write() as write:
         row = _row(write, table.name)
         end_hold(write, row, claim, who=who)
-        changed = sorted(what for what, _, _ in differs_from(row, table))
+        changed = sorted(what for what, _, _ in signature_differences(row, table))
         empty_table(write, table.name, claim)
         write.execute(REDECLARE, {"of": table.name, "version": version} | signature_of(table))
         write.execute(_SET_START, {"of": table.name, "at": start})
@@ -84,7 +84,7 @@ def end_reset(
 
 
 def _row(write: Write, name: str) -> AnyRow:
-    refuse_rebuilding(write, name)
+    require_no_rebuild(write, name)
     refuse_open(write, name)
     row = write.execute(_TABLE, {"of": name}).first()
     if row is None:

@@ -25,7 +25,7 @@ from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject, known_label_bounds, one_table
 from waterclock.operations.rule_results import rules_broken
 from waterclock.operations.states import state_of
-from waterclock.operations.wait_chain import WhyStep, way_to_cause
+from waterclock.operations.wait_chain import WhyStep, find_wait_chain
 from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import Status
 from waterclock.selection import parse_labels
@@ -72,7 +72,7 @@ def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
     window = table.cadence.window_of(one.label)
     due = table.cadence.due_at(window)
     zone, state = table.cadence.zone, state_of(one.status)
-    way = way_to_cause(plan, table.name, one.label)
+    way = find_wait_chain(plan, table.name, one.label)
     return {
         "kind": "one",
         "label": label_of(one.label),

@@ -11,7 +11,7 @@ from waterclock.operations.opening import OpenedProject
 from waterclock.operations.plan_excerpt import plan_of_due
 from waterclock.operations.ribbons import Ribbon, ribbons
 from waterclock.ui.page_query import Content, PageQuery, table_address
-from waterclock.ui.pages.grid import axis_of, fresh_words, piece_told
+from waterclock.ui.pages.grid import axis_of, describe_piece, fresh_words
 
 _STRIP = 30  # labels in the strip next to each name
 _FACETS = ("layer", "owner", "tag", "kind", "state")
@@ -68,6 +68,6 @@ def _row(at: OpenedProject, table: Table, fresh: Freshness, strip: Ribbon | None
         "state": str(fresh.state),
         "is_fresh": fresh.is_fresh,
         "fresh_to": fresh_words(table, fresh, at.now),
-        "strip": [] if strip is None else [piece_told(table, piece, at.now) for piece in strip.pieces],
+        "strip": [] if strip is None else [describe_piece(table, piece, at.now) for piece in strip.pieces],
         "address": table_address(table.name),
     }

@@ -10,7 +10,7 @@ from waterclock.operations.lineage import column_trees, columns_known
 from waterclock.operations.opening import OpenedProject
 from waterclock.ui.layout import Sizes, lay_out
 from waterclock.ui.page_query import Content, PageQuery, lineage_address, table_address
-from waterclock.ui.pages.lineage_drawing import corner
+from waterclock.ui.pages.lineage_drawing import box_position
 
 if TYPE_CHECKING:
     from waterclock.dpl.query.lineage import Branch
@@ -50,7 +50,7 @@ def column_lineage(at: OpenedProject, asked: PageQuery, table: str) -> Content:
         "further": "",
         "to": "",
         "nodes": [
-            _node(branch, asked, is_here=name == trees.column) | corner(laid.boxes[name])
+            _node(branch, asked, is_here=name == trees.column) | box_position(laid.boxes[name])
             for name, branch in found.items()
         ],
         "edges": [

@@ -221,7 +221,7 @@ def _row(at: OpenedProject, row: Ribbon, fresh: Freshness, *, is_root: bool) -> 
         "is_fresh": fresh.is_fresh,
         "is_root": is_root,
         "fresh_to": fresh_words(table, fresh, at.now),
-        "pieces": [piece_told(table, piece, at.now) for piece in row.pieces],
+        "pieces": [describe_piece(table, piece, at.now) for piece in row.pieces],
     }
 
 
@@ -249,7 +249,7 @@ def cadence_words(cadence: Cadence) -> str:
     return unit if period.count == 1 else f"{period.count} {unit}s"
 
 
-def piece_told(table: Table, piece: RibbonPiece, now: datetime) -> Content:
+def describe_piece(table: Table, piece: RibbonPiece, now: datetime) -> Content:
     """Return one piece of a ribbon for the page."""
     last = table.cadence.previous(piece.high) if piece.high > piece.low else piece.low
     first = table.cadence.ceil(piece.low)

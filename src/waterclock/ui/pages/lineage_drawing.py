@@ -80,7 +80,7 @@ def _tables(scene: Scene, asked: PageQuery) -> Content:
         (stub["id"], stub["of"]) for stub in stubs if stub["is_bad"]
     }
     return {
-        "nodes": [node | corner(laid.boxes[node["id"]]) for node in (*nodes, *stubs)],
+        "nodes": [node | box_position(laid.boxes[node["id"]]) for node in (*nodes, *stubs)],
         "edges": [
             {
                 "from": line.source,
@@ -100,7 +100,7 @@ def _tables(scene: Scene, asked: PageQuery) -> Content:
     }
 
 
-def corner(box: Box) -> Content:
+def box_position(box: Box) -> Content:
     """Return the position of a box."""
     return asdict(box)
 
@@ -197,7 +197,7 @@ def _schemas(scene: Scene, asked: PageQuery) -> Content:
     counts = Counter((_schema(source), _schema(target)) for source, target in scene.edges())
     bad = {(_schema(source), _schema(target)) for source, target in scene.edges() if scene.is_bad(source, target)}
     laid = lay_out(order, counts, _NEAR)
-    nodes = [_group(scene, schema, of_schema[schema], asked) | corner(laid.boxes[schema]) for schema in order]
+    nodes = [_group(scene, schema, of_schema[schema], asked) | box_position(laid.boxes[schema]) for schema in order]
     return {
         "nodes": nodes,
         "edges": [

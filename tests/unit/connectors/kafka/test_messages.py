@@ -116,7 +116,7 @@ def test_a_record_keeps_the_newest_claims_and_fits_an_offset(tmp_path: Path) -> 
         )
     text = records.to_text()
     assert len(text) < 4096
-    assert Records.of_text(text) == records
+    assert Records.from_offset_metadata(text) == records
     known = records.find(1_795_434_094_967 + 35)
     assert known is not None
     assert known.outcome is DeliveryOutcome.KILLED

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from waterclock.dpl.syntax.source_text import SourceText
-from waterclock.dpl.syntax.tokens import mended_statements_of, statements_of, words_of
+from waterclock.dpl.syntax.tokens import statements_despite_errors, statements_of, words_of
 from waterclock.errors import WaterclockError
 
 
@@ -23,7 +23,7 @@ def test_statements_end_at_semicolons_outside_of_strings_and_comments() -> None:
 )
 def test_what_is_open_hides_nothing_behind_the_next_semicolon(broken: str, column: int) -> None:
     source = SourceText("a.dpl", f"A 'é'; {broken};\n C;\nD 'it\\'s'")
-    statements, errors = mended_statements_of(source)
+    statements, errors = statements_despite_errors(source)
     assert [statement.span.text for statement in statements] == ["A 'é'", "C", "D 'it\\'s'"]
     assert [error.where for error in errors] == [f"a.dpl:1:{column + 1}"]
     assert statements[2].span.place.line == 3

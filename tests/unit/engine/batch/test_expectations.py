@@ -15,7 +15,7 @@ from waterclock.engine.batch.expectations import (
     asked_of_batch,
     has_unasked,
     judge,
-    left_aside,
+    left_out_warnings,
     refusal,
     with_past,
 )
@@ -119,11 +119,11 @@ def test_a_refusal_says_all_that_is_wrong_and_that_nothing_is_visible() -> None:
 
 
 def test_what_a_source_s_reading_set_aside_is_said_with_its_counts() -> None:
-    assert left_aside({"rows without a data time": 3, "rows whose data time cannot be read": 1}) == (
+    assert left_out_warnings({"rows without a data time": 3, "rows whose data time cannot be read": 1}) == (
         "left out, rows without a data time: 3",
         "left out, rows whose data time cannot be read: 1",
     )
-    assert left_aside({}) == ()
+    assert left_out_warnings({}) == ()
 
 
 def test_a_batch_is_held_for_what_was_found_of_past_windows_and_judged_itself() -> None:
