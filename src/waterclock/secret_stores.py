@@ -98,7 +98,7 @@ def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str
 
 
 def shown_in_vault(place: VaultPlace, name: str) -> str:
-    """Return the place in Vault where a name is searched: `password of secret/shop/ops in Vault at https://…`."""
+    """Return for display where a secret is looked up in Vault: `password of secret/shop/ops in Vault at https://…`."""
     path, _, key = _full(place, name).rpartition("/")
     return f"{key} of {place.mount}/{path} in Vault at {place.url}"
 

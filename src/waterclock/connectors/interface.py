@@ -451,9 +451,9 @@ class Connector(Protocol):
         ...
 
     def collector(self, setting: Setting) -> Collector:
-        """Open a source. This is cheap and does not contact the source."""
+        """Return a collector for a source, without connecting to it."""
         ...
 
     def deliverer(self, setting: Setting) -> Deliverer:
-        """Open a destination. This is cheap and does not contact the destination."""
+        """Return a deliverer for a destination, without connecting to it."""
         ...

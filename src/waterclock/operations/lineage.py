@@ -132,10 +132,10 @@ class ColumnImpact:
 
 
 def column_lineage_of(project: Project, ledger: Ledger | None = None) -> ColumnLineage:
-    """Return the lineage of a project's columns, including Python transforms, as plans of their batches showed them.
+    """Return the column lineage of a project; for Python transforms, from the plans recorded with their batches.
 
     `ledger` is the project's, if it is open already. If it cannot be opened, Python transforms are not analysed. Cost:
-    a query of the ledger if the project has Python transforms; parses of queries on demand
+    a query of the ledger if the project has Python transforms. Queries are parsed when their lineage is asked for
     """
     from waterclock.dpl.query.lineage import ColumnLineage
 

@@ -24,7 +24,7 @@ class OfTables:
 
     @property
     def has_changes(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether any table is to be paused or resumed."""
         return bool(self.names) or self.is_of_all
 
 

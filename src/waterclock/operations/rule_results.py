@@ -39,27 +39,27 @@ class RuleResults:
 
     @property
     def is_broken(self) -> bool:
-        """Whether it failed in the newest evaluated batch, or still holds back an older one."""
+        """Whether the rule failed in the newest evaluated batch, or still holds back an older one."""
         return bool(self._evaluations) and (self._evaluations[-1].state is not State.OK or bool(self._failed_labels))
 
     @property
     def is_refusing(self) -> bool:
-        """Whether it holds back a batch, or failed one."""
+        """Whether the rule holds back a batch, or failed one."""
         return bool(self._failed_labels)
 
     @property
     def was_broken(self) -> bool:
-        """Whether it failed in the batch before the newest."""
+        """Whether the rule failed in the batch before the newest."""
         return len(self._evaluations) > 1 and self._evaluations[-2].state is not State.OK
 
     @property
     def is_newly_broken(self) -> bool:
-        """Whether it failed in the newest evaluated batch, and passed in the one before."""
+        """Whether the rule failed in the newest evaluated batch, and passed in the one before."""
         return bool(self._evaluations) and self._evaluations[-1].state is not State.OK and not self.was_broken
 
     @property
     def since(self) -> datetime | None:
-        """The label since which it has been broken without interruption, or the oldest held one. None if it passes."""
+        """The label since which the rule has been broken, or the oldest held one; None if it passes."""
         found = self._failed_labels[0] if self._failed_labels else None
         for answer in reversed(self._evaluations):
             if answer.state is State.OK:

@@ -20,7 +20,7 @@ def list_schema_changes(
 
 
 def change_words(version: SchemaVersion, change: SchemaChange | None) -> str:
-    """Describe the changes of a version."""
+    """Return the changes of a schema version in words, as in `the first: 3 columns`."""
     if change is None:
         return f"the first: {count_words(len(version.columns), 'column')}"
     return "; ".join(change.words()) or "as the one before"

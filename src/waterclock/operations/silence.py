@@ -76,7 +76,7 @@ def silent(at: OpenedProject, names: Collection[str]) -> Silent:
 
 
 def silences(flow: Flow, past: PastSection, names: Collection[str]) -> tuple[Silence, ...]:
-    """Return the silences of the given tables that are collects.
+    """Return the given collects whose sources have delivered nothing for unusually long.
 
     Only collects are checked, because the rows of other tables depend on them.
     Cost: one query of the ledger, and a second one for the history of those whose newest label is empty.

@@ -64,7 +64,7 @@ def newest_served(table: Table, link: LinkFacts) -> datetime | None:
 
 
 def find_linked_wait_cause(table: Table, link: LinkFacts, window: Window) -> Cause | None:
-    """Return the cause in the other project for which a batch waits; None where all its inputs are settled there."""
+    """Return the batch of the linked project that a batch waits for; None if all its inputs there are settled."""
     if link.problem is not None:
         return Cause(link.upstream, window, Status.WAITING, f"{link.problem.code} {link.problem.what}")
     span = linked_span(table, link, window)

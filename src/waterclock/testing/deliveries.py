@@ -88,7 +88,7 @@ class Slices:
 
 
 def row(key: str, amount: int) -> dict[str, Any]:
-    """Build a row."""
+    """Build a row with `id` and `amount`."""
     return {"id": key, "amount": amount}
 
 

@@ -144,7 +144,9 @@ def _fail(waiting: Sequence[tuple[bytes, asyncio.Future[None]]], error: OSError)
 
 @dataclass(slots=True)
 class Endpoint:
-    """The ASGI and RSGI application of streams by `connection/stream`. `is_ready` is False once it is shutting down.
+    """ASGI and RSGI application that receives events, for streams by `connection/stream`.
+
+    `is_ready` is False once it is shutting down.
 
     `max_waiting` limits the bytes of arriving and pending requests. In addition, each stream has an equal share of the
     same amount for itself, so that senders of one stream cannot block another. `/metrics` names the streams, for

@@ -1,4 +1,4 @@
-"""Types the arguments of the functions that declare statements in Python."""
+"""Defines the types of the arguments of the functions that declare statements in Python."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _SHAPE = f"write def name({', '.join(_PARAMETERS)}): below it, and return state_
 def step_function(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End], clauses: Sequence[Clause]
 ) -> tuple[PythonFunction, list[Clause]]:
-    """Return the function of a step for one of its two tables, with the places of its inputs.
+    """Return the function that makes the state or the result table of a stateful step, and its inputs' places.
 
     Raises  E259 where the function takes other parameters, or not all columns of the table are declared with types
     """

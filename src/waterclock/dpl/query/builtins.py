@@ -33,7 +33,7 @@ class BuiltinFunction:
 
     @property
     def parameters(self) -> list[str]:
-        """The names of its parameters."""
+        """The parameter names of the built-in function, in order."""
         return [name for name, _ in self.function.parameters]
 
 

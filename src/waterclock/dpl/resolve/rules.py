@@ -138,7 +138,7 @@ def unread_of(said: Sequence[RuleSaid], capabilities: Capabilities | None, error
 
 
 def check_expression(expression: Expression) -> list[WaterclockError]:
-    """Return errors for queries and non-deterministic functions in an expression of a header."""
+    """Return errors for subqueries, nondeterministic functions and invalid built-in calls in a clause's expression."""
     errors: list[WaterclockError] = []
     if expression.tree.find(exp.Query) is not None:
         errors.append(

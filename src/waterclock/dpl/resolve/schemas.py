@@ -128,7 +128,7 @@ class Schemas:
         return _together(outputs)
 
     def columns_of(self, name: str) -> Names | None:
-        """Return the columns of a table or view, with the label's; None if they are not all known."""
+        """Return the columns of a table or view, with `timelabel`; None if a column is unknown."""
         if name in self.queries.views:
             return self._view(name).names
         columns = self._tables.get(name)

@@ -27,7 +27,7 @@ from waterclock.flow.declarations import Argument, Query, Read
 
 @dataclass(slots=True)
 class ReadResolver:
-    """Resolves the reads of `drafts`; `spans` are their places. Errors are added to `errors`."""
+    """Resolves the tables that each of `drafts` reads. `spans` has the place of each read in the source."""
 
     drafts: dict[str, UnresolvedTable]
     queries: Queries

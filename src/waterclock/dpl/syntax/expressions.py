@@ -1,4 +1,4 @@
-"""Finds the end of an expression in a header, and parses it to a syntax tree."""
+"""Finds the end of an expression in a statement's clauses, and parses it to a syntax tree."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _OPEN_NAMES = {"'": "quote", '"': "quote", "`": "backtick", "/*": "comment"}
 
 
 class Word(NamedTuple):
-    """A word, name, string, number or symbol of a header, as `kind` states; `token` is its index among the tokens."""
+    """A token of a header. `kind` is word, name, string, number or symbol; `token` is its index among the tokens."""
 
     kind: str
     text: str

@@ -1,3 +1,3 @@
-"""Changes to a ledger: claims, completions, decisions, declarations, and the suspects that result from them."""
+"""Changes to a ledger: claims, completions, decisions, declarations, and marks on batches whose inputs changed."""
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ def request_restate(
 def add_restate_requests(
     write: Write, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", said: str = ""
 ) -> tuple[datetime, ...]:
-    """Request the same as `request_restate`, as part of a larger transaction."""
+    """Record the requests of `request_restate` within a transaction that is open."""
     known = read_batches(write, table, labels)
     for label in labels:
         if label not in known or known[label].current_claim is None:

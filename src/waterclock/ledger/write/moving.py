@@ -51,9 +51,9 @@ def close_for(database: LedgerDatabase, to: str, *, who: str) -> None:
 
 
 def require_closed_for(database: LedgerDatabase, to: str) -> None:
-    """Check that the ledger is still closed for a destination, and that nothing was written since.
+    """Check that the ledger is still closed for its move to `to`, and that nothing was written since.
 
-    Raises  E426 where it was opened again
+    Raises  E426 if it was opened again
     """
     if _read_new_location(database) != to:
         raise refusals.concurrent_move_error(database.url)

@@ -73,7 +73,7 @@ def order_sql(order_by: Sequence[str]) -> str:
 
 
 def order_struct(order_by: Sequence[str]) -> Column:
-    """Return the ORDER BY columns as one value, as in `order_sql`."""
+    """Return `order_sql` as a column of a frame."""
     return F.expr(order_sql(order_by))
 
 
