@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.arrow_values import arrow_type, is_plain
-from waterclock.connectors.nested_decimals import parse_nested_type
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import readable
 from waterclock.timelabel.label import TIMELABEL
@@ -49,7 +48,12 @@ def stored_type(spark_type: str) -> pa.DataType:
 
     Raises  E815 for a type without a counterpart, such as VARIANT
     """
-    return arrow_type(spark_type) if is_plain(spark_type) else _nested_type(parse_nested_type(spark_type))
+    if is_plain(spark_type):
+        return arrow_type(spark_type)
+    # its parser takes long to import, and `check` imports this module
+    from waterclock.connectors.nested_decimals import parse_nested_type
+
+    return _nested_type(parse_nested_type(spark_type))
 
 
 def _nested_type(kind: exp.DataType) -> pa.DataType:

@@ -22,7 +22,7 @@ _PAUSE_ALL = sa.update(ledger).values(_SAID)
 RESET, REBUILD = "reset", "rebuild"
 _BEING = {RESET: "being reset", REBUILD: "being rebuilt"}
 _HOLD = re.compile(
-    r"(?:; )?(being reset|being rebuilt) \(claim (\d+)\): (`waterclock re(?:set|build) \S+` finishes it)$"
+    r"(?:; )?(being reset|being rebuilt) \(claim (\d+)\): (`waterclock (?:reset|rebuild) \S+` finishes it)$"
 )
 _NOT_PAUSED = {"paused_at_": None, "paused_by_": None, "paused_why_": None}
 

@@ -52,7 +52,7 @@ _ASK = (
 _DIFFER = (
     sa.update(batches)
     .where(batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None), batches.c.rows > 0)
-    .values(hash_low=(batches.c.hash_low + 1) % (1 << 32))
+    .values(hash_low=(batches.c.hash_low + sa.bindparam("claim_")) % (1 << 32))  # differs also between two rebuilds
 )
 _SUM_ANEW = SET_SUMS.where(tables.c.name == sa.bindparam("of"))
 
@@ -134,7 +134,7 @@ def redeclare(
             write.execute(_FORGET_VERSIONS, {"of": table.name, "claim_": claim})
         if found is not None:
             _record(write, found)
-            write.execute(_DIFFER, {"of": table.name})
+            write.execute(_DIFFER, {"of": table.name, "claim_": claim})
             write.execute(_SUM_ANEW, {"of": table.name})
             mark_readers(write, table.name, IntervalSet.from_intervals([(BEGINNING, FOREVER)]), look=True)
         elif table.is_fold and row.head_label is not None and version >= 0:
