@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from datetime import datetime
 
 from waterclock.operations.formatting import count_words, number_words, seconds_words, short_label
@@ -92,9 +91,7 @@ def _describe_plan(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> C
 
 def _why_option(verb: Verb) -> str:
     """Return the command line option for the reason."""
-    if verb is Verb.BACKFILL:
-        return ""
-    return f" --why {shlex.quote('…')}"
+    return "" if verb is Verb.BACKFILL else " --why '…'"
 
 
 def _of_tables(at: OpenedProject, proposal: Proposal, of: OfTables) -> Content:
