@@ -410,7 +410,7 @@ not be older than `resume` seconds. There are two restrictions:
 
 After a permanent failure, or when the collect is complete, the next collect requests everything again. If records
 change while pages are read, an API may return a record twice or omit one, to any reader.
-[KEY](../howto/keep-each-key-once.md) keeps one of the duplicates.
+[KEY](../howto/deduplicate-keys.md) keeps one of the duplicates.
 
 **Values.** A value must fit its declared type; `E846` names the page and the record. Nested types are STRUCT, ARRAY
 and MAP. A column without a declared type is text, and a nested value in it is JSON. A record omits fields that have
@@ -687,7 +687,7 @@ def json_page() -> str:
         "",
         MADE,
         "",
-        "`waterclock ui` also serves each page as JSON ([how](../howto/look-in-a-browser.md#for-scripts)). The API is",
+        "`waterclock ui` also serves each page as JSON ([how](../howto/web-ui.md#for-scripts)). The API is",
         "described at `/openapi.json` (OpenAPI 3.1), from which this page is generated.",
         "",
         "- Labels are `20130105050000` and instants `2013-01-05T05:00:00Z`.",

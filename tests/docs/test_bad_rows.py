@@ -11,7 +11,7 @@ import pytest
 from tests.docs.console import ROOT, commands_of, failures, session
 
 HOWTO = ROOT / "docs" / "howto"
-ASIDE = (HOWTO / "set-bad-rows-aside.md").read_text(encoding="utf-8")
+ASIDE = (HOWTO / "quarantine-bad-rows.md").read_text(encoding="utf-8")
 HELD = (HOWTO / "hold-and-release.md").read_text(encoding="utf-8")
 TOML = """[project]
 name = "tills"

@@ -11,7 +11,7 @@ import pytest
 from tests.docs.console import ROOT, commands_of, failures, session
 from tests.docs.test_bad_rows import TOML
 
-PAGE = (ROOT / "docs" / "howto" / "ask-what-is-read.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "howto" / "check-inputs.md").read_text(encoding="utf-8")
 SALES = re.findall(r"^\| (\d+) \| (\S+) \| (\w*) ?\| (\d{4}-.*?) \|$", PAGE, re.MULTILINE)
 
 
