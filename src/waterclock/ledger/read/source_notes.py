@@ -18,7 +18,8 @@ _NOTED = (
         revisions.c.label >= sa.bindparam("low"),
         revisions.c.label < sa.bindparam("high"),
     )
-    .order_by(revisions.c.claim.desc(), revisions.c.label)
+    # a rebuild makes all labels in one claim
+    .order_by(revisions.c.claim.desc(), revisions.c.label.desc())
     .limit(sa.bindparam("most"))
     .offset(sa.bindparam("past"))
 )
@@ -29,6 +30,7 @@ def list_source_notes(
 ) -> list[tuple[datetime, Mapping[str, Any]]]:
     """Return the source notes of a table's revisions of labels in `[low, high)`, current or not.
 
+    Within a claim, newer labels come first.
     Cost: the revisions of the interval are sorted by their claims, and the notes of `most` of them are read
     """
     values = {"of": name, "low": low, "high": high, "most": most, "past": past}
