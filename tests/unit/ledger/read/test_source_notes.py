@@ -8,6 +8,7 @@ import pytest
 
 from tests.ledgers import Desk, result, table
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
+from waterclock.ledger.write.resetting import Emptied
 
 TABLE = table("raw.a", partitioned=True)
 
@@ -35,3 +36,13 @@ def test_the_labels_of_a_claim_are_told_newest_first(at_desk: Desk) -> None:
     # a rebuild makes all labels in one claim: the next batch must continue after the newest
     read(at_desk, 0, 1, restates="rebuild")
     assert notes(at_desk) == [1, 0, 1, 0]
+
+
+def test_after_a_reset_nothing_was_read(at_desk: Desk) -> None:
+    read(at_desk, 0)
+    keeping = at_desk.ledger.keeping
+    claim, _ = keeping.begin_reset("raw.a", who="ann")
+    keeping.end_reset(TABLE, Emptied(1, claim), start=None, who="ann")
+    assert notes(at_desk) == []
+    read(at_desk, 1)
+    assert notes(at_desk) == [1]
