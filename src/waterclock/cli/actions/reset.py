@@ -68,7 +68,7 @@ def _lines(found: Resettable) -> Iterator[str]:
     for what, old, new in found.changed:
         yield f"  {what}: {old or 'none'} → {new or 'none'}"
     if kind is Kind.COLLECT:
-        yield "  rows that its source no longer has are not collected again; files in archive/ stay there"
+        yield "  rows that its source no longer has are not collected again; files in archive/ are"
     if found.readers:
         yield f"  read by {', '.join(found.readers)}: made again if their inputs differ"
     if found.publishes:

@@ -13,6 +13,9 @@ from waterclock.connectors.interface import Positions
 from waterclock.errors import WaterclockError
 
 WITHOUT = "without"
+_LEAVE_OUT = (
+    "if the label was done before, it keeps its rows; if not, leave it out with waterclock skip, with all its records"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +92,10 @@ def spans_of(positions: Positions) -> tuple[OffsetSpan, ...]:
 def require_there(log: Log, positions: Positions, *, where: str) -> None:
     """Check that the range of a label can still be read.
 
-    Raises  E852 if records of it are gone now, E853 if the topic was replaced by another one
+    Raises  E852 if records of it are gone now, E853 if the topic was replaced by another one, or ends before them
     """
     if log.identity != positions.of:
-        raise _another(log, positions, where)
+        raise _another(log, positions, where, is_owned=True)
     spans = spans_of(positions)
     gone = [
         OffsetSpan(span.partition, span.low, min(span.high, log.starts[span.partition]))
@@ -101,13 +104,16 @@ def require_there(log: Log, positions: Positions, *, where: str) -> None:
     ]
     if gone:
         raise dropped_records_error(log.name, gone, where=where, is_owned=True)
+    cut = [f"{it.partition}: {log.ends[it.partition]} < {it.high}" for it in spans if log.ends[it.partition] < it.high]
+    if cut:
+        raise _cut_back(log, cut, where)
 
 
 def dropped_records_error(topic: str, gone: list[OffsetSpan], *, where: str, is_owned: bool = False) -> WaterclockError:
     """Build the error for records that the brokers dropped."""
     named = ",".join(map(str, gone))
     fix = (
-        "if the label was done before, it keeps its rows; if not, leave it out with waterclock skip"
+        _LEAVE_OUT
         if is_owned
         else f"keep them longer (retention.ms); to continue without them: OPTIONS ({WITHOUT} '{named}') on the collect"
     )
@@ -121,7 +127,8 @@ def dropped_records_error(topic: str, gone: list[OffsetSpan], *, where: str, is_
     )
 
 
-def _another(log: Log, reached: Positions, where: str) -> WaterclockError:
+def _another(log: Log, reached: Positions, where: str, *, is_owned: bool = False) -> WaterclockError:
+    """Build the error for a topic that was created again. `is_owned`: its label's range was of the old one."""
     old = reached.of.split()[-1]
     read = ", ".join(f"{part}:{end}" for part, (_, end) in reached.parts.items())
     return WaterclockError(
@@ -129,16 +136,18 @@ def _another(log: Log, reached: Positions, where: str) -> WaterclockError:
         f"{log.name} is not the topic that was read before",
         where=where,
         why=f"it was deleted and created again: its id is {log.id}, and was {old}; the old one was read up to {read}",
-        fix=f"to continue with the new one, from its beginning: OPTIONS ({WITHOUT} 'topic {old}') on the collect",
+        fix=_LEAVE_OUT
+        if is_owned
+        else f"to continue with the new one, from its beginning: OPTIONS ({WITHOUT} 'topic {old}') on the collect",
     )
 
 
 def _cut_back(log: Log, cut: list[str], where: str) -> WaterclockError:
     return WaterclockError(
         "E853",
-        f"{log.name} ends before the offsets that were read",
+        f"{log.name} ends before the offsets of its last label",
         where=where,
-        why=f"by partition, end < offset read: {', '.join(cut)}; the brokers lost records or partitions",
+        why=f"by partition, end < offset of the label: {', '.join(cut)}; the brokers lost records or partitions",
         fix="it is tried again, as a new leader may still be catching up; collected rows are kept. If the"
         " records are lost for good, collect the topic into a table of another name",
         transient=True,

@@ -50,6 +50,7 @@ from waterclock.connectors.postgres.slots import (
     is_in_use,
     is_option_unknown,
     mark_of_publication,
+    read_clock,
     require_as_of,
     require_published,
     require_whole,
@@ -205,7 +206,8 @@ class Following:
             keys = self._keys(matched, request.keys)
             columns = facts.columns_since(since, low, taken)
             followed = Followed(slot, facts.oid, facts.schema, facts.name, extract, keys, columns)
-            frame, seen = self._frame(spark, connection, followed, Range(low, place.end, newest), request.until)
+            span = Range(low, place.end, newest, read_clock(connection))
+            frame, seen = self._frame(spark, connection, followed, span, request.until)
             noted = self._build_source_state(connection, slot, facts, matched, since, place.end)
             if slot.plugin == "wal2json":
                 doubt = require_logged(facts, since, self.unit, place.end, seen.high, seen.truncated_by)

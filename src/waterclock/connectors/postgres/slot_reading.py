@@ -35,11 +35,15 @@ _MORE = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Commit positions `[low, high)` to collect; `newest` is the latest time of any commit before them."""
+    """Commit positions `[low, high)` to collect; `newest` is the latest time of any commit before them.
+
+    `clock` is the server's time after `high`: a later commit time is from a clock that was set back since.
+    """
 
     low: int
     high: int
     newest: datetime
+    clock: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +165,9 @@ def rows_in(
 ) -> Iterator[LogRow]:
     """Yield the rows of a range. A transaction at or after `until` ends it, and `seen.high` is then its position.
 
-    Times never decrease from row to row, though a server's clock may: a later change of a key has a later time. An
-    update that changes the key becomes a delete and, at the next `seq`, an insert, which may have no large values.
+    Times never decrease from row to row, though a server's clock may: a later change of a key has a later time. A
+    commit time after the server's clock does not count: it would end all ranges until then. An update that changes the
+    key becomes a delete and, at the next `seq`, an insert, which may have no large values.
 
     Raises  E863 for a change without the key of its row, or with values under another column's name
     """
@@ -174,10 +179,11 @@ def rows_in(
         begin = event if isinstance(event, Begin) else event.begin
         if not span.low <= begin.committed_at < span.high:
             continue
-        if until is not None and begin.at >= until:
-            seen.high = begin.committed_at
-            return
-        seen.newest = max(seen.newest, begin.at)
+        if span.clock is None or begin.at <= span.clock:
+            if until is not None and begin.at >= until:
+                seen.high = begin.committed_at
+                return
+            seen.newest = max(seen.newest, begin.at)
         if isinstance(event, Begin):
             seq, kept = 0, seen.newest
             continue

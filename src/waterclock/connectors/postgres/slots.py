@@ -98,10 +98,16 @@ def create_slot(database: PostgresDatabase, where: str, slot: Slot, table: str) 
             ):
                 _refuse(_NO_RIGHT, error.why or error.what, where, slot.plugin)  # the connection was refused before
             raise
-        row = connection.execute("SELECT clock_timestamp()").fetchone()
-        if row is None:
-            raise AssertionError("a server without a clock")
-        yield Begun(slot, position, snapshot, row[0])
+        yield Begun(slot, position, snapshot, read_clock(connection))
+
+
+def read_clock(connection: Connection) -> datetime:
+    """Return the server's current time."""
+    row = connection.execute("SELECT clock_timestamp()").fetchone()
+    if row is None:
+        raise AssertionError("a server without a clock")
+    at: datetime = row[0]
+    return at
 
 
 def lock_of(name: str) -> int:

@@ -50,7 +50,8 @@ def make(
     made = _make_slices(work, spark, table, group, bound, now, known)
     if table.kind is Kind.PUBLISH or group.verb == GIVE_UP:
         return made
-    first = min(label for part in made.parts for label in part.labels)
+    # a past window that a LOOKBACK reads again has no slice of its own if its rows are unchanged
+    first = group.batches[0].label
     new = find_new_schema(work, table, known if table.temporal is None else None, made.schema, first)
     return replace(made, notes=replace(made.notes, source=with_noted(made.notes.source, new))) if new else made
 
@@ -75,7 +76,7 @@ def _make_slices(
         gathered = replace(gathered, collected=replace(gathered.collected, frame=rows))
         all_labels = tuple(sorted({*labels, *(piece.label for piece in bound.again)}))
         try:
-            columns_of_source = find_source_changes(work, table, gathered.collected, all_labels)
+            columns_of_source = find_source_changes(work, table, gathered.collected, labels)
             fits = fit_columns(table, gathered.collected, known)
             frame, columns = with_endings(work, table, (fits.frame, fits.columns), all_labels, known, now)
             shaped = conform(

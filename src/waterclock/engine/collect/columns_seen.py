@@ -46,6 +46,8 @@ class Noticed:
 def find_source_changes(work: RunContext, table: Table, collected: Collected, labels: Sequence[datetime]) -> Noticed:
     """Find columns of the source that are in no version, and report changes.
 
+    `labels` are those for which the source is read, without past windows that a LOOKBACK reads again: unless the source
+    reports the columns of each label, the first of them has the change.
     Raises  E770 where ON SCHEMA CHANGE says FAIL, naming the first label with a change
     """
     seen = {label: columns for label, columns in _list_seen_columns(collected, labels).items() if columns}

@@ -49,7 +49,9 @@ def ranges_of(work: RunContext, table: Table, group: Group) -> Owned:
     if free is None:
         return owned
     reached = None if last is None else Positions.of_dict(last[1]["positions"])
-    came = collector.next_range(work.connections.resolve_unit(source.unit), reached, labels[0])
+    # not the first of `labels`: windows before it may be skipped, or not selected for this run
+    start = work.ledger.reads.table(table.name).start or labels[0]
+    came = collector.next_range(work.connections.resolve_unit(source.unit), reached, table.cadence.floor(start))
     if came is None:
         return owned
     require_contiguous(reached, came, where=f"{table.name}@{label_of(free)}")

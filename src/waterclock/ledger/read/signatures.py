@@ -23,12 +23,13 @@ _HAS_DECIDED = sa.select(
     sa.exists().where(batches.c.table_name == sa.bindparam("of"), batches.c.status.is_not(None)),
 )
 _NEWEST_CLAIM = sa.select(sa.func.max(claim_labels.c.claim)).where(claim_labels.c.table_name == sa.bindparam("of"))
-_LAST_RESET = (
+LAST_RESET = (
     sa.select(events.c.data)
     .where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None), events.c.kind == RESET)
     .order_by(events.c.id.desc())
     .limit(1)
 )
+"""Selects the data of a table's last reset: its `claim` is after those of all batches before it."""
 
 
 def refused_tables(database: LedgerDatabase, flow: Flow) -> dict[str, WaterclockError]:
@@ -56,7 +57,7 @@ def has_batches(connection: sa.Connection, table: str) -> bool:
     if connection.execute(_HAS_DECIDED, {"of": table}).scalar():
         return True
     newest = connection.execute(_NEWEST_CLAIM, {"of": table}).scalar()
-    reset = None if newest is None else connection.execute(_LAST_RESET, {"of": table}).first()
+    reset = None if newest is None else connection.execute(LAST_RESET, {"of": table}).first()
     return newest is not None and (reset is None or newest > reset.data["claim"])
 
 

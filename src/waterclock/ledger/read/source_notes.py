@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.ledger.read.signatures import LAST_RESET
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import revisions
 
@@ -17,8 +18,10 @@ _NOTED = (
         revisions.c.table_name == sa.bindparam("of"),
         revisions.c.label >= sa.bindparam("low"),
         revisions.c.label < sa.bindparam("high"),
+        revisions.c.claim > sa.bindparam("since"),
     )
-    .order_by(revisions.c.claim.desc(), revisions.c.label)
+    # a rebuild makes all labels in one claim
+    .order_by(revisions.c.claim.desc(), revisions.c.label.desc())
     .limit(sa.bindparam("most"))
     .offset(sa.bindparam("past"))
 )
@@ -27,10 +30,13 @@ _NOTED = (
 def list_source_notes(
     database: LedgerDatabase, name: str, low: datetime, high: datetime, *, most: int, past: int = 0
 ) -> list[tuple[datetime, Mapping[str, Any]]]:
-    """Return the source notes of a table's revisions of labels in `[low, high)`, current or not.
+    """Return the source notes of a table's revisions of labels in `[low, high)`, current or not, since its last reset.
 
-    Cost: the revisions of the interval are sorted by their claims, and the notes of `most` of them are read
+    After a reset the source is read as if for the first time. Within a claim, newer labels come first. Cost: the
+    revisions of the interval are sorted by their claims, and the notes of `most` of them are read
     """
-    values = {"of": name, "low": low, "high": high, "most": most, "past": past}
+    values: dict[str, Any] = {"of": name, "low": low, "high": high, "most": most, "past": past}
     with database.read() as connection:
+        reset = connection.execute(LAST_RESET, {"of": name}).scalar()
+        values["since"] = 0 if reset is None else reset["claim"]
         return [(row.label, row.source) for row in connection.execute(_NOTED, values)]

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.audit_records import CLOSED, REOPENED
 from waterclock.batches.ledger_snapshot import (
+    AT_LAST,
     BACKFILL,
     BY_HAND,
     FOLLOW,
@@ -31,9 +32,9 @@ from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import AnyRow, batches, closings, inputs
 from waterclock.timelabel.label import label_of
 
-_KNOWN = sa.select(closings.c.label, closings.c.tick, closings.c.first, closings.c.looked, closings.c.asked).where(
-    closings.c.table_name == sa.bindparam("of"), closings.c.label.in_(sa.bindparam("labels", expanding=True))
-)
+_KNOWN = sa.select(
+    closings.c.label, closings.c.tick, closings.c.first, closings.c.looked, closings.c.asked, closings.c.reason
+).where(closings.c.table_name == sa.bindparam("of"), closings.c.label.in_(sa.bindparam("labels", expanding=True)))
 _MADE_FROM = (
     sa.select(batches.c.table_name, batches.c.label)
     .where(batches.c.table_name.in_(sa.bindparam("names", expanding=True)), batches.c.label >= sa.bindparam("at"))
@@ -158,7 +159,9 @@ def reopen(
         if not opened:
             return ()
         for label, row in opened.items():
-            moved = Closing(found[label], row.looked, LATE_ROWS, asked=row.asked or "", who=who, why=why)
+            # late rows do not make the condition TRUE: the window stays partial
+            reason = AT_LAST if row.reason == AT_LAST else LATE_ROWS
+            moved = Closing(found[label], row.looked, reason, asked=row.asked or "", who=who, why=why)
             _put(write, table, label, replace(moved, first=row.first or row.tick), is_new=False)
         _ask(write, [(table, label) for label in opened], _REOPEN_CLOSED)
         span = {"low": min(row.tick for row in opened.values()), "high": max(found[label] for label in opened)}

@@ -12,7 +12,7 @@ def test_it_reports_what_it_takes_and_what_reads_the_table_and_does_it_once(busy
     assert asked.exit_code == 1
     assert "E902" in asked.output
     assert "web.visits no longer contains 3 labels" in asked.output
-    assert "rows that its source no longer has are not collected again" in asked.output
+    assert "rows that its source no longer has are not collected again; files in archive/ are" in asked.output
     assert "read by" in asked.output
     assert busy_shop.ask("reset", "web.visits@20130117").exit_code == 2
     said = busy_shop.ask("reset", "web.visits", "--yes", "--why", "another source", "--json")

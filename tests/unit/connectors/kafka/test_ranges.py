@@ -76,6 +76,15 @@ def test_a_range_that_was_read_may_be_gone_when_it_is_read_again() -> None:
     with pytest.raises(WaterclockError) as caught:
         require_there(log((0, 50), name="b"), owned, where=WHERE)
     assert caught.value.code == "E853"
+    # the option `without` applies to the next label: with it, this one would be refused in the same way
+    assert "without '" not in str(caught.value.fix)
+    assert "waterclock skip" in str(caught.value.fix)
+
+
+def test_a_range_whose_records_a_new_leader_does_not_have_is_not_waited_for() -> None:
+    with pytest.raises(WaterclockError) as caught:
+        require_there(log((0, 15)), Positions("orders a", {"0": (10, 20)}), where=WHERE)
+    assert (caught.value.code, caught.value.transient, "0: 15 < 20" in str(caught.value.why)) == ("E853", True, True)
 
 
 FOUR = st.lists(st.integers(0, 9), min_size=4, max_size=4)

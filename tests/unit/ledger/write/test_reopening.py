@@ -8,7 +8,16 @@ import pytest
 
 from tests.ledgers import Desk, day, table
 from waterclock.batches.audit_records import REOPENED
-from waterclock.batches.ledger_snapshot import BY_HAND, CONDITION, LATE_ROWS, RELEASE, REOPEN, BatchStatus, Closing
+from waterclock.batches.ledger_snapshot import (
+    AT_LAST,
+    BY_HAND,
+    CONDITION,
+    LATE_ROWS,
+    RELEASE,
+    REOPEN,
+    BatchStatus,
+    Closing,
+)
 from waterclock.flow.closings import Closes
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.timelabel.window import Window
@@ -61,6 +70,14 @@ def test_a_window_is_opened_up_to_a_later_tick_and_made_again(at_desk: Desk) -> 
     assert told(closing(at_desk, 0)) == (day(5), day(1), LATE_ROWS, "late rows")
     kinds = [event.kind for event in at_desk.ledger.past.audit("web.daily", day(0)).events]
     assert kinds.count(REOPENED) == 2
+
+
+def test_a_window_that_was_closed_without_its_condition_stays_partial(at_desk: Desk) -> None:
+    at_last = [(day(3), Closing(day(4), reason=AT_LAST))]
+    at_desk.ledger.decisions.close_books("web.daily", at_last, who="a test")
+    for tick in (5, 6):
+        assert reopen(at_desk, {3: tick}) == [3]
+        assert told(closing(at_desk, 3)) == (day(tick), day(4), AT_LAST, "late rows")
 
 
 def test_a_window_that_reaches_as_far_or_is_open_stays_as_it_is(at_desk: Desk) -> None:
