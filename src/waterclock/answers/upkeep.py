@@ -22,7 +22,7 @@ class TableUpkeep(AnswerPart):
     drop_before: Instant | None
     """Windows before this instant are dropped (RETAIN)."""
     is_busy: bool
-    """Whether a batch is running, so that nothing was changed."""
+    """Whether a batch, a rebuild or a reset is running, so that nothing was changed."""
     dropped: FileAmount
     joined: FileAmount
     """Small files that were joined."""

@@ -8,7 +8,7 @@ from waterclock.ledger.read import whole_set as current_set
 from waterclock.ledger.section import Section, on_its_database
 from waterclock.ledger.store import export
 from waterclock.ledger.write import adopt as adopting
-from waterclock.ledger.write import moving, renaming, resetting, whole_set
+from waterclock.ledger.write import moving, pauses, renaming, resetting, whole_set
 from waterclock.ledger.write import rebuilding as holding
 from waterclock.ledger.write import redeclare as redeclaring
 
@@ -28,6 +28,7 @@ class Keeping(Section):
     draw_claim = on_its_database(redeclaring.draw_claim)
     begin_rebuild = on_its_database(redeclaring.begin_rebuild)
     give_rebuild_up = on_its_database(redeclaring.give_rebuild_up)
+    holds = on_its_database(pauses.find_holds)
     refuse_busy = on_its_database(redeclaring.refuse_busy)
     redeclare = on_its_database(redeclaring.redeclare)
     is_resettable = on_its_database(resetting.is_resettable)

@@ -38,7 +38,8 @@ def look(work: RunContext, table: Table, said: Labels, now: datetime) -> Droppab
     """Find the windows to drop. Changes nothing.
 
     Raises  E436 for a table that is no union of windows, for labels that do not start with its oldest, for windows that
-            a batch still reads, for its newest label, and while a batch of it runs; E644 during a rebuild of all tables
+            a batch still reads, for its newest label, and while a batch, reset or rebuild of it runs; E644 during a
+            rebuild of all tables
     """
     refuse_beside_rebuild(work, is_looking=True)
     if table.kind is Kind.PUBLISH or table.mode is not Mode.APPEND:
@@ -99,7 +100,9 @@ def drop(work: RunContext, found: Droppable, *, why: str) -> int:
 
 
 def _refuse_running(work: RunContext, table: Table) -> None:
-    """Raise E436 if a batch of the table runs: it may make one of these windows again, and commit it after the drop."""
+    """Raise E436 if a batch, reset or rebuild of the table runs: it may commit one of these windows after the drop."""
+    if what := work.ledger.keeping.holds().get(table.name):
+        raise _drop_error(table, f"is {what}", "its rows may be committed again", "drop its windows once it has ended")
     if any(claim.request.table == table.name for claim in work.ledger.claims.open()):
         raise _drop_error(table, "is being written", "a batch of it is running", "drop its windows once it has ended")
 

@@ -71,8 +71,8 @@ class Upkeep:
     no kept version shows. `slices`: sealed slices that nothing needs. `left_behind`: files of failed claims.
     `manifests`: symlink manifests that are outdated, or no longer maintained. `states`: states of a MERGE or TEMPORAL
     table that were made again for a query of the past. `labels`: label tables behind a destination's view whose windows
-    RETAIN has dropped from the published table. `is_busy`: a claim is open, so nothing was searched. `failed` has the
-    errors, step by step.
+    RETAIN has dropped from the published table. `is_busy`: a claim is open, or the table is being reset or rebuilt, so
+    nothing was searched. `failed` has the errors, step by step.
     """
 
     table: str
@@ -107,7 +107,7 @@ class Upkeep:
 
 def look(work: RunContext, tables: Sequence[str], now: datetime) -> list[Upkeep]:
     """Find the maintenance of each table at `now`. Changes nothing, and starts no JVM."""
-    busy = {claim.request.table for claim in work.ledger.claims.open()}
+    busy = {claim.request.table for claim in work.ledger.claims.open()} | work.ledger.keeping.holds().keys()
     busy |= set(tables) if _is_rebuilding(work) else set()
     needed = _find_oldest_needed(work, now)
     older = older_logs(work)
@@ -124,7 +124,7 @@ def do(work: RunContext, found: Upkeep, now: datetime) -> None:
     table = work.flow.tables[found.table]
     folder = work.folder(table)
     found.is_busy = any(claim.request.table == table.name for claim in work.ledger.claims.open())
-    found.is_busy = found.is_busy or _is_rebuilding(work)
+    found.is_busy = found.is_busy or table.name in work.ledger.keeping.holds() or _is_rebuilding(work)
     if found.is_busy or older_log(work, table.name):
         return
     if table.kind is not Kind.PUBLISH and table_exists(folder):

@@ -115,8 +115,9 @@ def rebuild_all(work: RunContext, now: datetime) -> RemadeAll:
 
     If an earlier rebuild was killed during its move, that move is finished instead.
 
-    Raises  E431, E432 for declarations that it cannot apply, E433 where a batch failed that is done in the live set,
-            E644 where another rebuild is running, E645 where the disk is full; the old set stays in these cases
+    Raises  E407 where a reset or a rebuild of one table has not ended, E431, E432 for declarations that it cannot
+            apply, E433 where a batch failed that is done in the live set, E644 where another rebuild is running, E645
+            where the disk is full; the old set stays in these cases
     """
     refuse_at_work(work)
     if tables := finish_killed_rebuild(work):
