@@ -76,19 +76,22 @@ def draw_claim(database: LedgerDatabase) -> int:
         return write.last_claim
 
 
-def begin_rebuild(database: LedgerDatabase, table: str, *, left: Collection[int] = (), who: str) -> int:
+def begin_rebuild(
+    database: LedgerDatabase, table: str, *, left: Collection[int] = (), who: str
+) -> tuple[int, int | None]:
     """Pause a table until its rebuild is recorded, and return the number of a claim for its commit.
 
     Without the pause, a batch that commits after the slices were read would be removed from the table again. `left` are
-    abandoned claims that can only be settled during the rebuild.
+    abandoned claims that can only be settled during the rebuild. The second number is the claim of an earlier rebuild
+    or reset that did not end: it is taken over, and must never commit.
     Raises  E407 where a batch is running, E644 while all tables are rebuilt
     """
     with database.write(claims=True) as write:
         require_no_rebuild(write, table)
         running = (row for row in write.execute(_OPEN, {"of": table}).all() if row.number not in left)
         _refuse(table, next(running, None))
-        hold(write, write.execute(_TABLE, {"of": table}).one(), write.last_claim, REBUILD, who=who)
-        return write.last_claim
+        row = write.execute(_TABLE, {"of": table}).one()
+        return write.last_claim, hold(write, row, write.last_claim, REBUILD, who=who)
 
 
 def give_rebuild_up(database: LedgerDatabase, table: str, claim: int, *, who: str) -> None:

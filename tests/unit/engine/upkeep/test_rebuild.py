@@ -201,3 +201,20 @@ def test_maintenance_leaves_a_table_alone_that_is_being_rebuilt(work: RunContext
     assert found == [True, True]
     [after] = maintain.look(work, [CLICKS], NOW)
     assert not after.is_busy
+
+
+def test_a_rebuild_that_slept_while_another_one_ended_commits_nothing(work: RunContext, meanwhile: Meanwhile) -> None:
+    """A batch that was made since is in no slice that it has read."""
+
+    def overtake() -> None:
+        meanwhile(lambda: None)
+        rebuilt(work)
+        make(work, CLICKS, 3, (6, 7))
+
+    edit(work)
+    meanwhile(overtake)
+    with pytest.raises(WaterclockError) as refused:
+        rebuilt(work)
+    assert refused.value.code == "E630"
+    assert ids(work.folder(work.flow.tables[CLICKS])) == [2, 3, 4, 5, 6, 7]
+    assert facts(work, CLICKS).paused is None
