@@ -103,7 +103,7 @@ class RebuildTotals(AnswerPart):
     batches: int
     rows: int
     kept: int
-    """The number of labels that stay, because RETAIN dropped their inputs."""
+    """The number of labels that stay, since they are before START, or RETAIN dropped their inputs."""
     carried_on: bool
     """Whether the tables of a killed rebuild were moved in."""
 
