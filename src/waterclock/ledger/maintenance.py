@@ -27,6 +27,7 @@ class Keeping(Section):
     differences = on_its_database(redeclaring.differences)
     draw_claim = on_its_database(redeclaring.draw_claim)
     begin_rebuild = on_its_database(redeclaring.begin_rebuild)
+    begin_drop = on_its_database(redeclaring.begin_drop)
     give_rebuild_up = on_its_database(redeclaring.give_rebuild_up)
     holds = on_its_database(pauses.find_holds)
     refuse_busy = on_its_database(redeclaring.refuse_busy)

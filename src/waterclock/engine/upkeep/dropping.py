@@ -13,6 +13,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
 from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
 from waterclock.errors import WaterclockError
+from waterclock.faults import fault
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.planning import Planner
@@ -77,8 +78,10 @@ def look(work: RunContext, table: Table, said: Labels, now: datetime) -> Droppab
 def drop(work: RunContext, found: Droppable, *, why: str) -> int:
     """Drop windows, record who did it and why, and drop them behind views. Return the number of labels dropped there.
 
-    Raises  E436, E644 as `look`: a batch or a rebuild may have started, or a batch may have become due, while the user
-            was asked
+    If it is killed after the record, the next maintenance removes the windows from the table.
+
+    Raises  E407, E436, E644 as `look`: a batch or a rebuild may have started, or a batch may have become due, while the
+            user was asked
     """
     refuse_beside_rebuild(work)
     table, folder = found.table, work.folder(found.table)
@@ -86,9 +89,12 @@ def drop(work: RunContext, found: Droppable, *, why: str) -> int:
     _refuse_needed(work, table, found.labels[0], found.before, found.now)
     require_log(work, table.name)
     identity = Identity(work.flow.project, table.name, RETAINED, (), found.before.isoformat(), 0, "")
+    # recorded first: the commit of a batch or a rebuild that begins now leaves these windows out
+    work.ledger.keeping.begin_drop(table.name, found.before, who=work.settings.who, why=why)
+    fault("drop.recorded")
     version = drop_windows(folder, label_of(found.before), identity) if table_exists(folder) else None
-    version = work.ledger.reads.table(table.name).head_version if version is None else version
-    work.ledger.keeping.drop_windows(table.name, found.before, version, who=work.settings.who, why=why)
+    if version is not None:
+        work.ledger.keeping.move_head(table.name, version)
     keep_manifest(work, table)
     count = 0
     for each in work.flow.tables.values():

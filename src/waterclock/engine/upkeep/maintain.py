@@ -214,15 +214,23 @@ def _collect_retention_facts(work: RunContext, table: Table, now: datetime) -> R
 
 
 def _drop_before(work: RunContext, table: Table, now: datetime, needed: datetime) -> datetime | None:
-    """Return the window before which RETAIN drops all. Kept ticks and unfinished batches do not read before it."""
-    record = work.ledger.reads.table(table.name)
-    if table.retain is None or table.mode is not Mode.APPEND or record.head_label is None:
+    """Return the window before which RETAIN drops all. Kept ticks and unfinished batches do not read before it.
+
+    Windows that were dropped before are dropped again if the table still shows them: a drop was killed.
+    """
+    if table.mode is not Mode.APPEND:
         return None
+    known = work.ledger.keeping.drop_boundary(table.name, by=FOREVER)
+    is_shown = known is not None and droppable(work.folder(table), label_of(known))[0] > 0
+    record = work.ledger.reads.table(table.name)
+    if table.retain is None or record.head_label is None:
+        return known if is_shown else None
     zone = table.cadence.zone
     tick = min(table.cadence.next(record.head_label), find_retention_start(table, now))
     before = table.cadence.floor(min(table.retain.subtract_from(tick, zone), needed))
-    known = work.ledger.keeping.drop_boundary(table.name, by=FOREVER)
-    return before if known is None or before > known else None
+    if known is None or before > known:
+        return before
+    return known if is_shown else None
 
 
 def _find_oldest_needed(work: RunContext, now: datetime) -> dict[str, datetime]:
@@ -251,9 +259,11 @@ def _keep_versions(work: RunContext, table: Table) -> None:
 
 
 def _drop(work: RunContext, table: Table, before: datetime) -> None:
+    if before != work.ledger.keeping.drop_boundary(table.name, by=FOREVER):
+        work.ledger.keeping.begin_drop(table.name, before, who=work.settings.who)
     version = drop_windows(work.folder(table), label_of(before), _identity(work, table, RETAINED, before.isoformat()))
     if version is not None:
-        work.ledger.keeping.drop_windows(table.name, before, version, who=work.settings.who)
+        work.ledger.keeping.move_head(table.name, version)
 
 
 def _optimize(work: RunContext, table: Table, small: Joinable) -> None:

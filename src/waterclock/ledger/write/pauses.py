@@ -106,13 +106,14 @@ def find_holds(database: LedgerDatabase) -> dict[str, str]:
         return {row.name: found[1] for row, found in _search_holds(connection.execute(_DECLARED))}
 
 
-def refuse_holds(write: Write) -> None:
-    """Raise an error if a reset or rebuild of a declared table has begun and not ended.
+def refuse_holds(write: Write, name: str | None = None) -> None:
+    """Raise an error if a reset or rebuild of a declared table, or of one of them, has begun and not ended.
 
     Raises  E407 naming the table, and the command that finishes it
     """
     for row, found in _search_holds(write.execute(_DECLARED)):
-        raise refusals.unfinished_table_error(row.name, found[1], row.paused_why, found[3])
+        if name in {None, row.name}:
+            raise refusals.unfinished_table_error(row.name, found[1], row.paused_why, found[3])
 
 
 def _search_holds(rows: Iterable[AnyRow]) -> Iterator[tuple[AnyRow, re.Match[str]]]:
