@@ -50,7 +50,7 @@ class Keeping(Section):
     inputs_by_label = on_its_database(current_set.read_inputs_by_label)
     skipped_windows = on_its_database(current_set.list_skipped_windows)
     recuts_of = on_its_database(current_set.recuts_of)
-    last_reset = on_its_database(current_set.last_reset)
+    begun_anew = on_its_database(current_set.begun_anew)
     record_set = on_its_database(whole_set.record_set)
     take_folder = on_its_database(renaming.take_folder)
     seed = on_its_database(whole_set.seed)

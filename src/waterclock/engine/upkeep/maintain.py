@@ -197,9 +197,7 @@ def _collect_retention_facts(work: RunContext, table: Table, now: datetime) -> R
     if table.kind is not Kind.PUBLISH and table_exists(folder):
         with open_table(folder) as shown:
             live = {path.rpartition("/")[0] for path in shown.files}
-    replaced = find_replacement_times(revisions)
-    if (reset := work.ledger.keeping.last_reset(table.name)) is not None:
-        replaced = {(label, claim): reset for label, claim, at in revisions if at <= reset} | replaced
+    replaced = find_replacement_times(revisions, work.ledger.keeping.begun_anew(table.name))
     return RetentionFacts(
         claims=work.ledger.keeping.known_claims(table.name),
         current={piece.label: piece.claim for piece in work.ledger.reads.slices(table.name, BEGINNING, FOREVER)},

@@ -97,7 +97,7 @@ def cut_of(work: RunContext, now: datetime) -> Cut:
     flow = replace(work.flow, tables=tables, order=tuple(name for name in work.flow.order if name in tables))
     held: dict[str, Sequence[Current]] = {name: keeping.current_of(name) for name in flow.order}
     differing = {name: found for name, found in keeping.differences(work.flow).items() if name in tables}
-    # labels of the future were made by `run --now`
+    # labels of the future were made before the clock was set back
     due = [each.result.end + tables[name].cadence.delay for name in flow.order for each in held[name][-1:]]
     dropped: dict[str, datetime] = {}
     for name in differing:

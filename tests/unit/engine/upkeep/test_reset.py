@@ -25,9 +25,12 @@ from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
 from waterclock.engine.upkeep.reset import prepare_reset, reset
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
+from waterclock.ledger.read.signatures import signature_of
+from waterclock.ledger.write.whole_set import Moved
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
+from waterclock.storage.commit import rebuild
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices
 from waterclock.storage.log.identity import Identity
@@ -282,3 +285,17 @@ def test_a_lost_ledger_knows_of_it_by_the_log(root: Path) -> None:
     with open_workplace(project) as work:
         assert [piece.label for piece in work.ledger.reads.slices(CLICKS, BEGINNING, FOREVER)] == [day(1)]
         assert [step.label for step in resolve_as_of(work, work.flow.tables[CLICKS], NOW).steps] == [day(1)]
+
+
+def test_maintenance_keeps_what_was_collected_before_in_other_windows(work: RunContext) -> None:
+    """Most labels of another cadence have no later revision: their slices would be taken for those of a LOOKBACK."""
+    keeping, table = work.ledger.keeping, work.flow.tables[CLICKS]
+    keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
+    claim = keeping.draw_claim()
+    version = rebuild.start_over(
+        work.folder(table), Identity("shop", CLICKS, "rebuild", (), "", claim, ""), above=3, stamp=""
+    )
+    moved = Moved(CLICKS, signature_of(table), "tables/web/clicks", None, claim, version, None, is_recut=True)
+    keeping.record_set("t", [moved], who="ann")
+    [found] = maintain.look(work, [CLICKS], work.real_now() + timedelta(days=400))
+    assert (found.leaves, found.failed) == ([], [])

@@ -111,8 +111,7 @@ def test_new_windows_of_rows_whose_inputs_are_dropped_are_refused(root: Path, de
     assert "`waterclock reset web.daily`" in str(refused.value.fix)
 
 
-def test_what_was_made_of_the_future_is_made_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`run --now` may be ahead of the clock."""
+def test_what_was_made_before_the_clock_was_set_back_is_made_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(root) as work:
         assert second_set.cut_of(work, day(2)).now == day(4)
         assert kept(work, monkeypatch, day(2)) == {}
