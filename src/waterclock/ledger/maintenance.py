@@ -45,6 +45,7 @@ class Keeping(Section):
     begin_rebuilding = on_its_database(holding.begin_rebuilding)
     renew_rebuilding = on_its_database(holding.renew_rebuilding)
     begin_moving = on_its_database(holding.begin_moving)
+    forget_rebuilding = on_its_database(holding.forget_rebuilding)
     end_rebuilding = on_its_database(holding.end_rebuilding)
     current_of = on_its_database(current_set.current_of)
     inputs_by_label = on_its_database(current_set.read_inputs_by_label)

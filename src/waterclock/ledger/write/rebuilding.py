@@ -76,6 +76,18 @@ def end_rebuilding(database: LedgerDatabase, token: str, *, who: str, why: str) 
         return True
 
 
+def forget_rebuilding(database: LedgerDatabase, *, who: str) -> None:
+    """Release the lock of a rebuild that an export contains, even one that had begun to move its tables in.
+
+    The commits show how far the move came, and each table that was moved is adopted by itself.
+    """
+    with database.write() as write:
+        known = write.rebuilding
+        if known is not None and not known.is_done:
+            clear(write)
+            write.log(GIVEN_UP, who=who, data={"token": known.token, "why": "the ledger was rebuilt from its exports"})
+
+
 def require_own(write: Write, token: str) -> Rebuilding:
     """Return the rebuild that owns the lock under a token.
 
