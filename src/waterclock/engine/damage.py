@@ -71,15 +71,15 @@ def as_damage(work: RunContext, error: BaseException) -> WaterclockError | None:
     A slice that no batch uses any more, and that the table does not show, does not count: states that are no longer
     kept are E640.
     """
-    is_of_log = isinstance(error, WaterclockError) and error.code == "E643"
-    place = _find_place(work.lake, error.where or "") if is_of_log else damaged_file(work.lake, error)
+    of_log = error if isinstance(error, WaterclockError) and error.code == "E643" else None
+    place = damaged_file(work.lake, error) if of_log is None else _find_place(work.lake, of_log.where or "")
     table = None if place is None else work.flow.tables.get(place.table.removeprefix("publish/"))
     if place is None or table is None:
         return None
     where = f"{work.lake.location(place.table)}/{place.path}"
     if place.is_of_log:
-        if isinstance(error, WaterclockError):
-            return damaged_log(work.lake.folder(table.name), error.where or where, error.why, name=table.name)
+        if of_log is not None:
+            return damaged_log(work.lake.folder(table.name), of_log.where or where, of_log.why, name=table.name)
         return damaged_log(work.lake.folder(table.name), where, _why(work, place), name=table.name)
     why = error.why if isinstance(error, WaterclockError) and error.code == "E605" else _why(work, place)
     if place.label is None:
