@@ -22,7 +22,7 @@ class TableUpkeep(AnswerPart):
     drop_before: Instant | None
     """Windows before this instant are dropped (RETAIN)."""
     is_busy: bool
-    """Whether a batch is running, so that nothing was changed."""
+    """Whether a batch, a rebuild or a reset is running, so that nothing was changed."""
     dropped: FileAmount
     joined: FileAmount
     """Small files that were joined."""
@@ -103,7 +103,7 @@ class RebuildTotals(AnswerPart):
     batches: int
     rows: int
     kept: int
-    """The number of labels that stay, because RETAIN dropped their inputs."""
+    """The number of labels that stay, since they are before START, or RETAIN dropped their inputs."""
     carried_on: bool
     """Whether the tables of a killed rebuild were moved in."""
 

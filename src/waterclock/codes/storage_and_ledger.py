@@ -48,7 +48,8 @@ LEDGER: Mapping[str, Code] = {
     "E407": Code(
         "label claimed already",
         "Another claim is open. A regular table and a publish have one open claim at a time, and a partitioned table "
-        "has one per label. A claim is open until its runner records an outcome or its lease expires.",
+        "has one per label. A claim is open until its runner records an outcome or its lease expires. `rebuild --all` "
+        "also waits for a `reset` or `rebuild` of one table.",
     ),
     "E408": Code("batch done already", "The batch is done. It is not stale, and no user requested a restatement."),
     "E409": Code("skipped batch", "A user decided to skip this batch. `retry` reverses the decision."),

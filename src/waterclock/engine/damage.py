@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -45,14 +46,23 @@ def damaged_file(lake: Lake, error: BaseException) -> FilePlace | None:
     for seen in causes_of(error):
         if isinstance(seen, WaterclockError):
             if seen.code in _OF_A_SLICE:
-                return place_in(lake.root, seen.where or "")
+                return _find_place(lake, seen.where or "")
         else:
             text = str(seen)
             if refusal_by_spark(text, lake.root) is not None:
                 return None  # the error names a file that could not be accessed, so its state is unknown
-            if any(word in text.lower() for word in _WORDS) and (place := place_in(lake.root, text)) is not None:
+            if any(word in text.lower() for word in _WORDS) and (place := _find_place(lake, text)) is not None:
                 return place
     return None
+
+
+def _find_place(lake: Lake, text: str) -> FilePlace | None:
+    """Return the place of a file that a text names, with the current name of a renamed table."""
+    place = place_in(lake.root, text)
+    if place is None or not lake.folders:
+        return place
+    folder = "tables/" + place.table.replace(".", "/", 1)
+    return replace(place, table=next((name for name, own in lake.folders.items() if own == folder), place.table))
 
 
 def as_damage(work: RunContext, error: BaseException) -> WaterclockError | None:
@@ -61,13 +71,16 @@ def as_damage(work: RunContext, error: BaseException) -> WaterclockError | None:
     A slice that no batch uses any more, and that the table does not show, does not count: states that are no longer
     kept are E640.
     """
-    place = damaged_file(work.lake, error)
+    of_log = error if isinstance(error, WaterclockError) and error.code == "E643" else None
+    place = damaged_file(work.lake, error) if of_log is None else _find_place(work.lake, of_log.where or "")
     table = None if place is None else work.flow.tables.get(place.table.removeprefix("publish/"))
     if place is None or table is None:
         return None
     where = f"{work.lake.location(place.table)}/{place.path}"
     if place.is_of_log:
-        return damaged_log(work.lake.folder(table.name), where, _why(work, place))
+        if of_log is not None:
+            return damaged_log(work.lake.folder(table.name), of_log.where or where, of_log.why, name=table.name)
+        return damaged_log(work.lake.folder(table.name), where, _why(work, place), name=table.name)
     why = error.why if isinstance(error, WaterclockError) and error.code == "E605" else _why(work, place)
     if place.label is None:
         return _shown_error(table, where, why)

@@ -8,7 +8,7 @@ from waterclock.ledger.read import whole_set as current_set
 from waterclock.ledger.section import Section, on_its_database
 from waterclock.ledger.store import export
 from waterclock.ledger.write import adopt as adopting
-from waterclock.ledger.write import moving, renaming, resetting, whole_set
+from waterclock.ledger.write import moving, pauses, renaming, resetting, whole_set
 from waterclock.ledger.write import rebuilding as holding
 from waterclock.ledger.write import redeclare as redeclaring
 
@@ -27,7 +27,9 @@ class Keeping(Section):
     differences = on_its_database(redeclaring.differences)
     draw_claim = on_its_database(redeclaring.draw_claim)
     begin_rebuild = on_its_database(redeclaring.begin_rebuild)
+    begin_drop = on_its_database(redeclaring.begin_drop)
     give_rebuild_up = on_its_database(redeclaring.give_rebuild_up)
+    holds = on_its_database(pauses.find_holds)
     refuse_busy = on_its_database(redeclaring.refuse_busy)
     redeclare = on_its_database(redeclaring.redeclare)
     is_resettable = on_its_database(resetting.is_resettable)
@@ -43,12 +45,13 @@ class Keeping(Section):
     begin_rebuilding = on_its_database(holding.begin_rebuilding)
     renew_rebuilding = on_its_database(holding.renew_rebuilding)
     begin_moving = on_its_database(holding.begin_moving)
+    forget_rebuilding = on_its_database(holding.forget_rebuilding)
     end_rebuilding = on_its_database(holding.end_rebuilding)
     current_of = on_its_database(current_set.current_of)
     inputs_by_label = on_its_database(current_set.read_inputs_by_label)
     skipped_windows = on_its_database(current_set.list_skipped_windows)
     recuts_of = on_its_database(current_set.recuts_of)
-    last_reset = on_its_database(current_set.last_reset)
+    begun_anew = on_its_database(current_set.begun_anew)
     record_set = on_its_database(whole_set.record_set)
     take_folder = on_its_database(renaming.take_folder)
     seed = on_its_database(whole_set.seed)

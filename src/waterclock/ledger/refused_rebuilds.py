@@ -59,5 +59,17 @@ def not_whole(where: str, why: str) -> WaterclockError:
     )
 
 
+def windows_lost(table: str, where: str, why: str) -> WaterclockError:
+    """Build the error for changed windows whose rows in the old set cannot be made again."""
+    return WaterclockError(
+        "E433",
+        "the new tables are incomplete, the old ones stay in use",
+        where=where,
+        why=f"{why}, and the declaration of {table} has changed, so none of its rows can stay",
+        fix=f"restore the declaration; or run `waterclock rebuild {table}` where only type, mode or keys changed, else "
+        f"`waterclock reset {table}`, which starts it over without them",
+    )
+
+
 def _differences(changes: Iterable[tuple[str, str, str]]) -> str:
     return "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in changes)

@@ -157,6 +157,19 @@ class Planner:
         facts = self._judge(snapshot, now, ALL).facts
         return oldest_needed(self.flow, self.graph, facts.to_do, facts.starts, now)
 
+    def find_dropped_inputs(
+        self, snapshot: LedgerSnapshot, now: datetime, windows: Mapping[str, Iterable[Window]], request: PlanRequest
+    ) -> dict[str, dict[datetime, str]]:
+        """Return by table and label why it can never be made: RETAIN has dropped its inputs.
+
+        Labels that wait for earlier ones of their table are found, too.
+        """
+        judge = self._judge(snapshot, now, request)
+        reasons = {
+            name: {each.start: judge.find_dropped_input(name, each) for each in of} for name, of in windows.items()
+        }
+        return {name: found for name, of in reasons.items() if (found := {at: why for at, why in of.items() if why})}
+
     def find_dependent_labels(
         self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]
     ) -> dict[str, frozenset[datetime]]:

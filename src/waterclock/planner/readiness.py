@@ -89,9 +89,7 @@ class Judge:
         if found := self._unseen(node, window, past):
             return found
         reads, causes = self._bind_reads(node, window, past)
-        dropped = is_dropped(((read.read.table, read.low, read.high) for read in reads), self.facts.snapshot)
-        if dropped is not None:
-            reason = f"RETAIN of {dropped} has dropped its inputs"
+        if reason := self._find_dropped_input(reads):
             return self._build_batch(node, window, past, Status.EXPIRED, reason, reads)
         missing: tuple[Missing, ...] = ()
         if causes:
@@ -109,6 +107,17 @@ class Judge:
             if missing
             else made
         )
+
+    def find_dropped_input(self, name: str, window: Window) -> str:
+        """Return why the inputs of a window are dropped, even where it waits for another one; '' if they are not."""
+        node, found = self.facts.graph.nodes[name], self.batch(name, window)
+        if found.status is Status.EXPIRED:
+            return found.reason
+        return self._find_dropped_input(self._bind_reads(node, window, self.facts.snapshot.of(name))[0])
+
+    def _find_dropped_input(self, reads: tuple[BoundRead, ...]) -> str:
+        dropped = is_dropped(((read.read.table, read.low, read.high) for read in reads), self.facts.snapshot)
+        return "" if dropped is None else f"RETAIN of {dropped} has dropped its inputs"
 
     def _unseen(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
         """Return a batch that waits for another project, for its window to close, or for other windows to close."""

@@ -22,7 +22,7 @@ from waterclock.storage.lake import STAGE
 from waterclock.storage.log.commit_history import commits_after
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.live_files import LiveFile
-from waterclock.storage.log.open_tables import is_readable, open_table
+from waterclock.storage.log.open_tables import OpenTable, is_readable, open_table
 from waterclock.storage.spark_settings import require_log_store
 from waterclock.timelabel.label import TIMELABEL, label_of_hive_path
 
@@ -130,7 +130,7 @@ def oldest_readable(folder: str, before: datetime) -> int:
 def droppable(folder: str, before: str) -> tuple[int, int]:
     """Return the number of live files that contain only windows before a label, and their size in bytes."""
     with open_table(folder) as table:
-        gone = [file for file in table.files.values() if _newest(file) < before]
+        gone = _find_older_files(table, before)
     return len(gone), sum(file.size for file in gone)
 
 
@@ -141,14 +141,18 @@ def drop_windows(folder: str, before: str, identity: Identity) -> int | None:
     """
     for _ in range(_MOST_LOOKS):
         with open_table(folder) as table:
-            marked = table.marked_paths
-            gone = [file for file in table.files.values() if _newest(file) < before and file.path not in marked]
+            gone = _find_older_files(table, before)
             if not gone:
                 return None
             version = try_commit(table, Change(removes=removes_of(gone)), identity)
         if version is not None:
             return version
     return None
+
+
+def _find_older_files(table: OpenTable, before: str) -> list[LiveFile]:
+    marked = table.marked_paths
+    return [file for file in table.files.values() if _newest(file) < before and file.path not in marked]
 
 
 def keep_versions(folder: str, days: int, identity: Identity) -> bool:

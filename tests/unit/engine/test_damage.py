@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from tests.ledgers import flow, table
 from tests.slices import PROJECT, SCHEMA, TABLE, commit, hour, new_table, rows_of, schema_json
-from waterclock.engine.damage import damaged_file, older_logs, require_log, require_versions
+from waterclock.engine.damage import as_damage, damaged_file, older_logs, require_log, require_versions
 from waterclock.errors import WaterclockError
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.commit.rebuild import recreate, set_log_aside
 from waterclock.storage.lake import Lake
+from waterclock.storage.log.delta_log import damaged_log
 
 KNOWN = 3
 
@@ -78,3 +80,29 @@ def test_an_error_that_was_raised_from_itself_is_looked_at_once(tmp_path: Path) 
     error = WaterclockError("E730", "wrong")
     error.__cause__ = error
     assert damaged_file(Lake(str(tmp_path)), error) is None
+
+
+RENAMED = {"web.visits": "tables/web/clicks", "web.clicks": "tables/web/clicks.2"}
+
+
+@pytest.mark.parametrize(
+    ("folder", "table"), [("web/clicks", "web.visits"), ("web/clicks.2", "web.clicks"), ("web/other", "web.other")]
+)
+def test_damage_in_the_folder_of_a_renamed_table_is_that_of_its_current_name(folder: str, table: str) -> None:
+    """Its fix would name no table otherwise, or one that took the former name since."""
+    lake = Lake("/lake", folders=RENAMED)
+    path = "_stage/y=2020/m=01/d=01/h=00/n=00/c=7"
+    error = WaterclockError("E605", "the slice is damaged", where=f"/lake/tables/{folder}/{path}")
+    place = damaged_file(lake, error)
+    assert place is not None
+    assert (place.table, place.slice_path) == (table, path)
+
+
+def test_a_damaged_log_of_a_renamed_table_is_made_again_by_its_current_name() -> None:
+    lake = Lake("/lake", folders=RENAMED)
+    work: Any = SimpleNamespace(lake=lake, flow=flow(table("web.visits"), table("web.clicks")))
+    where = "/lake/tables/web/clicks/_delta_log/00000000000000000004.json"
+    found = as_damage(work, damaged_log("/lake/tables/web/clicks", where, "the commit is empty"))
+    assert found is not None
+    assert (found.code, found.why) == ("E643", "the commit is empty")
+    assert "`waterclock rebuild web.visits`" in str(found.fix)

@@ -85,7 +85,7 @@ def _lines(found: Sequence[Upkeep], at_sources: Sequence[KeptForNobody], flow: F
             continue
         yield each.table
         if each.is_busy:
-            yield "  skipped: a batch is running"
+            yield "  skipped: a batch, a rebuild or a reset is running"
         if each.dropped.count and each.drop_before is not None:
             before = local_label(each.drop_before, flow.tables[each.table].cadence)
             yield f"  windows before {before} dropped (RETAIN): {_amount(each.dropped, 'file')}"

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.views.json import print_answer
+from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.rebuild import Remade, plan_rebuild, rebuild_table
 from waterclock.ledger.read.signatures import Difference
 from waterclock.operations.formatting import count_words
-from waterclock.operations.opening import open_project, select_tables
+from waterclock.operations.opening import open_project, select_tables, zone_of
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ def remade(folder: Path, env: str | None, selection: list[str], *, yes: bool, is
     to = console(stderr=is_json)
     chosen, _ = select_tables(project.flow, selection)
     found: list[Remade] = []
-    with open_workplace(project) as work:
+    progress = Progress(project.flow, zone_of(project.flow), to, is_quiet=is_json and not to.is_terminal)
+    with open_workplace(project, listener=progress) as work:
         seen = {record.name for record in work.ledger.reads.tables()}
         names = [name for name in chosen.tables if name in seen]
         changes = plan_rebuild(work, names)

@@ -70,5 +70,6 @@ def _report_rebuild(found: RemadeAll, *, is_json: bool) -> None:
         out.print(f"moved in: {count_words(len(found.tables), 'table')} that a killed rebuild had made", soft_wrap=True)
     else:
         made = f"{count_words(found.batches, 'batch', 'batches')} of {count_words(found.rows, 'row')}"
-        kept = f"; {count_words(found.kept, 'label')} stay, as RETAIN has dropped their inputs" if found.kept else ""
+        why = "as they are before START, or RETAIN has dropped their inputs"
+        kept = f"; {count_words(found.kept, 'label')} stay, {why}" if found.kept else ""
         out.print(f"rebuilt and moved in: {count_words(len(found.tables), 'table')}, {made}{kept}", soft_wrap=True)

@@ -13,6 +13,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
 from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
 from waterclock.errors import WaterclockError
+from waterclock.faults import fault
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.planning import Planner
@@ -38,7 +39,8 @@ def look(work: RunContext, table: Table, said: Labels, now: datetime) -> Droppab
     """Find the windows to drop. Changes nothing.
 
     Raises  E436 for a table that is no union of windows, for labels that do not start with its oldest, for windows that
-            a batch still reads, for its newest label, and while a batch of it runs; E644 during a rebuild of all tables
+            a batch still reads, for its newest label, and while a batch, reset or rebuild of it runs; E644 during a
+            rebuild of all tables
     """
     refuse_beside_rebuild(work, is_looking=True)
     if table.kind is Kind.PUBLISH or table.mode is not Mode.APPEND:
@@ -76,8 +78,10 @@ def look(work: RunContext, table: Table, said: Labels, now: datetime) -> Droppab
 def drop(work: RunContext, found: Droppable, *, why: str) -> int:
     """Drop windows, record who did it and why, and drop them behind views. Return the number of labels dropped there.
 
-    Raises  E436, E644 as `look`: a batch or a rebuild may have started, or a batch may have become due, while the user
-            was asked
+    If it is killed after the record, the next maintenance removes the windows from the table.
+
+    Raises  E407, E436, E644 as `look`: a batch or a rebuild may have started, or a batch may have become due, while the
+            user was asked
     """
     refuse_beside_rebuild(work)
     table, folder = found.table, work.folder(found.table)
@@ -85,9 +89,12 @@ def drop(work: RunContext, found: Droppable, *, why: str) -> int:
     _refuse_needed(work, table, found.labels[0], found.before, found.now)
     require_log(work, table.name)
     identity = Identity(work.flow.project, table.name, RETAINED, (), found.before.isoformat(), 0, "")
+    # recorded first: the commit of a batch or a rebuild that begins now leaves these windows out
+    work.ledger.keeping.begin_drop(table.name, found.before, who=work.settings.who, why=why)
+    fault("drop.recorded")
     version = drop_windows(folder, label_of(found.before), identity) if table_exists(folder) else None
-    version = work.ledger.reads.table(table.name).head_version if version is None else version
-    work.ledger.keeping.drop_windows(table.name, found.before, version, who=work.settings.who, why=why)
+    if version is not None:
+        work.ledger.keeping.move_head(table.name, version)
     keep_manifest(work, table)
     count = 0
     for each in work.flow.tables.values():
@@ -99,7 +106,9 @@ def drop(work: RunContext, found: Droppable, *, why: str) -> int:
 
 
 def _refuse_running(work: RunContext, table: Table) -> None:
-    """Raise E436 if a batch of the table runs: it may make one of these windows again, and commit it after the drop."""
+    """Raise E436 if a batch, reset or rebuild of the table runs: it may commit one of these windows after the drop."""
+    if what := work.ledger.keeping.holds().get(table.name):
+        raise _drop_error(table, f"is {what}", "its rows may be committed again", "drop its windows once it has ended")
     if any(claim.request.table == table.name for claim in work.ledger.claims.open()):
         raise _drop_error(table, "is being written", "a batch of it is running", "drop its windows once it has ended")
 

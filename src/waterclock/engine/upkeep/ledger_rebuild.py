@@ -80,6 +80,7 @@ def _fill_ledger(work: RunContext, export: str | None) -> Rebuilt:
     newest = export or next((name for name, _ in heads(root)), None)
     if newest is not None:
         keeping.load(read_export(root, name) for name in chain_of(root, newest))
+        keeping.forget_rebuilding(who=work.settings.who)
     known = {record.name for record in work.ledger.reads.tables()}
     if not known.issuperset(work.flow.tables):
         work.ledger.declared.apply(work.flow, who=work.settings.who, now=work.real_now(), runner=work.settings.runner)

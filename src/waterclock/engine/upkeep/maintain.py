@@ -71,8 +71,8 @@ class Upkeep:
     no kept version shows. `slices`: sealed slices that nothing needs. `left_behind`: files of failed claims.
     `manifests`: symlink manifests that are outdated, or no longer maintained. `states`: states of a MERGE or TEMPORAL
     table that were made again for a query of the past. `labels`: label tables behind a destination's view whose windows
-    RETAIN has dropped from the published table. `is_busy`: a claim is open, so nothing was searched. `failed` has the
-    errors, step by step.
+    RETAIN has dropped from the published table. `is_busy`: a claim is open, or the table is being reset or rebuilt, so
+    nothing was searched. `failed` has the errors, step by step.
     """
 
     table: str
@@ -107,7 +107,7 @@ class Upkeep:
 
 def look(work: RunContext, tables: Sequence[str], now: datetime) -> list[Upkeep]:
     """Find the maintenance of each table at `now`. Changes nothing, and starts no JVM."""
-    busy = {claim.request.table for claim in work.ledger.claims.open()}
+    busy = {claim.request.table for claim in work.ledger.claims.open()} | work.ledger.keeping.holds().keys()
     busy |= set(tables) if _is_rebuilding(work) else set()
     needed = _find_oldest_needed(work, now)
     older = older_logs(work)
@@ -124,7 +124,7 @@ def do(work: RunContext, found: Upkeep, now: datetime) -> None:
     table = work.flow.tables[found.table]
     folder = work.folder(table)
     found.is_busy = any(claim.request.table == table.name for claim in work.ledger.claims.open())
-    found.is_busy = found.is_busy or _is_rebuilding(work)
+    found.is_busy = found.is_busy or table.name in work.ledger.keeping.holds() or _is_rebuilding(work)
     if found.is_busy or older_log(work, table.name):
         return
     if table.kind is not Kind.PUBLISH and table_exists(folder):
@@ -197,9 +197,7 @@ def _collect_retention_facts(work: RunContext, table: Table, now: datetime) -> R
     if table.kind is not Kind.PUBLISH and table_exists(folder):
         with open_table(folder) as shown:
             live = {path.rpartition("/")[0] for path in shown.files}
-    replaced = find_replacement_times(revisions)
-    if (reset := work.ledger.keeping.last_reset(table.name)) is not None:
-        replaced = {(label, claim): reset for label, claim, at in revisions if at <= reset} | replaced
+    replaced = find_replacement_times(revisions, work.ledger.keeping.begun_anew(table.name))
     return RetentionFacts(
         claims=work.ledger.keeping.known_claims(table.name),
         current={piece.label: piece.claim for piece in work.ledger.reads.slices(table.name, BEGINNING, FOREVER)},
@@ -214,15 +212,23 @@ def _collect_retention_facts(work: RunContext, table: Table, now: datetime) -> R
 
 
 def _drop_before(work: RunContext, table: Table, now: datetime, needed: datetime) -> datetime | None:
-    """Return the window before which RETAIN drops all. Kept ticks and unfinished batches do not read before it."""
-    record = work.ledger.reads.table(table.name)
-    if table.retain is None or table.mode is not Mode.APPEND or record.head_label is None:
+    """Return the window before which RETAIN drops all. Kept ticks and unfinished batches do not read before it.
+
+    Windows that were dropped before are dropped again if the table still shows them: a drop was killed.
+    """
+    if table.mode is not Mode.APPEND:
         return None
+    known = work.ledger.keeping.drop_boundary(table.name, by=FOREVER)
+    is_shown = known is not None and droppable(work.folder(table), label_of(known))[0] > 0
+    record = work.ledger.reads.table(table.name)
+    if table.retain is None or record.head_label is None:
+        return known if is_shown else None
     zone = table.cadence.zone
     tick = min(table.cadence.next(record.head_label), find_retention_start(table, now))
     before = table.cadence.floor(min(table.retain.subtract_from(tick, zone), needed))
-    known = work.ledger.keeping.drop_boundary(table.name, by=FOREVER)
-    return before if known is None or before > known else None
+    if known is None or before > known:
+        return before
+    return known if is_shown else None
 
 
 def _find_oldest_needed(work: RunContext, now: datetime) -> dict[str, datetime]:
@@ -251,9 +257,11 @@ def _keep_versions(work: RunContext, table: Table) -> None:
 
 
 def _drop(work: RunContext, table: Table, before: datetime) -> None:
+    if before != work.ledger.keeping.drop_boundary(table.name, by=FOREVER):
+        work.ledger.keeping.begin_drop(table.name, before, who=work.settings.who)
     version = drop_windows(work.folder(table), label_of(before), _identity(work, table, RETAINED, before.isoformat()))
     if version is not None:
-        work.ledger.keeping.drop_windows(table.name, before, version, who=work.settings.who)
+        work.ledger.keeping.move_head(table.name, version)
 
 
 def _optimize(work: RunContext, table: Table, small: Joinable) -> None:

@@ -52,7 +52,8 @@ class Move:
     """The new content and revisions of one table, under a claim.
 
     `first` is the slice next to which the claim's record is stored, `made` the folder in which the table was made. Both
-    are None if the table has nothing new. A publish has no table, and is only declared again.
+    are None if the table has nothing new. A publish has no table, and is only declared again. `dropped_before` is the
+    instant before which windows of a recut table stay dropped.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Move:
     is_recut: bool
     identity: Mapping[str, Any] | None = None
     content: Mapping[str, Any] | None = None
+    dropped_before: str | None = None
 
 
 def prepare(live: RunContext, cut: Cut, work: RunContext, linked: list[tuple[str, int]]) -> list[Move]:
@@ -102,7 +104,17 @@ def _prepare_move(
         return None
     claim = live.ledger.keeping.draw_claim()
     start = _text(work.ledger.reads.table(name).start)
-    move = Move(name, signature_of(table), location_of(table), start, claim, None, None, is_recut)
+    move = Move(
+        name,
+        signature_of(table),
+        location_of(table),
+        start,
+        claim,
+        None,
+        None,
+        is_recut,
+        dropped_before=_text(cut.dropped.get(name)),
+    )
     if not current:
         content = build_empty_content(folder, is_partitioned=table.is_partitioned) if table_exists(folder) else None
         identity = Identity(live.flow.project, name, REBUILT, (), "", claim, table.fingerprint)
@@ -266,8 +278,8 @@ def _apply_move(live: RunContext, move: Move) -> Moved:
         found = CommittedClaim(
             move.claim, request, tuple(replace(result, version=version) for result in results), live.real_now()
         )
-    start = None if move.start is None else datetime.fromisoformat(move.start)
-    return Moved(move.name, move.signature, move.location, start, move.claim, version, found, move.is_recut)
+    start, dropped = (None if it is None else datetime.fromisoformat(it) for it in (move.start, move.dropped_before))
+    return Moved(move.name, move.signature, move.location, start, move.claim, version, found, move.is_recut, dropped)
 
 
 def _commit(live: RunContext, move: Move, folder: str, identity: Identity, content: Content) -> int:
@@ -302,5 +314,5 @@ def _fields(of: Any) -> dict[str, Any]:
     return asdict(of)
 
 
-def _text(start: datetime | None) -> str | None:
-    return None if start is None else start.isoformat()
+def _text(instant: datetime | None) -> str | None:
+    return None if instant is None else instant.isoformat()

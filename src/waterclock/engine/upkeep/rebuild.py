@@ -38,6 +38,7 @@ from waterclock.flow.declarations import Table
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_recut
 from waterclock.ledger.write.adopt import CommittedClaim
+from waterclock.storage.commit.pointers import kill
 from waterclock.storage.commit.rebuild import commit_whole_state, remake
 from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.log.delta_log import table_exists
@@ -98,9 +99,9 @@ def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) 
     """
     refuse_beside_rebuild(work)
     left = _settled_after(work, work.flow.tables[name])
-    claim = work.ledger.keeping.begin_rebuild(name, left=left, who=work.settings.who)
+    claim, before = work.ledger.keeping.begin_rebuild(name, left=left, who=work.settings.who)
     try:
-        return _rebuild(work, name, changed, claim)
+        return _rebuild(work, name, changed, claim, before)
     except BaseException:
         _end_hold(work, name, claim)
         raise
@@ -111,8 +112,10 @@ def _end_hold(work: RunContext, name: str, claim: int) -> None:
         work.ledger.keeping.give_rebuild_up(name, claim, who=work.settings.who)
 
 
-def _rebuild(work: RunContext, name: str, changed: tuple[Difference, ...], claim: int) -> Remade:
+def _rebuild(work: RunContext, name: str, changed: tuple[Difference, ...], claim: int, before: int | None) -> Remade:
     table, folder = work.flow.tables[name], work.lake.folder(name)
+    if before is not None and has_usable_log(work, table):  # its process may only be paused
+        kill(folder, before, project=work.flow.project)
     slices = _current(work, table)
     # the deliveries of a publish are kept, and the next follows the current declaration
     if table.kind is Kind.PUBLISH or not (slices or _has_unusable_log(work, table)):
@@ -127,6 +130,8 @@ def _rebuild(work: RunContext, name: str, changed: tuple[Difference, ...], claim
     is_new_log = not has_usable_log(work, table)
     if is_new_log:
         renew_log(work, spark, table, manifests)
+        if before is not None:
+            kill(folder, before, project=work.flow.project)
     found: CommittedClaim | None = None
     if _means_other_rows(table, changed, manifests):
         manifests = seal_linked_slices(spark, table, manifests, claim, folder, work.lake)

@@ -9,13 +9,15 @@ finishes the move.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
+from waterclock.engine.collect.collect_result import RELEASED
 from waterclock.engine.damage import reporting_damage
 from waterclock.engine.heartbeat import Heartbeat
+from waterclock.engine.progress import GroupReport
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.upkeep.full_disk import full_disk_error
@@ -42,6 +44,7 @@ from waterclock.ledger.read.whole_set import Current
 from waterclock.ownership import make_private_folder
 from waterclock.planner.estimate import Estimate, estimate
 from waterclock.planner.plan import Plan
+from waterclock.storage.slices.manifest import read_manifest
 
 _MOST_RUNS = 3  # a failure for a transient reason is retried
 
@@ -115,8 +118,9 @@ def rebuild_all(work: RunContext, now: datetime) -> RemadeAll:
 
     If an earlier rebuild was killed during its move, that move is finished instead.
 
-    Raises  E431, E432 for declarations that it cannot apply, E433 where a batch failed that is done in the live set,
-            E644 where another rebuild is running, E645 where the disk is full; the old set stays in these cases
+    Raises  E407 where a reset or a rebuild of one table has not ended, E431, E432 for declarations that it cannot
+            apply, E433 where a batch failed that is done in the live set, E644 where another rebuild is running, E645
+            where the disk is full; the old set stays in these cases
     """
     refuse_at_work(work)
     if tables := finish_killed_rebuild(work):
@@ -208,14 +212,45 @@ def remove_leftovers(work: RunContext) -> None:
 
 def _run(work: RunContext, cut: Cut, other: RunContext) -> RunOutcome:
     total = RunOutcome()
-    for _ in range(_MOST_RUNS):
+    runs, released = 0, set[tuple[str, datetime]]()
+    while runs < _MOST_RUNS:
         outcome = runner_beside(work, cut, other).run_once(cut.now)
         total.done += outcome.done
         total.rows += outcome.rows
         total.failed, total.plan, total.unsettled = outcome.failed, outcome.plan, outcome.unsettled
+        again = {
+            of: said for of, said in find_released_before(cut, other, outcome.failed).items() if of not in released
+        }
+        for (name, label), said in again.items():
+            other.ledger.decisions.request_release(name, [label], who=said["by"], why=said["why"])
+        if again:
+            released |= again.keys()
+            continue
+        runs += 1
         if not any(report.error is not None and report.error.transient for report in outcome.failed):
             break
     return total
+
+
+def find_released_before(
+    cut: Cut, other: RunContext, failed: Sequence[GroupReport]
+) -> dict[tuple[str, datetime], Mapping[str, str]]:
+    """Return the batches that a rule holds again although a user has released the same rows in the live set.
+
+    The values are who released them, and why. Held batches with other rows are left out: no user has reviewed those.
+    """
+    found: dict[tuple[str, datetime], Mapping[str, str]] = {}
+    for report in failed:
+        name = report.group.table
+        labels = {batch.label for batch in report.group.batches} if report.is_held else set[datetime]()
+        for result in (each.result for each in cut.held[name] if each.result.label in labels):
+            said, claim = result.measures.get(RELEASED), other.ledger.reads.held_claim(name, result.label)
+            if said is None or claim is None or result.digest is None:
+                continue
+            folder = other.folder(cut.flow.tables[name])
+            if read_manifest(folder, other.lake.slice_path(result.label, claim)).digest == result.digest:
+                found[name, result.label] = said
+    return found
 
 
 def _list_changed_publishes(work: RunContext, cut: Cut) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from waterclock.batches.records import BatchResult, Slice
+from waterclock.batches.records import BatchResult, Slice, rows_aside
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.damage import damaged_file, slice_error, verb_of
 from waterclock.engine.left_claims import expired_claims
@@ -173,8 +173,24 @@ def _reseal_slice(work: RunContext, spark: SparkSession, table: Table, piece: Sl
     except WaterclockError:
         otherwise = None  # the log is damaged as well
     try:
-        return reseal(spark, work.folder(table), known, table.merge, otherwise=otherwise)
+        manifest = reseal(spark, work.folder(table), known, table.merge, otherwise=otherwise)
     except Exception as raised:
         if damaged_file(work.lake, raised) is None:
             raise
         return None  # its rows cannot be read
+    if manifest is not None:
+        _report_lost_quarantine(work, table, manifest, rows_aside(made.revision.measures))
+    return manifest
+
+
+def _report_lost_quarantine(work: RunContext, table: Table, manifest: Manifest, rows: int) -> None:
+    """Report quarantined rows that the new manifest does not list: only the lost one had their files and rules."""
+    if rows <= manifest.aside_rows:
+        return
+    which = f"{table.name}@{label_of(manifest.label)}"
+    verb = verb_of(work, table, manifest.label)
+    fix = f"Fix: `waterclock {verb} {which}`" if verb else "its source no longer has them"
+    work.listener.on_message(
+        f"{rows - manifest.aside_rows} quarantined rows of {which} are lost, as their files or their manifest were "
+        f"damaged; {fix}"
+    )

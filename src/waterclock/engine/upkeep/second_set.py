@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import itemgetter
 
-from waterclock.batches.ledger_snapshot import Closing, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, Closing, LedgerSnapshot
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner import Runner
 from waterclock.engine.upkeep.seeded_tables import bring, build_commit_record
@@ -22,14 +22,19 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.read.whole_set import Current
+from waterclock.ledger.refused_rebuilds import windows_lost
 from waterclock.planner.closings import until_reads
 from waterclock.planner.open_windows import requested_open_labels
-from waterclock.planner.plan import Plan, Status
+from waterclock.planner.plan import Plan
 from waterclock.storage.lake import Lake
+from waterclock.storage.slices.manifest import is_sealed
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.window import Window
 
 # below the storage: everything that a rebuild stores before its tables are moved in
 PLACE = "rebuild"
 _ALL = 1 << 30
+_INSTANT = timedelta(microseconds=1)
 _LATEST = "LATEST("
 
 
@@ -49,8 +54,10 @@ class SetLake(Lake):
 class Cut:
     """The start of a rebuild of all tables: the live content of each table of the flow.
 
-    `differing` has the changes of declarations. `collected` are the current slices of each COLLECT. `kept` are, by
-    transform, the labels with inputs that RETAIN has dropped: they stay as they are.
+    `differing` has the changes of declarations. `collected` are the current slices of each COLLECT. `dropped` is, by
+    table with other labels, the instant before which its windows stay dropped: a user dropped them, or their slices
+    were removed. `kept` are, by transform, the labels
+    that cannot be made again, since they are before START or RETAIN has dropped their inputs: they stay as they are.
     """
 
     flow: Flow
@@ -58,6 +65,7 @@ class Cut:
     differing: Mapping[str, Sequence[Difference]]
     collected: Mapping[str, Sequence[Current]]
     held: Mapping[str, Sequence[Current]]
+    dropped: Mapping[str, datetime] = field(default_factory=dict)
     kept: dict[str, frozenset[datetime]] = field(default_factory=dict)
 
     @property
@@ -80,18 +88,46 @@ class Cut:
 
 
 def cut_of(work: RunContext, now: datetime) -> Cut:
-    """Return the current content of all tables, for the flow without its publishes."""
+    """Return the current content of all tables, for the flow without its publishes.
+
+    The cut is at `now`, or later where a live label is due later.
+    """
     keeping = work.ledger.keeping
     tables = {name: table for name, table in work.flow.tables.items() if table.kind is not Kind.PUBLISH}
     flow = replace(work.flow, tables=tables, order=tuple(name for name in work.flow.order if name in tables))
-    held = {name: keeping.current_of(name) for name in flow.order}
+    held: dict[str, Sequence[Current]] = {name: keeping.current_of(name) for name in flow.order}
+    differing = {name: found for name, found in keeping.differences(work.flow).items() if name in tables}
+    # labels of the future were made before the clock was set back
+    due = [each.result.end + tables[name].cadence.delay for name in flow.order for each in held[name][-1:]]
+    dropped: dict[str, datetime] = {}
+    for name in differing:
+        table, before = tables[name], keeping.drop_boundary(name, by=FOREVER)
+        if table.retain is not None and table.kind is Kind.COLLECT:
+            before = _find_removed_end(work, table, held[name], before)
+        if before is not None:
+            held[name] = [each for each in held[name] if each.result.label >= before]
+            if table.retain is None or table.kind is Kind.COLLECT:
+                dropped[name] = table.cadence.floor(before)
     return Cut(
         flow=flow,
-        now=now,
-        differing={name: found for name, found in keeping.differences(work.flow).items() if name in tables},
+        now=max([now, *due]),
+        differing=differing,
         collected={name: held[name] for name in flow.order if tables[name].kind is Kind.COLLECT and held[name]},
         held={name: held[name] for name in flow.order if tables[name].kind is Kind.TRANSFORM},
+        dropped=dropped,
     )
+
+
+def _find_removed_end(
+    work: RunContext, table: Table, current: Sequence[Current], before: datetime | None
+) -> datetime | None:
+    """Return the end of the newest dropped window whose slice was removed.
+
+    Later windows that RETAIN has dropped exist again until the next maintenance.
+    """
+    gone = (each.result for each in current if before is not None and each.result.label < before)
+    folder = work.folder(table)
+    return max((each.end for each in gone if not is_sealed(folder, each.slice_path)), default=None)
 
 
 def beside(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext:
@@ -123,6 +159,8 @@ def beside(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext:
             ledger.keeping.seed_past(name, dropped_before=dropped, skipped=live.ledger.keeping.skipped_windows(name))
             if cut.flow.tables[name].closes is not None:  # new ticks would lose rows or duplicate them
                 ledger.decisions.close_books(name, _read_closings(live, cut.flow.tables[name]), who=live.settings.who)
+        elif name in cut.dropped:
+            ledger.keeping.seed_past(name, dropped_before=cut.dropped[name], skipped=())
     for name in lives_on:
         record = live.ledger.reads.table(name)
         found = build_commit_record(work, cut.flow.tables[name], cut.collected[name])
@@ -143,24 +181,28 @@ def _read_closings(live: RunContext, table: Table) -> list[tuple[datetime, Closi
 
 
 def look_ahead(live: RunContext, cut: Cut, work: RunContext, brought: Mapping[str, Sequence[Current]]) -> Plan:
-    """Return the plan of everything to make, as if all collected slices existed. `brought` are cut into new windows."""
+    """Return the plan of everything to make, as if all collected slices existed. `brought` are cut into new windows.
+
+    Batches that stay as they are, or wait for windows after the newest of the live set, are left out.
+
+    Raises  E433 where new windows have rows in the live set that cannot be made again
+    """
     for name, current in brought.items():
         if current:
             work.ledger.keeping.seed([build_commit_record(work, cut.flow.tables[name], current)], head_version=0)
-    runner = _SetRunner(work, cut, _find_latest_ticks(live, cut))
-    return runner.plan(cut.now)
+    runner = runner_beside(live, cut, work)
+    kept, plan = runner.find_unmakeable_labels(), runner.plan(cut.now)
+    newest = max(
+        (each.result.end for held in (*cut.collected.values(), *cut.held.values()) for each in held), default=cut.now
+    )
+    made = (it for it in plan.batches if it.window.end <= newest and it.label not in kept.get(it.table, ()))
+    return replace(plan, batches=tuple(made))
 
 
 def keep_what_cannot_be_made(live: RunContext, cut: Cut, work: RunContext) -> None:
-    """Link the labels with inputs that RETAIN has dropped into the new set: they cannot be made again."""
-    plan = _SetRunner(work, cut, _find_latest_ticks(live, cut)).plan(cut.now)
-    expired: dict[str, set[datetime]] = {}
-    for batch in plan.batches:
-        if batch.status is Status.EXPIRED:
-            expired.setdefault(batch.table, set()).add(batch.label)
-    for name, labels in expired.items():
-        pieces = [each for each in cut.held[name] if each.result.label in labels]
-        if pieces and not cut.is_recut(name):
+    """Link the labels that cannot be made again into the new set."""
+    for name, labels in runner_beside(live, cut, work).find_unmakeable_labels().items():
+        if pieces := [each for each in cut.held[name] if each.result.label in labels]:
             cut.kept[name] = frozenset(each.result.label for each in pieces)
             bring(live, work, cut.flow.tables[name], pieces)
 
@@ -174,7 +216,7 @@ class _SetRunner(Runner):
         force = _stored_states(cut)
         super().__init__(work, only=cut.transforms, force=force)
         self._states = requested_open_labels(work.flow, force)
-        self._beside, self._picked = work, picked
+        self._beside, self._picked, self._cut = work, picked, cut
 
     def snapshot(self) -> LedgerSnapshot:
         """Return the past of the second set, with the live LATEST ticks. Linked projects do not affect it."""
@@ -184,8 +226,33 @@ class _SetRunner(Runner):
             tables[name] = replace(known.of(name), latest={**picked, **known.of(name).latest})
         return replace(known, tables=tables)
 
+    def find_unmakeable_labels(self) -> dict[str, frozenset[datetime]]:
+        """Return by transform the live labels that cannot be made again.
 
-def runner_beside(live: RunContext, cut: Cut, work: RunContext) -> Runner:
+        They are before START, or RETAIN has dropped their inputs.
+        Raises  E433 where new windows have rows in the live set that cannot be made again
+        """
+        cut, snapshot = self._cut, self.snapshot()
+        starts, windows = self._planner.starts(snapshot, cut.now), dict[str, set[Window]]()
+        before: dict[str, set[datetime]] = {}
+        for name in cut.transforms:
+            table, dropped = cut.flow.tables[name], snapshot.of(name).dropped_before or BEGINNING
+            of_live = [each.result for each in cut.held[name] if each.result.label >= dropped]
+            if cut.is_recut(name):
+                if table.mode is not Mode.REPLACE:  # older states are made again only where a reader needs them
+                    ends = {end for it in of_live for end in (it.label, it.end - _INSTANT)}
+                    windows[name] = {table.cadence.window_of(end) for end in ends}
+            else:
+                before[name] = {it.label for it in of_live if it.label < starts[name]}
+                windows[name] = {Window(it.label, it.end) for it in of_live if it.label >= starts[name]}
+        expired = self._planner.find_dropped_inputs(snapshot, cut.now, windows, self._request(self._force))
+        for name in filter(cut.is_recut, expired):
+            label, why = min(expired[name].items())
+            raise windows_lost(name, f"{name}@{label_of(label)}", why)
+        return {name: frozenset(before[name] | expired.get(name, {}).keys()) for name in before}
+
+
+def runner_beside(live: RunContext, cut: Cut, work: RunContext) -> _SetRunner:
     """Return the runner that makes the second set."""
     return _SetRunner(work, cut, _find_latest_ticks(live, cut))
 

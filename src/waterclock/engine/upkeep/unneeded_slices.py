@@ -53,10 +53,13 @@ def find_retention_start(table: Table, now: datetime) -> datetime:
     return kept.subtract_from(now, "UTC")
 
 
-def find_replacement_times(revisions: Sequence[tuple[datetime, int, datetime]]) -> dict[tuple[datetime, int], datetime]:
+def find_replacement_times(
+    revisions: Sequence[tuple[datetime, int, datetime]], anew: Sequence[tuple[int, datetime]] = ()
+) -> dict[tuple[datetime, int], datetime]:
     """Return when each slice, given as (label, claim, committed at) from the oldest on, was replaced.
 
-    Current ones are left out.
+    Current ones are left out. `anew` are the claims that emptied the table, with their instants, oldest first: they
+    ended all earlier slices, also of labels that do not exist since.
     """
     found: dict[tuple[datetime, int], datetime] = {}
     newest: dict[datetime, int] = {}
@@ -64,6 +67,9 @@ def find_replacement_times(revisions: Sequence[tuple[datetime, int, datetime]]) 
         if label in newest:
             found[label, newest[label]] = at
         newest[label] = claim
+        emptied = (then for by, then in anew if (claim < by if by else at < then))
+        if (ended := next(emptied, None)) is not None:
+            found.setdefault((label, claim), ended)
     return found
 
 

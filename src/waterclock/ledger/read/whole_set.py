@@ -9,7 +9,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from waterclock.batches.audit_records import BEGUN_ANEW, RESET
+from waterclock.batches.audit_records import BEGUN_ANEW
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult, Input
 from waterclock.ledger.read.inputs import IS_CURRENT, input_of
@@ -84,11 +84,14 @@ def recuts_of(database: LedgerDatabase, name: str) -> Mapping[int, datetime]:
         return {int(row.data["version"]): row.at for row in rows if row.data.get("is_recut")}
 
 
-def last_reset(database: LedgerDatabase, name: str) -> datetime | None:
-    """Return when a table was reset last; None where it never was."""
+def begun_anew(database: LedgerDatabase, name: str) -> list[tuple[int, datetime]]:
+    """Return each claim that emptied a table, by a reset or for other windows, with its instant, oldest first.
+
+    All revisions of earlier claims ended then. A publish that was only declared again has the claim 0.
+    """
     with database.read() as connection:
         rows = connection.execute(_RECUTS, {"of": name})
-        return max((row.at for row in rows if row.kind == RESET), default=None)
+        return sorted((int(row.data["claim"]), row.at) for row in rows if row.data.get("is_recut"))
 
 
 def _result(row: AnyRow) -> BatchResult:

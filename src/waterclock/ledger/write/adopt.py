@@ -139,14 +139,15 @@ def drop_windows(
 ) -> None:
     """Record that a commit removed all windows before an instant from a table: for RETAIN, or for a user's `why`."""
     with database.write() as write:
-        write.execute(_DROP, {"of": table, "before": before})
-        write.execute(_MOVE, {"of": table, "to": version})
-        write.log(
-            "dropped",
-            who=who,
-            table=table,
-            data={"before": before.isoformat(), "version": version, **({"why": why} if why else {})},
-        )
+        record_drop(write, table, before, version, who=who, why=why)
+
+
+def record_drop(write: Write, table: str, before: datetime, version: int, *, who: str, why: str = "") -> None:
+    """Do the same as `drop_windows`, within a transaction."""
+    write.execute(_DROP, {"of": table, "before": before})
+    write.execute(_MOVE, {"of": table, "to": version})
+    data = {"before": before.isoformat(), "version": version, **({"why": why} if why else {})}
+    write.log("dropped", who=who, table=table, data=data)
 
 
 def find_drop_boundary(database: LedgerDatabase, table: str, *, by: datetime) -> datetime | None:

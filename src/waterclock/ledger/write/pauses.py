@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import sqlalchemy as sa
 
@@ -14,6 +14,7 @@ from waterclock.ledger.store.database import LedgerDatabase, Write, pause_of
 from waterclock.ledger.store.schema import AnyRow, ledger, tables
 
 _TABLES = sa.select(tables.c.name, tables.c.paused_at, tables.c.paused_by, tables.c.paused_why)
+_DECLARED = _TABLES.where(tables.c.is_declared, tables.c.paused_why.is_not(None))
 _SAID: dict[str, sa.BindParameter[object]] = {
     name: sa.bindparam(f"{name}_") for name in ("paused_at", "paused_by", "paused_why")
 }
@@ -97,6 +98,26 @@ def hold_in(why: str | None) -> tuple[str, int | None]:
     """Split a pause's reason into the user's own part and the claim of the reset or rebuild that keeps the pause."""
     found = _HOLD.search(why or "")
     return (why or "", None) if found is None else ((why or "")[: found.start()], int(found[2]))
+
+
+def find_holds(database: LedgerDatabase) -> dict[str, str]:
+    """Return by declared table the text of a reset or rebuild that has begun and not ended."""
+    with database.read() as connection:
+        return {row.name: found[1] for row, found in _search_holds(connection.execute(_DECLARED))}
+
+
+def refuse_holds(write: Write, name: str | None = None) -> None:
+    """Raise an error if a reset or rebuild of a declared table, or of one of them, has begun and not ended.
+
+    Raises  E407 naming the table, and the command that finishes it
+    """
+    for row, found in _search_holds(write.execute(_DECLARED)):
+        if name in {None, row.name}:
+            raise refusals.unfinished_table_error(row.name, found[1], row.paused_why, found[3])
+
+
+def _search_holds(rows: Iterable[AnyRow]) -> Iterator[tuple[AnyRow, re.Match[str]]]:
+    return ((row, found) for row in rows if (found := _HOLD.search(row.paused_why)))
 
 
 def hold(write: Write, row: AnyRow, claim: int, command: str, *, who: str) -> int | None:

@@ -12,6 +12,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import ledger
+from waterclock.ledger.write.pauses import refuse_holds
 
 BEGUN, GIVEN_UP = "rebuild begun", "rebuild given up"
 _SET = sa.update(ledger).values(rebuilding=sa.bindparam("said"))
@@ -29,9 +30,11 @@ def begin_rebuilding(
 ) -> Rebuilding:
     """Take the rebuild lock, which blocks all new claims. Running batches end normally.
 
-    Raises  E644 where another rebuild is running, or stopped while it moved the new tables in
+    Raises  E407 where a reset or a rebuild of one table has not ended: it would commit its older rows after the move;
+            E644 where another rebuild is running, or stopped while it moved the new tables in
     """
     with database.write() as write:
+        refuse_holds(write)
         known = write.rebuilding
         if known is not None and known.is_blocking(write.at):
             raise at_work(known)
@@ -71,6 +74,18 @@ def end_rebuilding(database: LedgerDatabase, token: str, *, who: str, why: str) 
         clear(write)
         write.log(GIVEN_UP, who=who, data={"token": token, "why": why})
         return True
+
+
+def forget_rebuilding(database: LedgerDatabase, *, who: str) -> None:
+    """Release the lock of a rebuild that an export contains, even one that had begun to move its tables in.
+
+    The commits show how far the move came, and each table that was moved is adopted by itself.
+    """
+    with database.write() as write:
+        known = write.rebuilding
+        if known is not None and not known.is_done:
+            clear(write)
+            write.log(GIVEN_UP, who=who, data={"token": known.token, "why": "the ledger was rebuilt from its exports"})
 
 
 def require_own(write: Write, token: str) -> Rebuilding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -14,10 +15,10 @@ from waterclock.ledger.read.signatures import SIGNATURE, Difference, signature_d
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import IS_OPEN, AnyRow, batches, claims, tables, versions
 from waterclock.ledger.store.slice_weights import SET_SUMS
-from waterclock.ledger.write.adopt import CommittedClaim
+from waterclock.ledger.write.adopt import CommittedClaim, record_drop
 from waterclock.ledger.write.claims import restore_claim
 from waterclock.ledger.write.completion import record
-from waterclock.ledger.write.pauses import REBUILD, end_hold, hold, hold_in
+from waterclock.ledger.write.pauses import REBUILD, end_hold, hold, hold_in, refuse_holds
 from waterclock.ledger.write.rebuilding import require_no_rebuild
 from waterclock.ledger.write.suspects import mark_readers
 from waterclock.timelabel.intervals import IntervalSet
@@ -76,19 +77,22 @@ def draw_claim(database: LedgerDatabase) -> int:
         return write.last_claim
 
 
-def begin_rebuild(database: LedgerDatabase, table: str, *, left: Collection[int] = (), who: str) -> int:
+def begin_rebuild(
+    database: LedgerDatabase, table: str, *, left: Collection[int] = (), who: str
+) -> tuple[int, int | None]:
     """Pause a table until its rebuild is recorded, and return the number of a claim for its commit.
 
     Without the pause, a batch that commits after the slices were read would be removed from the table again. `left` are
-    abandoned claims that can only be settled during the rebuild.
+    abandoned claims that can only be settled during the rebuild. The second number is the claim of an earlier rebuild
+    or reset that did not end: it is taken over, and must never commit.
     Raises  E407 where a batch is running, E644 while all tables are rebuilt
     """
     with database.write(claims=True) as write:
         require_no_rebuild(write, table)
         running = (row for row in write.execute(_OPEN, {"of": table}).all() if row.number not in left)
         _refuse(table, next(running, None))
-        hold(write, write.execute(_TABLE, {"of": table}).one(), write.last_claim, REBUILD, who=who)
-        return write.last_claim
+        row = write.execute(_TABLE, {"of": table}).one()
+        return write.last_claim, hold(write, row, write.last_claim, REBUILD, who=who)
 
 
 def give_rebuild_up(database: LedgerDatabase, table: str, claim: int, *, who: str) -> None:
@@ -97,6 +101,20 @@ def give_rebuild_up(database: LedgerDatabase, table: str, claim: int, *, who: st
         row = write.execute(_TABLE, {"of": table}).one()
         if hold_in(row.paused_why)[1] == claim:
             end_hold(write, row, claim, who=who)
+
+
+def begin_drop(database: LedgerDatabase, table: str, before: datetime, *, who: str, why: str = "") -> None:
+    """Record that all windows of a table before an instant are dropped, before the commit that removes them.
+
+    From then on no batch is planned that reads or makes them, and no rebuild shows them again.
+    Raises  E407 where a batch, a reset or a rebuild of the table is running, E644 while all tables are rebuilt
+    """
+    with database.write() as write:
+        require_no_rebuild(write, table)
+        refuse_open(write, table)
+        refuse_holds(write, table)
+        row = write.execute(_TABLE, {"of": table}).one()
+        record_drop(write, table, before, row.head_version, who=who, why=why)
 
 
 def refuse_busy(database: LedgerDatabase, table: str) -> None:

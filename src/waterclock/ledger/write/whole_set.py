@@ -15,7 +15,7 @@ from waterclock.flow.choices import Kind
 from waterclock.ledger.read.signatures import SIGNATURE
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import batches, ledger, tables, versions
-from waterclock.ledger.write.adopt import CommittedClaim
+from waterclock.ledger.write.adopt import CommittedClaim, record_drop
 from waterclock.ledger.write.claims import restore_claim
 from waterclock.ledger.write.closings import add_told
 from waterclock.ledger.write.completion import record
@@ -38,6 +38,7 @@ _HEAD = (
     .values(head_version=sa.bindparam("version"))
 )
 _SET_HEAD = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(head_version=sa.bindparam("version"))
+_STAYS_DROPPED = "they were dropped before `rebuild --all`"
 _DROPPED = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(dropped_before=sa.bindparam("before"))
 _NO_VERSIONS = sa.delete(versions).where(versions.c.table_name == sa.bindparam("of"))
 _MET = {FOLLOW, RECOMPUTE}
@@ -63,7 +64,7 @@ class Moved:
     """A table whose new rows were moved in at `version`, with its declaration and its new revisions.
 
     `is_recut`: none of its earlier data counts any more, since its labels changed their meaning. `found` is None where
-    the table is empty. `claim` is the claim number of the move.
+    the table is empty. `claim` is the claim number of the move. `dropped_before`: its windows before it stay dropped.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Moved:
     version: int
     found: CommittedClaim | None
     is_recut: bool = False
+    dropped_before: datetime | None = None
 
 
 def record_set(
@@ -131,6 +133,8 @@ def _record(write: Write, moved: Moved, heads: Mapping[str, int], who: str, *, b
     write.execute(_HEAD, {"of": moved.name, "version": moved.version})
     fields = {"version": moved.version, "claim": moved.claim, "is_recut": moved.is_recut, "all": True}
     write.log("rebuilt", who=who, table=moved.name, data=fields)
+    if moved.dropped_before is not None:
+        record_drop(write, moved.name, moved.dropped_before, moved.version, who=who, why=_STAYS_DROPPED)
 
 
 def _unmet_requests(write: Write, moved: Moved, begun: int) -> list[dict[str, Any]]:

@@ -46,6 +46,8 @@ def remake(
     """Make a table show these slices and nothing else. Return the new version, or the newest if nothing has to change.
 
     Cost: milliseconds if the layout stays the same; else all rows are written once.
+
+    Raises  Killed where the claim was killed first
     """
     if has_exact_files(folder, manifests, is_partitioned=is_partitioned):
         return _version_of_all(folder, identity)
@@ -185,6 +187,8 @@ def _point(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> in
     wanted = {file.path: (file, manifest) for manifest in manifests for file in manifest.files}
     for _ in range(_MOST_LOOKS):
         with open_table(folder) as table:
+            if (seen := find_claim_version(table, identity.claim)) is not None:
+                return seen
             if not may_rewrite(table):
                 return None
             # live files stay: added again they would be hidden from Spark (M5)

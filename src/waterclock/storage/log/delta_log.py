@@ -168,14 +168,14 @@ def _read_commit(path: Path) -> bytes:
     return read_bytes(path, _MOST_BYTES)
 
 
-def damaged_log(folder: str, where: str, why: str) -> WaterclockError:
-    """Return the error for a Delta log that cannot be read."""
+def damaged_log(folder: str, where: str, why: str | None, *, name: str | None = None) -> WaterclockError:
+    """Return the error for a Delta log that cannot be read. `name` is the table's, if its folder has another one."""
     return WaterclockError(
         "E643",
         "the table's Delta log is damaged",
         where=where,
         why=why,
-        fix=f"`waterclock rebuild {table_of(folder)}` makes the table again from its stage, with a new log",
+        fix=f"`waterclock rebuild {name or table_of(folder)}` makes the table again from its stage, with a new log",
     )
 
 

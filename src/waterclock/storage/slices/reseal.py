@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from waterclock.errors import WaterclockError
 from waterclock.filesystem import entry_path, is_folder, is_there, move_file, readable
+from waterclock.storage.slices.damage import damage_of_file
 from waterclock.storage.slices.digest import digest_of_row, digests
-from waterclock.storage.slices.manifest import MANIFEST, DataFile, Manifest, seal
+from waterclock.storage.slices.manifest import MANIFEST, DataFile, Manifest, read_manifest, seal
 from waterclock.storage.slices.order_bounds import measured_for, order_measures
 from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.rule_marks import quarantine_digest
 from waterclock.storage.slices.statistics import read_files
 from waterclock.storage.types import schema_text
 from waterclock.timelabel.label import label_of
@@ -47,8 +50,9 @@ def reseal(
 ) -> Manifest | None:
     """Write a slice's manifest again. Return None if its files do not contain the rows that the ledger recorded.
 
-    `otherwise` is the schema for a slice without rows, which has no file to read it from, if it is known. An unreadable
-    manifest is kept next to the new one. Cost: one scan of the slice.
+    Only the former manifest describes quarantined rows: if it can be read, their intact files are kept. `otherwise` is
+    the schema for a slice without rows, which has no file to read it from, if it is known. An unreadable manifest is
+    kept next to the new one. Cost: one scan of the slice.
     """
     try:
         files = read_files(entry_path(folder), known.slice_path)
@@ -76,6 +80,7 @@ def reseal(
         code=known.code,
         source=known.source,
         sealed_at=datetime.now(UTC),
+        **_find_aside(folder, known.slice_path),
     )
     measured = _measure_rows(spark, folder, draft, merge)
     if rows and (not measured or digest_of_row(measured) != known.digest):
@@ -95,6 +100,20 @@ def _schema_of(folder: str, files: tuple[DataFile, ...]) -> str | None:
         if _SPARK_SCHEMA in metadata:
             return schema_text(json.dumps(json.loads(metadata[_SPARK_SCHEMA])))
     return None
+
+
+def _find_aside(folder: str, slice_path: str) -> dict[str, Any]:
+    """Return the quarantine of a manifest that can be read, as far as its files are intact."""
+    try:
+        former = read_manifest(folder, slice_path)
+    except WaterclockError:
+        return {}
+    aside = tuple(file for file in former.aside if damage_of_file(folder, file) is None)
+    if not aside:
+        return {}
+    digest = former.aside_digest if aside == former.aside else quarantine_digest(folder, aside)
+    names = ("aside_schema", "aside_rules")
+    return {"aside": aside, "aside_digest": digest} | {name: getattr(former, name) for name in names}
 
 
 def _measure_rows(spark: SparkSession, folder: str, draft: Manifest, merge: Merge | None) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,15 +13,17 @@ import pytest
 from tests.slices import ids
 from tests.tiny import CONNECTIONS, TOML, day
 from tests.unit.engine.upkeep import test_reset
+from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import ClaimRequest
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_context import RunContext
-from waterclock.engine.upkeep import dropping
+from waterclock.engine.upkeep import dropping, maintain
 from waterclock.engine.upkeep.dropping import Droppable, drop, look
 from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
 from waterclock.errors import WaterclockError
+from waterclock.faults import inject_faults
 from waterclock.ledger.ledger import Ledger
 from waterclock.selection import Labels
 
@@ -77,3 +80,73 @@ def test_a_rebuild_that_slept_past_its_lease_does_not_move_in_what_was_dropped_s
         refuse_beside_rebuild(cast("RunContext", work))
         with pytest.raises(WaterclockError, match="lost its lock"):
             ledger.keeping.begin_moving("t")
+
+
+@pytest.fixture
+def clicks(tmp_path: Path) -> Iterator[RunContext]:
+    """A project of which two days are done."""
+    test_reset.declare(tmp_path, test_reset.COLLECT.format("BY ARRIVAL TIME APPEND"))
+    with open_workplace(load_project(tmp_path, capabilities=capabilities())) as work:
+        apply_flow(work, test_reset.NOW)
+        for number in (1, 2):
+            test_reset.make(work, test_reset.CLICKS, number, (2 * number, 2 * number + 1))
+        yield work
+
+
+def test_windows_are_recorded_as_dropped_before_they_are_removed(clicks: RunContext) -> None:
+    """Otherwise a rebuild that begins in between would show them again."""
+    table, keeping = clicks.flow.tables[test_reset.CLICKS], clicks.ledger.keeping
+    found = look(clicks, table, Labels.from_range(day(1), day(1)), test_reset.NOW)
+    seen: list[object] = []
+
+    def begin(at: str) -> None:
+        if at == "drop.recorded":
+            keeping.begin_rebuilding("t", runner="another", who="bob", lease_seconds=60)
+            seen.append((keeping.drop_boundary(table.name, by=FOREVER), ids(clicks.folder(table))))
+
+    with inject_faults(begin):
+        drop(clicks, found, why="old")
+    assert seen == [(day(2), [2, 3, 4, 5])]
+    assert ids(clicks.folder(table)) == [4, 5]
+
+
+@pytest.mark.parametrize("beside", ["a rebuild", "a batch"])
+def test_nothing_is_dropped_where_something_began_since_the_last_check(
+    clicks: RunContext, monkeypatch: pytest.MonkeyPatch, beside: str
+) -> None:
+    table, keeping = clicks.flow.tables[test_reset.CLICKS], clicks.ledger.keeping
+    found = look(clicks, table, Labels.from_range(day(1), day(1)), test_reset.NOW)
+
+    def begin(*_: object) -> None:
+        if beside == "a rebuild":
+            keeping.begin_rebuilding("t", runner="another", who="bob", lease_seconds=60)
+        else:
+            flow = clicks.flow.fingerprint
+            clicks.ledger.claims.take(ClaimRequest(table.name, (day(3),), "c", flow, "desk:2", "bob", day(4), 60, 3))
+
+    monkeypatch.setattr(dropping, "require_log", begin)
+    with pytest.raises(WaterclockError) as refused:
+        drop(clicks, found, why="old")
+    assert refused.value.code == ("E644" if beside == "a rebuild" else "E407")
+    assert keeping.drop_boundary(table.name, by=FOREVER) is None
+    assert ids(clicks.folder(table)) == [2, 3, 4, 5]
+
+
+def test_maintenance_finishes_a_drop_that_was_killed(clicks: RunContext) -> None:
+    table = clicks.flow.tables[test_reset.CLICKS]
+    found = look(clicks, table, Labels.from_range(day(1), day(1)), test_reset.NOW)
+
+    def kill(at: str) -> None:
+        if at == "drop.recorded":
+            raise KeyboardInterrupt
+
+    with inject_faults(kill), pytest.raises(KeyboardInterrupt):
+        drop(clicks, found, why="old")
+    [left] = maintain.look(clicks, [table.name], test_reset.NOW)
+    assert (left.drop_before, left.dropped.count) == (day(2), 1)
+    maintain.do(clicks, left, test_reset.NOW)
+    assert (left.failed, ids(clicks.folder(table))) == ([], [4, 5])
+    [after] = maintain.look(clicks, [table.name], test_reset.NOW)
+    assert (after.drop_before, after.dropped.count) == (None, 0)
+    [event] = [each for each in clicks.ledger.past.rows("events") if each["kind"] == "dropped"]
+    assert event["who"] == clicks.settings.who

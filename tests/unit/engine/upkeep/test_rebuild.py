@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 
 from tests.slices import ids
+from tests.tiny import day
 from tests.unit.engine.upkeep import test_reset
 from tests.unit.engine.upkeep.test_reset import APPENDED, CLICKS, NOW, declare, facts, make, start_over
+from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_context import RunContext
-from waterclock.engine.upkeep import rebuild
+from waterclock.engine.upkeep import dropping, maintain, rebuild
 from waterclock.engine.upkeep.repair import find_slices
 from waterclock.errors import WaterclockError
+from waterclock.faults import inject_faults
 from waterclock.storage.commit.pointers import commit_slices
 
 Meanwhile = Callable[[Callable[[], None]], None]
@@ -135,3 +138,83 @@ def test_a_running_batch_refuses_a_rebuild(work: RunContext, monkeypatch: pytest
     assert refused.value.code == "E407"
     assert facts(work, CLICKS).paused is None
     assert ids(work.folder(work.flow.tables[CLICKS])) == [2, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("how", ["rebuild", "reset"])
+def test_a_rebuild_of_all_tables_is_refused_beside_that_of_one(
+    work: RunContext, meanwhile: Meanwhile, how: str
+) -> None:
+    """The older rows of the one would be committed after the new ones of all had been moved in."""
+    refused: list[WaterclockError] = []
+
+    def begin(*_: object) -> None:
+        try:
+            work.ledger.keeping.begin_rebuilding("t", runner="another", who="bob", lease_seconds=60)
+        except WaterclockError as error:
+            refused.append(error)
+
+    if how == "rebuild":
+        edit(work)
+        meanwhile(begin)
+        rebuilt(work)
+    else:
+        with inject_faults(lambda at: begin() if at == "reset.paused" else None):
+            start_over(work)
+    [error] = refused
+    assert error.code == "E407"
+    assert f"`waterclock {how} web.clicks` finishes it" in str(error.fix)
+    begin()
+    assert len(refused) == 1
+
+
+def test_no_window_is_dropped_beside_a_rebuild(work: RunContext, meanwhile: Meanwhile) -> None:
+    """The rebuild has read its slices, and would show it again."""
+    found = dropping.Droppable(work.flow.tables[CLICKS], day(2), (day(1),), 2, NOW)
+    refused: list[str] = []
+
+    def drop() -> None:
+        try:
+            dropping.drop(work, found, why="old")
+        except WaterclockError as error:
+            refused.append(f"{error.code} {error.what}")
+
+    edit(work)
+    meanwhile(drop)
+    rebuilt(work)
+    assert refused == ["E436 web.clicks is being rebuilt"]
+    assert work.ledger.keeping.drop_boundary(CLICKS, by=FOREVER) is None
+    assert ids(work.folder(work.flow.tables[CLICKS])) == [2, 3, 4, 5]
+
+
+def test_maintenance_leaves_a_table_alone_that_is_being_rebuilt(work: RunContext, meanwhile: Meanwhile) -> None:
+    found: list[bool] = []
+
+    def look() -> None:
+        [before] = maintain.look(work, [CLICKS], NOW)
+        later = maintain.Upkeep(CLICKS)
+        maintain.do(work, later, NOW)
+        found.extend([before.is_busy, later.is_busy])
+
+    edit(work)
+    meanwhile(look)
+    rebuilt(work)
+    assert found == [True, True]
+    [after] = maintain.look(work, [CLICKS], NOW)
+    assert not after.is_busy
+
+
+def test_a_rebuild_that_slept_while_another_one_ended_commits_nothing(work: RunContext, meanwhile: Meanwhile) -> None:
+    """A batch that was made since is in no slice that it has read."""
+
+    def overtake() -> None:
+        meanwhile(lambda: None)
+        rebuilt(work)
+        make(work, CLICKS, 3, (6, 7))
+
+    edit(work)
+    meanwhile(overtake)
+    with pytest.raises(WaterclockError) as refused:
+        rebuilt(work)
+    assert refused.value.code == "E630"
+    assert ids(work.folder(work.flow.tables[CLICKS])) == [2, 3, 4, 5, 6, 7]
+    assert facts(work, CLICKS).paused is None

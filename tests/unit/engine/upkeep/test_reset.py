@@ -16,18 +16,22 @@ from waterclock.batches.records import BatchResult, ClaimRequest
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.batch.claim_record import write_claim_record
-from waterclock.engine.ledger_export import heads
+from waterclock.engine.ledger_export import export_ledger, heads
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.reads.as_of import resolve_as_of
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep import maintain
 from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
+from waterclock.engine.upkeep.rebuild_all import finish_killed_rebuild
 from waterclock.engine.upkeep.reset import prepare_reset, reset
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
+from waterclock.ledger.read.signatures import signature_of
+from waterclock.ledger.write.whole_set import Moved
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
+from waterclock.storage.commit import rebuild
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices
 from waterclock.storage.log.identity import Identity
@@ -282,3 +286,31 @@ def test_a_lost_ledger_knows_of_it_by_the_log(root: Path) -> None:
     with open_workplace(project) as work:
         assert [piece.label for piece in work.ledger.reads.slices(CLICKS, BEGINNING, FOREVER)] == [day(1)]
         assert [step.label for step in resolve_as_of(work, work.flow.tables[CLICKS], NOW).steps] == [day(1)]
+
+
+def test_maintenance_keeps_what_was_collected_before_in_other_windows(work: RunContext) -> None:
+    """Most labels of another cadence have no later revision: their slices would be taken for those of a LOOKBACK."""
+    keeping, table = work.ledger.keeping, work.flow.tables[CLICKS]
+    keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
+    claim = keeping.draw_claim()
+    version = rebuild.start_over(
+        work.folder(table), Identity("shop", CLICKS, "rebuild", (), "", claim, ""), above=3, stamp=""
+    )
+    moved = Moved(CLICKS, signature_of(table), "tables/web/clicks", None, claim, version, None, is_recut=True)
+    keeping.record_set("t", [moved], who="ann")
+    [found] = maintain.look(work, [CLICKS], work.real_now() + timedelta(days=400))
+    assert (found.leaves, found.failed) == ([], [])
+
+
+def test_a_lost_ledger_does_not_wait_for_the_move_of_a_rebuild_that_has_ended(root: Path) -> None:
+    """An export was taken during the move: nothing that could finish it is left."""
+    project = load_project(root, capabilities=capabilities())
+    with open_workplace(project) as work:
+        work.ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
+        work.ledger.keeping.begin_moving("t")
+        export_ledger(work.ledger, work.lake.root)
+        work.ledger.keeping.record_set("t", [], who="ann")
+    rebuild_ledger(project, force=True)
+    with open_workplace(project) as work:
+        assert work.ledger.keeping.current_rebuilding() is None
+        assert finish_killed_rebuild(work) == ()

@@ -53,6 +53,15 @@ def test_a_slice_is_replaced_when_the_next_revision_of_its_label_is_committed() 
     assert find_replacement_times(revisions) == {(day(1), 1): day(12), (day(1), 3): day(13)}
 
 
+def test_slices_of_labels_that_do_not_exist_since_are_replaced_when_the_table_was_emptied() -> None:
+    """A rebuild of all tables has cut hours into days: only the first hour has a later revision."""
+    hour = day(1) + timedelta(hours=1)
+    revisions = [(day(1), 1, day(10)), (hour, 1, day(10)), (day(1), 7, day(20)), (day(2), 8, day(21))]
+    assert find_replacement_times(revisions, [(7, day(20))]) == {(day(1), 1): day(20), (hour, 1): day(20)}
+    # a publish of states is only declared again
+    assert find_replacement_times(revisions, [(0, day(20))]) == {(day(1), 1): day(20), (hour, 1): day(20)}
+
+
 @pytest.mark.parametrize("kind", list(Kind))
 def test_the_newest_slice_of_a_label_stays(kind: Kind) -> None:
     assert not may_go(of(kind, kept=True), leaf(OLD), known())

@@ -122,7 +122,7 @@ def test_a_rebuild_that_an_export_came_into_is_in_the_next_one(at_desk: Desk) ->
     at_desk.apply(table("a.rows", partitioned=True), sums)
     at_desk.done("a.rows", 1)
     at_desk.done("b.sums", 1, reads={1: [at_desk.read("a.rows", 1, 2)]})
-    number = at_desk.ledger.keeping.begin_rebuild("b.sums", who="ann")
+    number, _ = at_desk.ledger.keeping.begin_rebuild("b.sums", who="ann")
     shelf.take(at_desk.ledger)
     request = at_desk.request("b.sums", 1, reads={1: [at_desk.read("a.rows", 1, 2)]}, restates="rebuild")
     made = CommittedClaim(number, request, (result(1, version=7),), at_desk.clock.at)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.ledgers import ZERO, Desk, flow, table
+from tests.ledgers import ZERO, Desk, day, flow, table
+from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.errors import WaterclockError
 from waterclock.ledger.read.signatures import signature_of
 from waterclock.ledger.write.whole_set import Moved
@@ -40,3 +41,19 @@ def test_a_runner_of_the_same_flow_goes_on(at_desk: Desk) -> None:
     at_desk.claim("a.x", 1)
     applied = at_desk.ledger.declared.apply(flow(table("a.x")), who="bob", now=ZERO, runner="there")
     assert applied.number == 1
+
+
+def test_windows_that_stay_dropped_are_known_after_the_move(at_desk: Desk) -> None:
+    old, new = table("a.x"), table("a.x", every="HOUR")
+    at_desk.apply(old)
+    at_desk.done("a.x", 0)
+    keeping = at_desk.ledger.keeping
+    keeping.drop_windows("a.x", day(3), 1, who="ann", why="the licence ended")
+    keeping.begin_rebuilding("t", runner="r", who="ann", lease_seconds=60)
+    keeping.begin_moving("t")
+    claim, place = keeping.draw_claim(), "tables/a/x"
+    moved = Moved("a.x", signature_of(new), place, None, claim, 2, None, is_recut=True, dropped_before=day(3))
+    keeping.record_set("t", [moved], who="ann", flow="flow 2")
+    at_desk.apply(new, fingerprint="flow 2")
+    assert at_desk.ledger.reads.snapshot(at_desk.flow).of("a.x").dropped_before == day(3)
+    assert keeping.drop_boundary("a.x", by=FOREVER) == day(3)
