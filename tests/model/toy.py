@@ -80,7 +80,8 @@ class ToyTable:
         if read.scope is ReadScope.STATE and self.table.mode is Mode.REPLACE:
             standing = self.standing(read.low)
             return [] if standing is None else [standing]
-        return [label for label in sorted(self.slices) if read.low <= label < read.high]
+        since = self.stands
+        return [label for label in sorted(self.slices) if read.low <= label and since.get(label, label) < read.high]
 
     def standing(self, start: datetime) -> datetime | None:
         """Return the label whose state stands for the window that starts there."""
