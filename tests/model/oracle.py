@@ -234,8 +234,11 @@ class Oracle:
         u = self.flow.tables[read.table]
         batches = self._batches(table, read, window)
         rows = [(w.start.isoformat(), *row) for w in batches for row in self.rows(u.name, w)]
-        if u.is_partitioned or u.mode in {Mode.APPEND, Mode.TEMPORAL}:
+        if u.is_partitioned or u.mode is Mode.APPEND:
             return tuple(rows)
+        if u.mode is Mode.TEMPORAL:
+            there = [w for w in batches if (u.name, w.start) not in self.skipped]
+            return tuple((w.start.isoformat(), self.rows(u.name, w)) for w in there)
         if u.mode is Mode.MERGE:
             return fold(self.rows(u.name, w) for w in batches)
         return tuple(row for w in batches for row in self.rows(u.name, w))

@@ -2,9 +2,9 @@
 
 Each current slice has a weight, a 64-bit hash of (label, digest), stored as two 32-bit halves. The content of an
 interval is the sum of each half over its slices, so one SUM computes it, and it changes whenever a slice changes. A
-slice without rows has no weight, as if there were no slice. A slice without a digest has a weight from its claim: it is
-immutable, so it equals itself but no other revision. For REPLACE tables the content is that of the one batch that
-covers the window.
+slice without rows has no weight, as if there were no slice, unless it is a snapshot of a TEMPORAL table, which ends all
+keys. A slice without a digest has a weight from its claim: it is immutable, so it equals itself but no other revision.
+For REPLACE tables the content is that of the one batch that covers the window.
 
 A state of a MERGE or TEMPORAL table has all slices from the first on. `tables` has the sum of all current slices, so a
 state is that sum minus the few newer slices: the newest states have the same cost after any history. A snapshot is part
@@ -84,9 +84,12 @@ _STANDS = (
 )
 
 
-def weight(label: datetime, digest: str | None, rows: int, claim: int) -> tuple[int, int]:
-    """Return both halves of the weight that a slice adds to the content of every interval that contains it."""
-    if digest is not None and rows == 0:
+def weight(label: datetime, digest: str | None, rows: int, claim: int, *, ends_keys: bool = False) -> tuple[int, int]:
+    """Return both halves of the weight that a slice adds to the content of every interval that contains it.
+
+    `ends_keys`: the slice is a snapshot of a TEMPORAL table, in which missing keys end.
+    """
+    if digest is not None and rows == 0 and not ends_keys:
         return 0, 0
     what = digest if digest is not None else f"claim {claim}"
     value = blake2b(f"{to_micros(label)}:{what}".encode(), digest_size=8).digest()

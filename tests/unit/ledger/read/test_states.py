@@ -17,6 +17,7 @@ from waterclock.flow.choices import Kind, Mode
 from waterclock.ledger.read import current
 from waterclock.ledger.read.content import NOTHING, weight
 from waterclock.ledger.write.adopt import CommittedClaim
+from waterclock.timelabel.window import Window
 
 DAYS = 40
 STATES = [(low, high) for low in (0, 3, 50) for high in (-1, 0, 1, 5, 20, 39, 40, 60)]
@@ -89,6 +90,22 @@ def test_a_restated_snapshot_marks_the_readers_of_the_days_that_it_covers(at_des
     assert {label: fact.recorded != fact.current for label, (fact,) in found.items()} == {day(1): True, day(2): True}
     above = at_desk.ledger.past.upstream("core.r", day(1))
     assert [(link.label, link.is_replaced) for link in above] == [(day(0), False), (day(3), True)]
+
+
+def test_a_snapshot_without_rows_is_another_content_than_a_skipped_one(at_desk: Desk) -> None:
+    """It ends all keys of a TEMPORAL table."""
+    at_desk.apply(
+        table("dim.t", mode=Mode.TEMPORAL, kind=Kind.COLLECT),
+        table("core.r", partitioned=True, reads=["dim.t"]),
+        fingerprint="flow 2",
+    )
+    at_desk.done("dim.t", 0, stands_from=-9)
+    at_desk.ledger.decisions.skip("dim.t", [Window(day(1), day(2))], who="ann", why="x")
+    at_desk.done("core.r", 1, reads={1: [at_desk.read("dim.t", 0, 2)]})
+    at_desk.ledger.decisions.retry("dim.t", [day(1)], who="ann")
+    at_desk.done("dim.t", 1, digest="0:0:0", stands_from=1)
+    assert at_desk.suspects("core.r") == {("core.r", day(1))}
+    require_sums(at_desk.ledger)
 
 
 def test_a_table_that_was_rebuilt_has_other_sums_that_are_right(at_desk: Desk) -> None:
