@@ -128,7 +128,10 @@ class Reading:
         return self._fold(table, until)
 
     def _fold(self, table: Declared, until: int) -> Rows | tuple[Version, ...]:
-        slices = self.books[table.name].slices(0, until)
+        book = self.books[table.name]
+        if table.is_snapshot:  # the one that stands for the day is part of the state
+            until = min((label for label in book.shown if label >= until), default=until)
+        slices = book.slices(0, until)
         if table.mode == "MERGE":
             return winners(slices, until, by_time=table.has(ByTime), deletes=table.has(Deletes))
         if table.is_snapshot:

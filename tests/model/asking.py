@@ -147,7 +147,7 @@ class World:
 
     def _is_there(self, name: str, start: datetime) -> bool:
         toy = self.tables[name]
-        if toy.table.mode is Mode.REPLACE:
+        if toy.table.mode is Mode.REPLACE or toy.table.is_snapshot:
             return toy.standing(start) is not None
         return start in toy.slices and start >= self.past.dropped.get(name, start)
 
@@ -157,6 +157,8 @@ class World:
         if toy.table.mode is Mode.REPLACE:
             standing = toy.standing(wanted[0])
             return [] if standing is None else [standing]
+        if toy.table.is_snapshot:
+            return [label for label in sorted(toy.slices) if toy.stands[label] < floor(toy.table, tick)]
         dropped = self.past.dropped.get(name)
         return [label for label in wanted if label in toy.slices and (dropped is None or label >= dropped)]
 

@@ -236,6 +236,9 @@ class Oracle:
         rows = [(w.start.isoformat(), *row) for w in batches for row in self.rows(u.name, w)]
         if u.is_partitioned or u.mode is Mode.APPEND:
             return tuple(rows)
+        if u.mode is Mode.TEMPORAL:
+            there = [w for w in batches if (u.name, w.start) not in self.skipped]
+            return tuple((w.start.isoformat(), self.rows(u.name, w)) for w in there)
         if u.mode is Mode.MERGE:
             return fold(self.rows(u.name, w) for w in batches)
         return tuple(row for w in batches for row in self.rows(u.name, w))
@@ -269,7 +272,9 @@ class Oracle:
     def _state(self, u: Table, b: datetime) -> list[Window]:
         """List the batches that make up u as of its boundary b."""
         if u.is_snapshot:  # the window ending at b, or the snapshot that stands for it
-            return [next(w for label in sorted(self.looks[u.name]) if (w := window_at(u, label)).end >= b)]
+            windows = [window_at(u, label) for label in sorted(self.looks[u.name])]
+            last = next(at for at, window in enumerate(windows, 1) if window.end >= b)
+            return windows[:last] if u.mode is Mode.TEMPORAL else [windows[last - 1]]
         if u.mode is Mode.REPLACE:
             return [w for w in self._held(u, b) if w.end == b]
         return self._held(u, b)

@@ -46,13 +46,17 @@ class RandomFlow:
     grains: dict[str, int]
 
 
-def random_flow(random: Random, *, closes: bool = False) -> RandomFlow:
-    """Make one flow of three to nine tables; `closes`: tables that read UNTIL may close the books of their windows."""
+def random_flow(random: Random, *, closes: bool = False, keeps_versions: bool = False) -> RandomFlow:
+    """Make one flow of three to nine tables.
+
+    `closes`: tables that read UNTIL may close the books of their windows. `keeps_versions`: snapshots are TEMPORAL.
+    """
     palette = random.sample(_PERIODS, random.choice((1, 2, 3)))
     tables: dict[str, Table] = {}
     for number in range(random.choice((1, 2, 3))):
         table = _collect(random, f"c{number}", *random.choice(palette))
-        tables[table.name] = table
+        is_of_versions = keeps_versions and table.is_snapshot
+        tables[table.name] = replace(table, mode=Mode.TEMPORAL) if is_of_versions else table
     for number in range(random.choice((1, 2, 3, 4))):
         made = _transform(random, f"t{number}", tables, random.choice(palette))
         tables |= {table.name: table for table in made}

@@ -61,8 +61,10 @@ class ToyTable:
     stands: dict[datetime, datetime] = field(default_factory=dict)
 
     def given(self, read: BoundRead) -> object:
-        """Return what a batch sees: rows alone, so that an empty slice is no slice."""
+        """Return what a batch sees: rows alone, so that an empty slice is no slice; versions need all snapshots."""
         parts = self.parts(read)
+        if self.table.mode is Mode.TEMPORAL:
+            return tuple((label.isoformat(), rows) for label, rows in parts)
         if read.scope is ReadScope.STATE and self.table.mode is Mode.MERGE:
             return fold(rows for _, rows in parts)
         if read.scope is ReadScope.STATE and self.table.mode is Mode.REPLACE:
@@ -70,8 +72,9 @@ class ToyTable:
         return tuple((label.isoformat(), *row) for label, rows in parts for row in rows)
 
     def parts(self, read: BoundRead) -> tuple[tuple[datetime, Rows], ...]:
-        """Return the slices that a read rests on, oldest first, empty ones left out."""
-        return tuple((label, self.slices[label]) for label in self.chosen(read) if self.slices[label])
+        """Return the slices that a read rests on, oldest first, without empty ones that end no key."""
+        ends_keys = self.table.mode is Mode.TEMPORAL
+        return tuple((label, self.slices[label]) for label in self.chosen(read) if self.slices[label] or ends_keys)
 
     def chosen(self, read: BoundRead) -> list[datetime]:
         """Return the labels that a read rests on, oldest first."""
@@ -80,7 +83,8 @@ class ToyTable:
         if read.scope is ReadScope.STATE and self.table.mode is Mode.REPLACE:
             standing = self.standing(read.low)
             return [] if standing is None else [standing]
-        return [label for label in sorted(self.slices) if read.low <= label < read.high]
+        since = self.stands
+        return [label for label in sorted(self.slices) if read.low <= label and since.get(label, label) < read.high]
 
     def standing(self, start: datetime) -> datetime | None:
         """Return the label whose state stands for the window that starts there."""

@@ -54,15 +54,27 @@ def test_a_start_that_moves_back_comes_to_what_a_clean_rebuild_comes_to(first: i
         live_and_compare(seed, begins_earlier=True)
 
 
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("first", range(FIRST, FIRST + FLOWS, CHUNK))
+def test_flows_that_keep_versions_of_snapshots_come_to_what_a_clean_rebuild_comes_to(first: int) -> None:
+    for seed in range(first, min(first + CHUNK, FIRST + FLOWS)):
+        live_and_compare(seed, keeps_versions=True)
+
+
 def test_what_was_cut_at_the_old_start_is_made_again() -> None:
     assert sum(live_and_compare(seed, begins_earlier=True).begun_earlier for seed in (13, 14)) > 15
 
 
 def live_and_compare(
-    seed: int, pauses: Sequence[float] = (0.0, 0.0, 0.1), *, closes: bool = False, begins_earlier: bool = False
+    seed: int,
+    pauses: Sequence[float] = (0.0, 0.0, 0.1),
+    *,
+    closes: bool = False,
+    begins_earlier: bool = False,
+    keeps_versions: bool = False,
 ) -> Driver:
     random = Random(seed)
-    made = random_flow(random, closes=closes)
+    made = random_flow(random, closes=closes, keeps_versions=keeps_versions)
     driver = Driver.of(made, random)
     driver.begins_earlier = begins_earlier
     try:

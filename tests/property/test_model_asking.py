@@ -38,9 +38,16 @@ def test_all_tables_of_a_question_answer_from_the_newest_world_that_agrees(first
         live_and_ask(seed)
 
 
-def live_and_ask(seed: int) -> Asker:
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("first", range(FIRST, FIRST + FLOWS, CHUNK))
+def test_versions_of_snapshots_answer_from_the_newest_world_that_agrees(first: int) -> None:
+    for seed in range(first, min(first + CHUNK, FIRST + FLOWS)):
+        live_and_ask(seed, keeps_versions=True)
+
+
+def live_and_ask(seed: int, *, keeps_versions: bool = False) -> Asker:
     random = Random(seed)
-    made = random_flow(random)
+    made = random_flow(random, keeps_versions=keeps_versions)
     driver = Driver.of(made, random)
     asker = Asker(driver, random)
     try:

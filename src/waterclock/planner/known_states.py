@@ -201,7 +201,7 @@ class Worlds:
             self._undone[fact.table] = _Undone([table.made[label] for label in labels])
         undone = self._undone[fact.table]
         undone.go_to(at)
-        by_high, by_low = undone.between(bisect_left(labels, fact.low), bisect_left(labels, fact.high))
+        by_high, by_low = undone.between(*self._within(fact))
         of_high, of_low = content_sums(fact.current)
         return content_text(of_high - by_high, of_low - by_low)
 
@@ -230,11 +230,17 @@ class Worlds:
                     yield then
             return
         labels, (high, low) = self._made[fact.table], content_sums(self._content(fact, at))
-        within = labels[bisect_left(labels, fact.low) : bisect_left(labels, fact.high)]
+        first, last = self._within(fact)
+        within = labels[first:last]
         for instant, by_high, by_low in self._changes((table.made[label] for label in within), at):
             high, low = high - by_high, low - by_low
             if content_text(high, low) == fact.recorded:
                 yield instant - INSTANT
+
+    def _within(self, fact: InputFact) -> tuple[int, int]:
+        """Return the positions of an interval's labels. A state has the snapshot that covers its last window, too."""
+        labels, since_when = self._made[fact.table], self._from[fact.table]
+        return bisect_left(labels, fact.low), bisect_left(since_when, fact.high)
 
     def _may_stand(self, fact: InputFact) -> list[datetime]:
         """Return the labels that may have covered the window read: its own, or those of later snapshots."""

@@ -101,6 +101,8 @@ def _slices(table: Table, read: Read, u: Table, window: Window, start: datetime,
 def _state(read: Read, u: Table, start: datetime, tick: datetime) -> BoundRead:
     if u.mode is Mode.REPLACE:
         return BoundRead(read, ReadScope.STATE, u.cadence.previous(tick), tick)
+    if u.is_snapshot:  # the first one covers all earlier windows
+        return BoundRead(read, ReadScope.STATE, min(start, u.cadence.previous(tick)), tick)
     return BoundRead(read, ReadScope.STATE, _cut_at_retain(u, min(start, tick), tick), tick)
 
 

@@ -154,6 +154,17 @@ class TestThen:
         assert known.find_missing_windows(needs("s", "2013-01-03", "2013-01-04"), at("2014-01-01 01:59"))
         assert not known.find_missing_windows(needs("s", "2013-01-01", "2013-01-02"), at("2014-01-01 01:59"))
 
+    def test_a_state_of_versions_has_the_snapshot_that_covers_its_last_window(self) -> None:
+        first = made(1, "2014-01-01 01:00", "2013-01-01", "2013-01-03", 3)
+        second = made(2, "2014-01-01 02:00", "2013-01-03", "2013-01-05", 4)
+        read = InputFact("s", at("2013-01-01"), at("2013-01-04"), content_text(7, 0), content_text(7, 0))
+        s = TableHistory(Mode.TEMPORAL, covered(ALL), {at("2013-01-02"): (first,), at("2013-01-04"): (second,)})
+        t = TableHistory(Mode.APPEND, covered(ALL), read={at("2013-01-03"): {8: (read,)}})
+        known = then(flow(snapshot("s"), transform("t", ["s"])), s=s, t=t)
+        assert not known.conflicts(needs("t", *ALL), at("2014-01-01 02:00"))
+        conflicts = known.conflicts(needs("t", *ALL), at("2014-01-01 01:59"))
+        assert found(conflicts) == {("t", at("2013-01-03"))}
+
     def test_the_step_back_behind_thousands_of_restatements_takes_no_time(self) -> None:
         labels = [at("2013-01-01") + timedelta(hours=hour) for hour in range(3000)]
         whole = IntervalSet.from_intervals([(labels[0], labels[-1] + timedelta(hours=1))])

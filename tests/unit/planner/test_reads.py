@@ -150,10 +150,11 @@ def test_previous_reads_of_the_first_windows_what_there_is() -> None:
     assert bind(table, second, flow(HOURLY, table), {"hourly": start})[0].low == start
 
 
+@pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.TEMPORAL])
 @pytest.mark.parametrize("start", ["2013-01-05", "2013-06-01"])
-def test_previous_of_a_snapshot_is_empty_up_to_its_start(start: str) -> None:
+def test_previous_of_a_snapshot_is_empty_up_to_its_start(start: str, mode: Mode) -> None:
     table = transform("t", [previous("s"), Read("s", ReadKind.PLAIN)])
-    tables = flow(snapshot("s", start=at(start)), table)
+    tables = flow(replace(snapshot("s", start=at(start)), mode=mode), table)
     before, now = bind(table, DAY, tables, {"s": at(start)})
     assert before.low == before.high  # what was taken later is no state before it
     assert (now.low, now.high) == (at("2013-01-05"), at("2013-01-06"))  # the first one stands for all before

@@ -82,7 +82,7 @@ def _steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin)
         return ()
     if is_readable(lake.folder(found.table), found.slices[0].version):
         return ()
-    return steps_before(ledger, found.table, bound.high)
+    return steps_before(ledger, found.table, found.slices[-1].end)  # a snapshot may cover windows before its own
 
 
 def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) -> DataFrame:

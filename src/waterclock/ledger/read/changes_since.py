@@ -45,8 +45,9 @@ _CHANGED = (
 _REVISIONS = (
     sa.select(
         revisions_table.c.label, revisions_table.c.claim, revisions_table.c.recorded_at, revisions_table.c.end,
-        revisions_table.c.stands_from, revisions_table.c.digest, revisions_table.c.rows,
+        revisions_table.c.stands_from, revisions_table.c.digest, revisions_table.c.rows, tables.c.mode,
     )
+    .join(tables, tables.c.name == revisions_table.c.table_name)
     .where(revisions_table.c.table_name == sa.bindparam("of"), revisions_table.c.label.in_(_LABELS))
     .order_by(revisions_table.c.label, revisions_table.c.version, revisions_table.c.recorded_sequence)
 )  # fmt: skip
@@ -168,7 +169,8 @@ def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> RevisionFact:
     if now is not None and now.current_claim == row.claim:
         weighs = (now.hash_high, now.hash_low)
     else:
-        weighs = weight(row.label, row.digest, row.rows, row.claim)
+        ends_keys = row.mode == Mode.TEMPORAL and row.stands_from is not None
+        weighs = weight(row.label, row.digest, row.rows, row.claim, ends_keys=ends_keys)
     return RevisionFact(row.claim, max(row.recorded_at, before), row.stands_from or row.label, row.end, weighs)
 
 

@@ -2,12 +2,13 @@
 
 Each current slice has a weight, a 64-bit hash of (label, digest), stored as two 32-bit halves. The content of an
 interval is the sum of each half over its slices, so one SUM computes it, and it changes whenever a slice changes. A
-slice without rows has no weight, as if there were no slice. A slice without a digest has a weight from its claim: it is
-immutable, so it equals itself but no other revision. For REPLACE tables the content is that of the one batch that
-covers the window.
+slice without rows has no weight, as if there were no slice, unless it is a snapshot of a TEMPORAL table, which ends all
+keys. A slice without a digest has a weight from its claim: it is immutable, so it equals itself but no other revision.
+For REPLACE tables the content is that of the one batch that covers the window.
 
 A state of a MERGE or TEMPORAL table has all slices from the first on. `tables` has the sum of all current slices, so a
-state is that sum minus the few newer slices: the newest states have the same cost after any history.
+state is that sum minus the few newer slices: the newest states have the same cost after any history. A snapshot is part
+of the states from the first window on that it covers.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ MOST_AT_ONCE = 8  # queries combined into one statement
 Sums = tuple[Sequence[int], Sequence[int]]
 
 _IS_CURRENT = batches.c.current_claim.is_not(None)
+_counts_from = sa.func.coalesce(batches.c.stands_from, batches.c.label)
 _SUMS = (
     sa.select(batches.c.table_name, sa.func.sum(batches.c.hash_high), sa.func.sum(batches.c.hash_low))
     .where(
@@ -56,36 +58,38 @@ _BESIDE = sa.union_all(  # the sum of all slices, and the sums to subtract from 
         sa.select(batches.c.table_name, -batches.c.hash_high, -batches.c.hash_low).where(
             batches.c.table_name.in_(_NAMES), is_beside
         )
-        for is_beside in (batches.c.label < sa.bindparam("low"), batches.c.label >= sa.bindparam("high"))
+        for is_beside in (
+            batches.c.label < sa.bindparam("low"),
+            sa.and_(batches.c.label >= sa.bindparam("high"), _counts_from >= sa.bindparam("high")),
+        )
     ),
 ).subquery()
 _SUMS_OF_STATES = sa.select(_BESIDE.c.of, sa.func.sum(_BESIDE.c.high), sa.func.sum(_BESIDE.c.low)).group_by(
     _BESIDE.c.of
 )
-_WEIGHTS = (
-    sa.select(batches.c.label, batches.c.hash_high, batches.c.hash_low)
+_WEIGHTS, _WEIGHTS_OF_STATES = (
+    sa.select(batches.c.label, counts_from.label("counts_from"), batches.c.hash_high, batches.c.hash_low)
     .where(
         batches.c.table_name == sa.bindparam("name"),
         batches.c.label >= sa.bindparam("low"),
-        batches.c.label < sa.bindparam("high"),
+        counts_from < sa.bindparam("high"),
     )
     .order_by(batches.c.label)
+    for counts_from in (batches.c.label, _counts_from)
 )
 _STANDS = (
-    sa.select(
-        batches.c.label,
-        sa.func.coalesce(batches.c.stands_from, batches.c.label).label("stands_from"),
-        batches.c.hash_high,
-        batches.c.hash_low,
-    )
+    sa.select(batches.c.label, _counts_from.label("stands_from"), batches.c.hash_high, batches.c.hash_low)
     .where(batches.c.table_name == sa.bindparam("name"), batches.c.label >= sa.bindparam("low"), _IS_CURRENT)
     .order_by(batches.c.label)
 )
 
 
-def weight(label: datetime, digest: str | None, rows: int, claim: int) -> tuple[int, int]:
-    """Return both halves of the weight that a slice adds to the content of every interval that contains it."""
-    if digest is not None and rows == 0:
+def weight(label: datetime, digest: str | None, rows: int, claim: int, *, ends_keys: bool = False) -> tuple[int, int]:
+    """Return both halves of the weight that a slice adds to the content of every interval that contains it.
+
+    `ends_keys`: the slice is a snapshot of a TEMPORAL table, in which missing keys end.
+    """
+    if digest is not None and rows == 0 and not ends_keys:
         return 0, 0
     what = digest if digest is not None else f"claim {claim}"
     value = blake2b(f"{to_micros(label)}:{what}".encode(), digest_size=8).digest()
@@ -169,7 +173,7 @@ def _select_covering_slices(count: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
             .where(
                 batches.c.table_name == sa.bindparam(f"of_{at}"),
                 batches.c.label >= sa.bindparam(f"low_{at}"),
-                sa.func.coalesce(batches.c.stands_from, batches.c.label) <= sa.bindparam(f"low_{at}"),
+                _counts_from <= sa.bindparam(f"low_{at}"),
                 _IS_CURRENT,
             )
             .order_by(batches.c.label)
@@ -181,14 +185,16 @@ def _select_covering_slices(count: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
     return sa.union_all(*map(one, range(count)))
 
 
-def _many_sums(connection: sa.Connection, table: str, intervals: set[Interval]) -> dict[Interval, str]:
+def _many_sums(
+    connection: sa.Connection, table: str, intervals: set[Interval], *, are_states: bool = False
+) -> dict[Interval, str]:
     hull = {"name": table, "low": min(low for low, _ in intervals), "high": max(high for _, high in intervals)}
-    rows = connection.execute(_WEIGHTS, hull).all()
-    labels = [row.label for row in rows]
+    rows = connection.execute(_WEIGHTS_OF_STATES if are_states else _WEIGHTS, hull).all()
+    labels, counting = [row.label for row in rows], [row.counts_from for row in rows]
     sums = running_contents(rows)
     texts: dict[Interval, str] = {}
     for low, high in intervals:
-        first, last = bisect_left(labels, low), bisect_left(labels, high)
+        first, last = bisect_left(labels, low), bisect_left(counting, high)
         texts[low, high] = content_between(sums, first, last) if low < high else NOTHING
     return texts
 
@@ -197,15 +203,16 @@ def _many_states(connection: sa.Connection, table: str, intervals: set[Interval]
     """Return the contents of states: that of the oldest, plus the weight of each later slice up to the newest."""
     asked = sorted((each for each in intervals if each[0] < each[1]), key=lambda each: each[1])
     if len({low for low, _ in asked}) != 1:  # states start at different instants if START was moved
-        return _many_sums(connection, table, intervals)
+        return _many_sums(connection, table, intervals, are_states=True)
     (low, oldest), (_, newest) = asked[0], asked[-1]
     before = content_sums(_few_sums(connection, _SUMS_OF_STATES, [table], asked[0])[table, low, oldest])
-    rows = connection.execute(_WEIGHTS, {"name": table, "low": oldest, "high": newest}).all()
-    labels = [row.label for row in rows]
+    found = connection.execute(_WEIGHTS_OF_STATES, {"name": table, "low": oldest, "high": newest})
+    rows = [row for row in found if row.counts_from >= oldest]
+    counting = [row.counts_from for row in rows]
     highs, lows = running_contents(rows)
     texts = dict.fromkeys(intervals, NOTHING)
     for each in asked:
-        place = bisect_left(labels, each[1])
+        place = bisect_left(counting, each[1])
         texts[each] = content_text(before[0] + highs[place], before[1] + lows[place])
     return texts
 

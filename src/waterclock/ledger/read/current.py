@@ -128,9 +128,9 @@ def slices(database: LedgerDatabase, name: str, low: datetime, high: datetime) -
 def state(database: LedgerDatabase, name: str, at: datetime) -> Slice | None:
     """Return the slice that made the table's state as of the boundary `at`, with the version of that state.
 
-    REPLACE: the slice of the window ending at `at`, or of the snapshot that covers it. MERGE, APPEND: the newest done
-    label before. The version is the stored one of exactly that state (`NO_VERSION` where there is none); for APPEND,
-    whose states are read by timelabel, the table's newest.
+    REPLACE: the slice of the window ending at `at`, or of the snapshot that covers it. TEMPORAL: that snapshot, or else
+    the newest done label before `at`. MERGE, APPEND: that label. The version is the stored one of exactly that state
+    (`NO_VERSION` where there is none); for APPEND, whose states are read by timelabel, the table's newest.
     """
     with database.read() as connection:
         found = connection.execute(_TABLE, {"of": name}).first()

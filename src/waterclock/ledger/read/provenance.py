@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.audit_records import Link
-from waterclock.flow.choices import Mode
+from waterclock.flow.choices import FOLDS, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.read.inputs import IS_CURRENT, build_overlap_values, with_readers
 from waterclock.ledger.store.database import LedgerDatabase
@@ -56,10 +56,12 @@ _READ_SLICES = (
     .where(revisions.c.table_name == sa.bindparam("of"), _SEEN, _NEWEST_SEEN)
     .order_by(revisions.c.label)
 )
+_counts_from = sa.func.coalesce(revisions.c.stands_from, revisions.c.label)
 _SUMMED = _READ_SLICES.where(revisions.c.label >= sa.bindparam("low"), revisions.c.label < sa.bindparam("high"))
+_FOLDED = _READ_SLICES.where(revisions.c.label >= sa.bindparam("low"), _counts_from < sa.bindparam("high"))
 _STANDING = _READ_SLICES.where(
     revisions.c.label >= sa.bindparam("low"),
-    sa.func.coalesce(revisions.c.stands_from, revisions.c.label) <= sa.bindparam("low"),
+    _counts_from <= sa.bindparam("low"),
 ).limit(1)
 _SPAN = sa.select(batches.c.label, batches.c.end, batches.c.stands_from, batches.c.current_claim).where(
     batches.c.table_name == sa.bindparam("of"), batches.c.label == sa.bindparam("at")
@@ -157,7 +159,7 @@ def _read_by(connection: sa.Connection, label: datetime, claim: int) -> Iterator
         if read.mode == Mode.REPLACE:
             yield from connection.execute(_STANDING, values)
         else:
-            yield from connection.execute(_SUMMED, values | {"high": read.high})
+            yield from connection.execute(_FOLDED if read.mode in FOLDS else _SUMMED, values | {"high": read.high})
 
 
 def _readers_of(connection: sa.Connection, edge: Mapping[_Batch, bool]) -> Iterator[tuple[AnyRow, bool]]:

@@ -21,6 +21,8 @@ PIECES = tuple(
     for name in ("table_name", "label", "end", "current_claim", "version", "rows", "bytes", "digest", "slice_path",
                  "stands_from", "hash_high", "hash_low")
 )  # fmt: skip
+# modes of tables whose snapshots may cover windows before their own
+_MAY_BE_COVERED = frozenset({Mode.REPLACE, Mode.TEMPORAL})
 _IS_HELD = sa.and_(versions.c.table_name == batches.c.table_name, versions.c.label == batches.c.label)
 
 
@@ -34,10 +36,11 @@ def states_of(
     gaps = [
         (name, at)
         for name, at in dict.fromkeys(asked)
-        if modes[name] == Mode.REPLACE and ((name, at) not in found or found[name, at].end < at)
+        if modes[name] in _MAY_BE_COVERED and ((name, at) not in found or found[name, at].end < at)
     ]
-    for key in gaps:
-        found.pop(key, None)
+    for name, at in gaps:
+        if modes[name] == Mode.REPLACE:
+            found.pop((name, at), None)
     found |= _first(connection, gaps, _select_covering_batch)
     heads = {row.name: row.head_version for row, _ in wanted if row.mode == Mode.APPEND}
     return {

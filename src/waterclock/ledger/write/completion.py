@@ -133,7 +133,7 @@ def record(
     table = held.request.table
     claimed = close(write, held.number, BatchStatus.DONE.value)
     row, before = _before(write, held, results)
-    weights = {found.label: weight(found.label, found.digest, found.rows, held.number) for found in results}
+    weights = {found.label: _weigh(found, held.number, row.mode) for found in results}
     changed = tuple(label for label, new in weights.items() if new != _old_weight(before[label]))
     moved = _find_changed_spans(results, before, changed, row.mode)
     cover(write.connection, table, IntervalSet.from_intervals(map(_span, results)))
@@ -192,6 +192,11 @@ def _before(write: Write, held: Claim, results: Sequence[BatchResult]) -> tuple[
                 held.request.table, label, "cannot be recorded", why=f"claim {held.number} does not hold it"
             )
     return rows[0], before
+
+
+def _weigh(found: BatchResult, claim: int, mode: str) -> tuple[int, int]:
+    ends_keys = mode == Mode.TEMPORAL and found.stands_from is not None
+    return weight(found.label, found.digest, found.rows, claim, ends_keys=ends_keys)
 
 
 def _old_weight(row: AnyRow) -> tuple[int, int]:

@@ -61,7 +61,7 @@ _NEWEST_SNAPSHOT = (
     .where(
         tables.c.name == sa.bindparam("of"),
         tables.c.kind == Kind.COLLECT,
-        tables.c.mode == Mode.REPLACE,
+        sa.or_(tables.c.mode == Mode.REPLACE, batches.c.stands_from.is_not(None)),
         batches.c.current_claim.is_not(None),
     )
 )

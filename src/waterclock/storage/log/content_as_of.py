@@ -45,9 +45,9 @@ class Resolved:
     """Where the content of a table as of `tick` is, as known at `known_at` (None: now).
 
     `steps` are the current sealed slices it consists of, oldest first. For APPEND they are those in `[low, high)`, for
-    REPLACE the one of the state. For MERGE they are all before the tick, which fold into the state. Without steps the
-    table is empty there. `version` is the Delta version with the same rows, or `NO_VERSION`. In an APPEND table's
-    version only rows with labels in `[low, high)` count.
+    REPLACE the one of the state. For MERGE they are all before the tick, which fold into the state; for TEMPORAL also
+    the snapshot that covers the last window. Without steps the table is empty there. `version` is the Delta version
+    with the same rows, or `NO_VERSION`. In an APPEND table's version only rows with labels in `[low, high)` count.
     """
 
     table: str
@@ -68,7 +68,8 @@ def resolve(
 
     The content of an APPEND table is its rows with labels before the tick (cut at RETAIN), that of a MERGE table its
     state there. That of a REPLACE table is the state of the window that ends at `⌊tick⌋`, or the snapshot that stands
-    for it. Nothing is opened: reading the files finds out whether they still exist. Cost: microseconds a record.
+    for it. A state of a TEMPORAL table includes that snapshot. Nothing is opened: reading the files finds out whether
+    they still exist. Cost: microseconds a record.
     """
     known, is_whole = _filter_known(records, known_at)
     known = _since_anew(known)
@@ -153,7 +154,11 @@ def _of_mode(
     slices = current(known)
     if table.mode is Mode.REPLACE:
         return _find_standing_snapshot(table, boundary, slices, version_map(table.mode, known))
-    within = {label: record for label, record in slices.items() if (low is None or label >= low) and label < boundary}
+    within = {
+        label: record
+        for label, record in slices.items()
+        if (low is None or label >= low) and (record.stands_from or label) < boundary
+    }
     if table.mode is Mode.APPEND:
         steps = tuple(LogStep(label, record.slices[label]) for label, record in within.items())
         return steps, known[-1].version if steps else NO_VERSION

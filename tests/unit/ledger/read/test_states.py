@@ -13,10 +13,11 @@ import sqlalchemy as sa
 
 from tests.ledgers import Desk, day, require_sums, result, table
 from waterclock.batches.ledger_snapshot import content_text
-from waterclock.flow.choices import Mode
+from waterclock.flow.choices import Kind, Mode
 from waterclock.ledger.read import current
 from waterclock.ledger.read.content import NOTHING, weight
 from waterclock.ledger.write.adopt import CommittedClaim
+from waterclock.timelabel.window import Window
 
 DAYS = 40
 STATES = [(low, high) for low in (0, 3, 50) for high in (-1, 0, 1, 5, 20, 39, 40, 60)]
@@ -54,6 +55,57 @@ def test_states_that_begin_with_one_start_are_found_together(at_desk: Desk) -> N
     asked = [(2, high) for high in range(2, DAYS + 1)]
     pins = at_desk.ledger.reads.pins([("mart.m", day(low), day(high)) for low, high in asked])
     assert [pin.content for pin in pins] == [wanted_of(digests, *each) for each in asked]
+
+
+@pytest.mark.parametrize("some", [1, 99])
+def test_a_snapshot_is_part_of_the_states_of_all_days_that_it_covers(at_desk: Desk, some: int) -> None:
+    at_desk.apply(table("dim.t", mode=Mode.TEMPORAL, kind=Kind.COLLECT), fingerprint="flow 2")
+    digests = {at: f"1:{at}:7" for at in (2, 3, 6, 9)}
+    for at, since in ((2, -9), (3, 3), (6, 4), (9, 7)):
+        at_desk.done("dim.t", at, digest=digests[at], stands_from=since)
+    covering = {tick: min(at for at in digests if at >= tick - 1) for tick in range(-2, 11)}
+    asked = [(min(2, tick - 1), tick) for tick in covering]  # the first one covers all days before START, too
+    for start in range(0, len(asked), some):
+        wanted = asked[start : start + some]
+        pins = at_desk.ledger.reads.pins([("dim.t", day(low), day(high)) for low, high in wanted])
+        assert [pin.content for pin in pins] == [wanted_of(digests, 2, covering[tick] + 1) for _, tick in wanted]
+        assert [pin.slices[0].label for pin in pins] == [day(covering[tick]) for _, tick in wanted]
+    alike = [(2, tick) for tick in range(3, 11)]
+    pins = at_desk.ledger.reads.pins([("dim.t", day(low), day(high)) for low, high in alike])
+    assert [pin.content for pin in pins] == [wanted_of(digests, 2, covering[tick] + 1) for _, tick in alike]
+
+
+def test_a_restated_snapshot_marks_the_readers_of_the_days_that_it_covers(at_desk: Desk) -> None:
+    at_desk.apply(
+        table("dim.t", mode=Mode.TEMPORAL, kind=Kind.COLLECT),
+        table("core.r", partitioned=True, reads=["dim.t"]),
+        fingerprint="flow 2",
+    )
+    at_desk.done("dim.t", 0, stands_from=-9)
+    at_desk.done("dim.t", 3, digest="1:3:3", stands_from=1)
+    for at in (0, 1, 2):
+        at_desk.done("core.r", at, reads={at: [at_desk.read("dim.t", 0, at + 1)]})
+    at_desk.done("dim.t", 3, digest="1:4:4", stands_from=1, restates="again")
+    found = at_desk.ledger.reads.snapshot(at_desk.flow).of("core.r").suspects
+    assert {label: fact.recorded != fact.current for label, (fact,) in found.items()} == {day(1): True, day(2): True}
+    above = at_desk.ledger.past.upstream("core.r", day(1))
+    assert [(link.label, link.is_replaced) for link in above] == [(day(0), False), (day(3), True)]
+
+
+def test_a_snapshot_without_rows_is_another_content_than_a_skipped_one(at_desk: Desk) -> None:
+    """It ends all keys of a TEMPORAL table."""
+    at_desk.apply(
+        table("dim.t", mode=Mode.TEMPORAL, kind=Kind.COLLECT),
+        table("core.r", partitioned=True, reads=["dim.t"]),
+        fingerprint="flow 2",
+    )
+    at_desk.done("dim.t", 0, stands_from=-9)
+    at_desk.ledger.decisions.skip("dim.t", [Window(day(1), day(2))], who="ann", why="x")
+    at_desk.done("core.r", 1, reads={1: [at_desk.read("dim.t", 0, 2)]})
+    at_desk.ledger.decisions.retry("dim.t", [day(1)], who="ann")
+    at_desk.done("dim.t", 1, digest="0:0:0", stands_from=1)
+    assert at_desk.suspects("core.r") == {("core.r", day(1))}
+    require_sums(at_desk.ledger)
 
 
 def test_a_table_that_was_rebuilt_has_other_sums_that_are_right(at_desk: Desk) -> None:

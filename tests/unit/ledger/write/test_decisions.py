@@ -66,13 +66,14 @@ def test_a_running_batch_is_neither_skipped_nor_retried(at_desk: Desk) -> None:
     at_desk.done("raw.a", 0, claim=held)
 
 
-def test_the_skip_of_a_snapshot_stays_once_a_newer_one_is_done(at_desk: Desk) -> None:
-    snapshot = table("raw.s", mode=Mode.REPLACE, kind=Kind.COLLECT)
+@pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.TEMPORAL])
+def test_the_skip_of_a_snapshot_stays_once_a_newer_one_is_done(at_desk: Desk, mode: Mode) -> None:
+    snapshot = table("raw.s", mode=mode, kind=Kind.COLLECT)
     at_desk.apply(table("raw.a", partitioned=True), snapshot, fingerprint="flow 2")
     at_desk.ledger.decisions.skip("raw.s", [window(0)], who="ann", why="x")
     assert at_desk.ledger.decisions.retry("raw.s", [day(0)], who="ann") == (day(0),)
     at_desk.ledger.decisions.skip("raw.s", [window(0)], who="ann", why="x")
-    at_desk.done("raw.s", 1)
+    at_desk.done("raw.s", 1, stands_from=1)
     with pytest.raises(WaterclockError, match=r"raw\.s@20130101000000 cannot be made any more") as refused:
         at_desk.ledger.decisions.retry("raw.s", [day(0)], who="ann")
     assert refused.value.code == "E413"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ class Replayed:
             standing = sorted(label for label in now if label >= first and self.stands[now[label]] <= first)
             return {label: now[label] for label in standing[:1]}
         low = tick - timedelta(hours=3) if self.table.retain else BEGAN - timedelta(days=9999)
-        return {label: path for label, path in now.items() if low <= label < tick}
+        return {label: path for label, path in now.items() if low <= label and self.stands[path] < tick}
 
 
 def table(mode: Mode, **more: object) -> Table:
@@ -63,6 +64,7 @@ TABLES = {
     "merge": table(Mode.MERGE),
     "replace": table(Mode.REPLACE),
     "snapshot": flows.snapshot("raw.a", "HOUR"),
+    "versions of snapshots": replace(flows.snapshot("raw.a", "HOUR"), mode=Mode.TEMPORAL),
 }
 
 
@@ -72,9 +74,16 @@ def test_what_is_found_is_what_a_replay_has_whatever_the_order_of_commits(kind: 
     by_version = 0
     for _ in range(300):
         lake = Replayed(TABLES[kind])
+        taken = sorted(dice.sample(range(HOURS), dice.randrange(1, HOURS)))
+        since = {now: hour(before + 1) for before, now in pairwise((-3, *taken))}
         for _ in range(dice.randrange(1, 9)):
-            label = hour(dice.randrange(HOURS))
-            lake.commit(label, label - timedelta(hours=dice.randrange(4)) if kind == "snapshot" else None)
+            label, stands = hour(dice.randrange(HOURS)), None
+            if kind == "snapshot":
+                stands = label - timedelta(hours=dice.randrange(4))
+            elif kind == "versions of snapshots":
+                number = dice.choice(taken)
+                label, stands = hour(number), since[number]
+            lake.commit(label, stands)
         for number in range(len(lake.records)):
             for tick in (hour(n) for n in range(HOURS + 1)):
                 known_at = BEGAN + timedelta(hours=number, minutes=5)
