@@ -185,7 +185,7 @@ class Plan:
     """The batches that are due at `now`, and the groups that may be claimed.
 
     `batches`: every due batch that is needed and not done, oldest first within dependency order, limited to the cap per
-    table (`left_out` counts the others by table). `groups`: the groups that may be claimed now, in order of claiming.
+    table (`left_out` counts the others by table; failed and held ones are listed beyond it). `groups`: the groups that may be claimed now, in order of claiming.
     `next_due`: the first instant after `now` at which something becomes due. `older_code`: by table, how many done
     labels ran under another fingerprint than today's. `reported`: by table, the done labels whose inputs were restated
     since and that are not made again automatically (ON RESTATE REPORT), oldest first. `following`: by table, how many
