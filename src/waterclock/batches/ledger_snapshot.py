@@ -90,7 +90,7 @@ class Missing:
 class FailedBatch:
     """A batch whose last claim did not commit, or whose audit failed. `due_again` is set where a retry is scheduled.
 
-    `is_outdated`: the inputs of a held batch have changed since, so it cannot be released.
+    `read`: the inputs of a held batch, in the order of its references.
     """
 
     status: BatchStatus
@@ -99,7 +99,7 @@ class FailedBatch:
     error: str
     is_transient: bool
     due_again: datetime | None = None
-    is_outdated: bool = False
+    read: tuple[InputFact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

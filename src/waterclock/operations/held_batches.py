@@ -9,6 +9,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import OpenedProject, one_table, select_tables
 from waterclock.operations.restating import Found
+from waterclock.planner.plan import Plan, Status
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
@@ -49,14 +50,19 @@ def commands_for_held(table: str, first: str, last: str, *, is_outdated: bool) -
     which = first if first == last else f"{first}..{last}"
     looked_at = f"`waterclock audit {table}@{first}` shows why, `SELECT * FROM {table}_held` shows its rows"
     if is_outdated:
-        return f"{looked_at}; `waterclock retry {table}@{which}` makes it again"
+        return f"{looked_at}; {retry_words(table, which)}"
     return f"{looked_at}; `waterclock release {table}@{which} --why '…'` shows it"
 
 
-def can_be_released(at: OpenedProject, table: str, label: datetime) -> bool:
-    """Return whether a held batch can be released as sealed: none of its inputs has changed since."""
-    trouble = at.snapshot.of(table).troubles.get(label)
-    return trouble is not None and trouble.status is BatchStatus.HELD and not trouble.is_outdated
+def retry_words(table: str, which: str) -> str:
+    """Return how to proceed with a held batch that cannot be released any more."""
+    return f"`waterclock retry {table}@{which}` makes it again"
+
+
+def releasable_labels(plan: Plan, table: str) -> frozenset[datetime]:
+    """Return the labels of a plan that can be released as they were sealed: none of their inputs has changed since."""
+    held = (batch for batch in plan.batches if batch.table == table and batch.status is Status.HELD)
+    return frozenset(batch.label for batch in held if not batch.is_outdated)
 
 
 def _list_held_labels(at: OpenedProject, table: Table, said: Labels | None) -> tuple[datetime, ...]:

@@ -82,8 +82,9 @@ class Judge:
         trouble = past.troubles.get(window.start)
         if known := self._find_known_status(node, window, past):
             stopped = self._build_batch(node, window, past, *known)
-            is_outdated = stopped.status is Status.HELD and trouble is not None and trouble.is_outdated
-            return replace(stopped, is_outdated=True) if is_outdated else stopped
+            if stopped.status is not Status.HELD or trouble is None or not self._is_outdated(node, window, trouble):
+                return stopped
+            return replace(stopped, reason=f"{stopped.reason}; its inputs have changed since", is_outdated=True)
         if cause := self._before_in_order(node, window, past):
             return self._build_stopped_batch(node, window, past, (), (cause,))
         if found := self._unseen(node, window, past):
@@ -109,6 +110,25 @@ class Judge:
             if missing
             else made
         )
+
+    def _is_outdated(self, node: Node, window: Window, trouble: FailedBatch) -> bool:
+        """Return whether a held batch would read other inputs now, so that it cannot be released.
+
+        Their rows have changed, its window was reopened, or missing inputs have arrived.
+        """
+        if any(fact.recorded != fact.current for fact in trouble.read):
+            return True
+        if self.is_brief or not trouble.read:
+            return False
+        past = self.facts.snapshot.of(node.table.name)
+        if self._before_in_order(node, window, past) or self._unseen(node, window, past):
+            return False  # its inputs are not known yet
+        reads, causes = self._bind_reads(node, window, past)
+        if causes:
+            partial = self._without_the_rest(node, window, past, reads)
+            reads = () if partial is None else partial.reads
+        read = [(fact.table, fact.low, fact.high) for fact in trouble.read]
+        return bool(reads) and read != [(each.read.table, each.low, each.high) for each in reads]
 
     def _unseen(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
         """Return a batch that waits for another project, for its window to close, or for other windows to close."""
@@ -266,8 +286,7 @@ class Judge:
         trouble = past.troubles.get(window.start)
         if trouble is not None and not _is_due_again(trouble, self.facts.clock):
             status = Status.HELD if trouble.status is BatchStatus.HELD else Status.FAILED
-            since = "; its inputs have changed since" if trouble.is_outdated else ""
-            return status, _first_line(trouble.error) + since
+            return status, _first_line(trouble.error)
         if pause := self.facts.snapshot.pause_of(node.table.name):
             return Status.PAUSED, pause.words(node.table.cadence.zone)
         return None

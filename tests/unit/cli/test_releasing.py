@@ -19,6 +19,8 @@ from waterclock.operations.opening import open_read_only
 from waterclock.operations.proposals import Verb, propose
 from waterclock.planner.plan import Group
 from waterclock.storage.lake import Lake
+from waterclock.ui.page_query import PageQuery
+from waterclock.ui.pages.batch import batch
 
 SAID = "E755 shop.orders is held: positive: 3 of 5 rows violate (amount > 0)"
 
@@ -128,6 +130,9 @@ def test_what_is_held_and_outdated_is_to_be_made_again_and_not_released(busy_sho
     with open_read_only(busy_shop.folder, None, "2024-11-20T08:00") as at:
         assert propose(at, Verb.RELEASE, name, "2024-11-18").asked == {}
         assert propose(at, Verb.RETRY, name, "2024-11-18").count == 1
+        page = batch(at, PageQuery("", "", {"table": name, "labels": "2024-11-18"}))
+        assert page["error"]["fix"] == f"`waterclock retry {where}` makes it again"
+        assert [action["verb"] for action in page["actions"]] == ["retry", "recompute", "withdraw"]
 
 
 def test_a_replay_of_labels_of_which_no_row_is_set_aside_is_refused(busy_shop: Shop) -> None:

@@ -27,6 +27,7 @@ from waterclock.operations.formatting import (
     number_words,
     seconds_words,
 )
+from waterclock.operations.held_batches import retry_words
 from waterclock.operations.lookback_report import look_lines
 from waterclock.operations.measured import measured_lines
 from waterclock.operations.schema_versions import batch_words
@@ -141,8 +142,7 @@ def _describe_held_slice(found: AuditTarget) -> list[tuple[str, str]]:
     held = found.held
     if held is None:
         return []
-    again = f": `waterclock retry {found.table}@{label_of(found.label)}` makes it again"
-    until = again if found.is_outdated else " until released"
+    until = f": {retry_words(found.table, label_of(found.label))}" if found.is_outdated else " until released"
     return [
         ("held back", f"{count_words(held.rows, 'row')}, {bytes_words(held.bytes)}, not visible{until}"),
         ("its files", f"{found.stage}/{held.slice_path}"),

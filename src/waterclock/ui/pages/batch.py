@@ -20,6 +20,7 @@ from waterclock.operations.formatting import (
     seconds_words,
     short_label,
 )
+from waterclock.operations.held_batches import retry_words
 from waterclock.operations.held_results import held_result
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject, known_label_bounds, one_table
@@ -85,7 +86,7 @@ def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
         "due": instant_text(due),
         "due_words": page_time(due, table.cadence.zone),
         "way": _way(at, way) if len(way) > 1 else [],
-        "error": _error(audit) or _error_of_root(at, way),
+        "error": _error_of_label(table, one, audit) or _error_of_root(at, way),
         "facts": [*_facts(at, table, audit), *_books(at, table, one.label)],
         "inputs": _inputs(at, audit),
         "decided": _list_decisions(audit, zone),
@@ -133,6 +134,12 @@ def _error_of_root(at: OpenedProject, way: Sequence[WhyStep]) -> Content | None:
         return _error(at.ledger.past.audit(way[-1].table, way[-1].label))
     except WaterclockError:  # it was never claimed
         return None
+
+
+def _error_of_label(table: Table, one: LabelState, audit: Audit | None) -> Content | None:
+    """Return the error of the page's own batch. One that cannot be released any more has another fix."""
+    error = _error(audit)
+    return error | {"fix": retry_words(table.name, label_of(one.label))} if error and one.is_outdated else error
 
 
 def _error(audit: Audit | None) -> Content | None:
