@@ -14,6 +14,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple
 
+from waterclock.batches.ledger_snapshot import FOLLOW
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
@@ -186,7 +187,8 @@ def decide(at: OpenedProject, proposal: Proposal, *, who: str, why: str) -> None
     else:
         for (verb, name), meant in proposal.asking.items():
             said = str(Verb.REPLAY) if proposal.verb is Verb.REPLAY and verb == Verb.RECOMPUTE else ""
-            decisions.request_restate(name, sorted(meant), verb, who=who, why=why, said=said)
+            is_retry = verb != FOLLOW
+            decisions.request_restate(name, sorted(meant), verb, who=who, why=why, said=said, is_retry=is_retry)
 
 
 def leaves_the_house(flow: Flow, proposal: Proposal) -> dict[str, str]:

@@ -82,9 +82,9 @@ class Judge:
         trouble = past.troubles.get(window.start)
         if known := self._find_known_status(node, window, past):
             stopped = self._build_batch(node, window, past, *known)
-            if stopped.status is not Status.HELD or trouble is None or not self._is_outdated(node, window, trouble):
-                return stopped
-            return replace(stopped, reason=f"{stopped.reason}; its inputs have changed since", is_outdated=True)
+            if trouble is not None and stopped.status is Status.HELD:
+                stopped = self._mark_outdated(stopped, node, trouble)
+            return stopped
         if cause := self._before_in_order(node, window, past):
             return self._build_stopped_batch(node, window, past, (), (cause,))
         if found := self._unseen(node, window, past):
@@ -110,6 +110,12 @@ class Judge:
             if missing
             else made
         )
+
+    def _mark_outdated(self, held: Batch, node: Node, trouble: FailedBatch) -> Batch:
+        """Return a held batch, marked where it cannot be released."""
+        if not self._is_outdated(node, held.window, trouble):
+            return held
+        return replace(held, reason=f"{held.reason}; its inputs have changed since", is_outdated=True)
 
     def _is_outdated(self, node: Node, window: Window, trouble: FailedBatch) -> bool:
         """Return whether a held batch would read other inputs now, so that it cannot be released.
