@@ -101,6 +101,11 @@ class FailedBatch:
     due_again: datetime | None = None
     read: tuple[InputFact, ...] = ()
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether rows that a held batch read have changed since, so that it cannot be released."""
+        return any(fact.recorded != fact.current for fact in self.read)
+
 
 @dataclass(frozen=True, slots=True)
 class OpenClaim:

@@ -122,7 +122,7 @@ class Judge:
 
         Their rows have changed, its window was reopened, or missing inputs have arrived.
         """
-        if any(fact.recorded != fact.current for fact in trouble.read):
+        if trouble.is_outdated:
             return True
         if self.is_brief or not trouble.read:
             return False
