@@ -84,7 +84,7 @@ def print_audit(to: Console, flow: Flow, found: AuditTarget) -> None:
 
 def print_batches(to: Console, table: Table, listed: Listed) -> None:
     """Print a table's batches, one per line, newest last. A narrow terminal shows the most important columns, uncut."""
-    lines = [_batch_cells(to, table, audit, listed.unsettled.get(audit.cell.label)) for audit in listed.audits]
+    lines = [_batch_cells(to, table, audit, listed.states.get(audit.cell.label)) for audit in listed.audits]
     shown = _that_fit(to.width, lines)
     rows = Columns(box=None, pad_edge=False, header_style="quiet", padding=(0, _GAP, 0, 0))
     for at in shown:
@@ -117,11 +117,11 @@ def _that_fit(width: int, lines: Sequence[Sequence[str | Text]]) -> list[int]:
     return shown
 
 
-def _batch_cells(to: Console, table: Table, audit: Audit, unsettled: LabelState | None) -> list[str | Text]:
+def _batch_cells(to: Console, table: Table, audit: Audit, now: LabelState | None) -> list[str | Text]:
     state = _STATES.get(audit.cell.status or "", State.DUE)
     word = audit.cell.status or "due"
-    if unsettled is not None:
-        state, word = state_of(unsettled.status), unsettled.status.value
+    if now is not None:
+        state, word = state_of(now.status), now.status.value
     made = audit.current.revision if audit.current else None
     attempt = audit.current or (audit.attempts[-1] if audit.attempts else None)
     return [
