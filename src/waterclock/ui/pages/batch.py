@@ -25,6 +25,7 @@ from waterclock.operations.held_results import held_result
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject, known_label_bounds, one_table
 from waterclock.operations.rule_results import rules_broken
+from waterclock.operations.source_waits import source_waits, with_waits
 from waterclock.operations.states import state_of
 from waterclock.operations.wait_chain import WhyStep, find_wait_chain
 from waterclock.planner.label_states import LabelState
@@ -73,6 +74,7 @@ def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
     window = table.cadence.window_of(one.label)
     due = table.cadence.due_at(window)
     zone, state = table.cadence.zone, state_of(one.status)
+    plan = with_waits(plan, source_waits(at, plan))
     way = find_wait_chain(plan, table.name, one.label)
     return {
         "kind": "one",
@@ -81,7 +83,7 @@ def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
         "short": short_label(one.label, table.cadence, at.now),
         "state": str(state),
         "status": str(one.status),
-        "reason": one.reason,
+        "reason": way[0].detail if way and one.status is Status.READY else one.reason,
         "window": f"{page_time(window.start, zone)} to {page_time(window.end, zone)}",
         "due": instant_text(due),
         "due_words": page_time(due, table.cadence.zone),
