@@ -53,7 +53,7 @@ def _actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: 
     elif has_failed(one) and not is_done(one):  # it failed, and is no longer needed
         actions.append(_action(Verb.RETRY, "Retry…", table.name, one.label))
     elif one.status in _NOT_BEGUN and not is_done(one) and not is_begun(one):
-        if one.status not in {Status.WAITING, Status.PAUSED}:
+        if one.status not in {Status.WAITING, Status.PAUSED} and not is_asked_for(one):
             actions.append(_action(Verb.BACKFILL, "Make it…", table.name, one.label))
         if one.status is not Status.NOT_NEEDED:
             actions.append(_action(Verb.SKIP, "Skip…", table.name, one.label))
