@@ -20,6 +20,7 @@ from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import Due
 from waterclock.operations.formatting import likeness
+from waterclock.operations.held_batches import retry_words
 from waterclock.operations.retained_logs import TableLog
 from waterclock.operations.silence import Silence, silence_words
 from waterclock.planner.plan import NEEDS_SOMEBODY, Batch, Plan, Status
@@ -194,7 +195,7 @@ def _of_batch(looked: CheckInput, batch: Batch, blocks: Mapping[str, int]) -> Ro
         batches={batch.table: frozenset({batch.label})},
         code=code,
         why=parts["why"][:LONGEST],
-        fix=parts["fix"][:LONGEST],
+        fix=(retry_words(batch.table, batch.window.label) if batch.is_outdated else parts["fix"])[:LONGEST],
         blocks=dict(blocks),
     )
 

@@ -90,7 +90,7 @@ class Missing:
 class FailedBatch:
     """A batch whose last claim did not commit, or whose audit failed. `due_again` is set where a retry is scheduled.
 
-    `is_outdated`: the inputs of a held batch have changed since, so it cannot be released.
+    `read`: the inputs of a held batch, in the order of its references.
     """
 
     status: BatchStatus
@@ -99,7 +99,12 @@ class FailedBatch:
     error: str
     is_transient: bool
     due_again: datetime | None = None
-    is_outdated: bool = False
+    read: tuple[InputFact, ...] = ()
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether rows that a held batch read have changed since, so that it cannot be released."""
+        return any(fact.recorded != fact.current for fact in self.read)
 
 
 @dataclass(frozen=True, slots=True)

@@ -264,8 +264,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         app(args=None if argv is None else list(argv), prog_name=PROGRAM)
     except SystemExit as end:
         return _end(end)
-    except BrokenPipeError:
-        return _quiet_pipe()
     return 0
 
 
@@ -282,12 +280,6 @@ def _end(end: SystemExit) -> int:
     if isinstance(end.code, int):
         return end.code
     return 0 if end.code is None else 1
-
-
-def _quiet_pipe() -> int:
-    """Exit silently if the reader has closed the pipe. Python would report it again when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
 
 
 def _first_line(function: Callable[..., None]) -> str:

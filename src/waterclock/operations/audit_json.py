@@ -62,7 +62,7 @@ def audit_list_answer(name: str, listed: Listed) -> AuditListAnswer:
 
 
 def _status(audit: Audit, listed: Listed) -> str | None:
-    state = listed.unsettled.get(audit.cell.label)
+    state = listed.states.get(audit.cell.label)
     return audit.cell.status if state is None else state.status.value
 
 

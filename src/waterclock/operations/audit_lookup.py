@@ -48,10 +48,10 @@ class AuditTarget:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Some batches of one table, newest last, the behind or stale ones among them, and the table's pauses."""
+    """Some batches of one table, newest last, the states of those that are due, and the table's pauses."""
 
     audits: tuple[Audit, ...]
-    unsettled: Mapping[datetime, LabelState]
+    states: Mapping[datetime, LabelState]
     pauses: tuple[PauseEvent, ...] = ()
 
 
@@ -78,9 +78,10 @@ def look_up(
         )
     span = shown[0].label, table.cadence.next(shown[-1].label)
     states = label_states(at.planner, at.snapshot, at.now, shown, span, only=[name])[name]
-    unsettled = {one.label: one for one in states if one.status in {Status.BEHIND, Status.STALE}}
     return Listed(
-        tuple(at.ledger.past.audit(name, cell.label) for cell in shown), unsettled, at.ledger.past.pauses(name)
+        tuple(at.ledger.past.audit(name, cell.label) for cell in shown),
+        {one.label: one for one in states},
+        at.ledger.past.pauses(name),
     )
 
 

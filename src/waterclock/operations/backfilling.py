@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
-from waterclock.batches.ledger_snapshot import LedgerSnapshot
+from waterclock.batches.ledger_snapshot import RELEASE, LedgerSnapshot
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.restating import refuse_more_than
@@ -21,7 +21,7 @@ Found = Mapping[str, frozenset[datetime]]
 
 
 def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
-    """Return the due labels of a selection that are neither done nor skipped, have not failed, and are not running.
+    """Return the due labels of a selection that are neither done nor skipped, failed, held nor running.
 
     Of a snapshot source only the newest label is returned.
     Raises  E513 where no label of a table is in the range, with the nearest; E510 to E514 as `selection.select`; E525
@@ -67,6 +67,7 @@ def _find_missing_labels(at: OpenedProject, table: Table, labels: Labels | None,
     low, high = (start, max(start, end)) if labels is None else labels.limit_to(table, start, end)
     if table.is_snapshot:
         low = max(low, table.cadence.previous(end))
-    begun = {label for claim in facts.open_claims for label in claim.labels} | facts.troubles.keys()
+    released = {label for label, verb in facts.requested.items() if verb == RELEASE}
+    begun = {label for claim in facts.open_claims for label in claim.labels} | facts.troubles.keys() | released
     for span in facts.covered.gaps(low, high) if low < high else ():
         yield from (window.start for window in table.cadence.windows(*span) if window.start not in begun)

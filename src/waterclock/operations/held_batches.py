@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from waterclock.batches.ledger_snapshot import BatchStatus
+from waterclock.batches.ledger_snapshot import RELEASE, BatchStatus
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import OpenedProject, one_table, select_tables
 from waterclock.operations.restating import Found
+from waterclock.planner.plan import Plan, Status
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
@@ -23,22 +25,39 @@ def find_held_labels(at: OpenedProject, selection: str, labels: str | None) -> F
 def held_labels(at: OpenedProject, which: str) -> tuple[str, tuple[datetime, ...]]:
     """Return a table and its held labels, all or those selected, oldest first.
 
-    Raises  E440 where none is held
+    Raises  E440 where none is held, or where their release was requested already
     """
     name, said = one_table(at.flow, which)
     table = at.flow.tables[name]
     meant = _list_held_labels(at, table, said)
     if not meant:
-        held = _list_held_labels(at, table, None)
-        others = ", ".join(label_of(label) for label in held[:3])
-        raise WaterclockError(
-            "E440",
-            f"no batch of {which} is held",
-            where=name,
-            why=f"the held labels are {others}" if held else "no batch of it is held by a rule",
-            fix="`waterclock status` shows held and failed batches",
-        )
+        raise _not_held_error(at, which, table, said)
     return name, meant
+
+
+def _not_held_error(at: OpenedProject, which: str, table: Table, said: Labels | None) -> WaterclockError:
+    name, requested = table.name, at.snapshot.of(table.name).requested
+    asked = _within(table, said, (label for label, verb in requested.items() if verb == RELEASE))
+    if asked:
+        return WaterclockError(
+            "E440",
+            f"no batch of {which} waits for a release",
+            where=name,
+            why=f"the release of {_first_labels(asked)} was requested already",
+            fix=f"`waterclock run` carries it out, `waterclock withdraw {which}` cancels it",
+        )
+    held = _list_held_labels(at, table, None)
+    return WaterclockError(
+        "E440",
+        f"no batch of {which} is held",
+        where=name,
+        why=f"the held labels are {_first_labels(held)}" if held else "no batch of it is held by a rule",
+        fix="`waterclock status` shows held and failed batches",
+    )
+
+
+def _first_labels(labels: Sequence[datetime]) -> str:
+    return ", ".join(label_of(label) for label in labels[:3])
 
 
 def commands_for_held(table: str, first: str, last: str, *, is_outdated: bool) -> str:
@@ -49,18 +68,26 @@ def commands_for_held(table: str, first: str, last: str, *, is_outdated: bool) -
     which = first if first == last else f"{first}..{last}"
     looked_at = f"`waterclock audit {table}@{first}` shows why, `SELECT * FROM {table}_held` shows its rows"
     if is_outdated:
-        return f"{looked_at}; `waterclock retry {table}@{which}` makes it again"
+        return f"{looked_at}; {retry_words(table, which)}"
     return f"{looked_at}; `waterclock release {table}@{which} --why '…'` shows it"
 
 
-def can_be_released(at: OpenedProject, table: str, label: datetime) -> bool:
-    """Return whether a held batch can be released as sealed: none of its inputs has changed since."""
-    trouble = at.snapshot.of(table).troubles.get(label)
-    return trouble is not None and trouble.status is BatchStatus.HELD and not trouble.is_outdated
+def retry_words(table: str, which: str) -> str:
+    """Return how to proceed with a held batch that cannot be released any more."""
+    return f"`waterclock retry {table}@{which}` makes it again"
+
+
+def releasable_labels(plan: Plan, table: str) -> frozenset[datetime]:
+    """Return the labels of a plan that can be released as they were sealed: none of their inputs has changed since."""
+    held = (batch for batch in plan.batches if batch.table == table and batch.status is Status.HELD)
+    return frozenset(batch.label for batch in held if not batch.is_outdated)
 
 
 def _list_held_labels(at: OpenedProject, table: Table, said: Labels | None) -> tuple[datetime, ...]:
-    low, high = said.bounds(table.cadence) if said is not None else (None, None)
     troubles = at.snapshot.of(table.name).troubles
-    held = sorted(label for label, it in troubles.items() if it.status is BatchStatus.HELD)
-    return tuple(it for it in held if (low is None or it >= low) and (high is None or it < high))
+    return _within(table, said, (label for label, it in troubles.items() if it.status is BatchStatus.HELD))
+
+
+def _within(table: Table, said: Labels | None, labels: Iterable[datetime]) -> tuple[datetime, ...]:
+    """Return the selected of some labels, oldest first."""
+    return tuple(sorted(label for label in labels if said is None or said.contains(label, table.cadence)))

@@ -14,6 +14,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple
 
+from waterclock.batches.ledger_snapshot import FOLLOW
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
@@ -21,7 +22,7 @@ from waterclock.flow.graph import late_tables
 from waterclock.flow.open_windows import open_windows_table
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import find_prerequisite_batches, missing_labels
-from waterclock.operations.held_batches import can_be_released, find_held_labels
+from waterclock.operations.held_batches import find_held_labels, releasable_labels
 from waterclock.operations.opening import OpenedProject, nothing_ran, one_table
 from waterclock.operations.pausing import OfTables, due_of, pause, resume, to_pause, to_resume
 from waterclock.operations.replaying import labels_set_aside
@@ -186,7 +187,8 @@ def decide(at: OpenedProject, proposal: Proposal, *, who: str, why: str) -> None
     else:
         for (verb, name), meant in proposal.asking.items():
             said = str(Verb.REPLAY) if proposal.verb is Verb.REPLAY and verb == Verb.RECOMPUTE else ""
-            decisions.request_restate(name, sorted(meant), verb, who=who, why=why, said=said)
+            is_retry = verb != FOLLOW
+            decisions.request_restate(name, sorted(meant), verb, who=who, why=why, said=said, is_retry=is_retry)
 
 
 def leaves_the_house(flow: Flow, proposal: Proposal) -> dict[str, str]:
@@ -235,10 +237,11 @@ def _release(at: OpenedProject, selection: str, labels: str | None, _: int | Non
 
     Batches that cannot be released any more are left out: they must be made again.
     """
-    found = find_held_labels(at, selection, labels).items()
-    of_tables = {name: frozenset(it for it in of if can_be_released(at, name, it)) for name, of in found}
+    found = find_held_labels(at, selection, labels)
+    plan = plan_of_readers(at, found)
+    of_tables = {name: releasable_labels(plan, name).intersection(of) for name, of in found.items()}
     held = {name: of_table for name, of_table in of_tables.items() if of_table}
-    freed = find_blocked_batches(plan_of_readers(at, held), held)
+    freed = find_blocked_batches(plan, held)
     others = {name: {*of_table} - held.get(name, frozenset()) for name, of_table in freed.items()}
     return _Found(_windows(at.flow, held), _windows(at.flow, others))
 

@@ -21,6 +21,7 @@ TOLD = (
     Status.RUNNING,
     Status.FAILED,
     Status.HELD,
+    Status.EXPIRED,
 )
 
 

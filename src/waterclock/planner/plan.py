@@ -185,16 +185,16 @@ class Plan:
     """The batches that are due at `now`, and the groups that may be claimed.
 
     `batches`: every due batch that is needed and not done, oldest first within dependency order, limited to the cap per
-    table (`left_out` counts the others by table). `groups`: the groups that may be claimed now, in order of claiming.
-    `next_due`: the first instant after `now` at which something becomes due. `older_code`: by table, how many done
-    labels ran under another fingerprint than today's. `reported`: by table, the done labels whose inputs were restated
-    since and that are not made again automatically (ON RESTATE REPORT), oldest first. `following`: by table, how many
-    done batches rest on batches that are made again; they follow if the rows turn out to differ. `behind`: by table,
-    the done labels of REPLACE transforms whose inputs were restated since and that no batch needs, oldest first; they
-    are made again only on request. `queries`: by table, how many queries write the ready and waiting batches. `paused`:
-    by table, its own pause; `paused_all`: that of all tables. `partial`: by table and label, the inputs that done
-    batches are missing and wait for, to be made whole. `refused`: by table, the error of its refused declaration
-    (E405).
+    table (`left_out` counts the others by table; failed and held ones are listed beyond it). `groups`: the groups that
+    may be claimed now, in order of claiming. `next_due`: the first instant after `now` at which something becomes due.
+    `older_code`: by table, how many done labels ran under another fingerprint than today's. `reported`: by table, the
+    done labels whose inputs were restated since and that are not made again automatically (ON RESTATE REPORT), oldest
+    first. `following`: by table, how many done batches rest on batches that are made again; they follow if the rows
+    turn out to differ. `behind`: by table, the done labels of REPLACE transforms whose inputs were restated since and
+    that no batch needs, oldest first; they are made again only on request. `queries`: by table, how many queries write
+    the ready and waiting batches. `paused`: by table, its own pause; `paused_all`: that of all tables. `partial`: by
+    table and label, the inputs that done batches are missing and wait for, to be made whole. `refused`: by table, the
+    error of its refused declaration (E405).
     """
 
     now: datetime

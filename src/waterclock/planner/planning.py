@@ -25,6 +25,7 @@ from waterclock.planner.settlement import find_awaited_inputs, find_dependent_wi
 from waterclock.planner.sharing import SharedQueries, most_together, queries_of
 from waterclock.planner.starts import starts_of
 from waterclock.planner.ticks import Ticks
+from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
@@ -53,7 +54,8 @@ class Planner:
         left_out: dict[str, int] = {}
         for node, to_do in self._select_work(judge, request):
             cadence, name = node.table.cadence, node.table.name
-            listed = [judge.batch(name, window) for window in islice(to_do.windows(cadence), request.cap)]
+            windows = _windows_to_list(to_do, cadence, snapshot.of(name), request.cap)
+            listed = [judge.batch(name, window) for window in windows]
             batches += listed
             groups += self._build_claimable_groups(judge, node, to_do, request)
             if left := to_do.count(cadence) - len(listed):
@@ -344,6 +346,17 @@ def _collect_forced_labels(snapshot: LedgerSnapshot, request: PlanRequest) -> Ma
 
 def _covers_label(spans: IntervalSet | None, label: datetime) -> bool:
     return spans is not None and spans.covers_instant(label)
+
+
+def _windows_to_list(to_do: TableWork, cadence: Cadence, past: TableFacts, cap: int) -> list[Window]:
+    """Return the oldest windows to do, and the failed and held ones after them: each up to `cap`, oldest first."""
+    oldest = list(islice(to_do.windows(cadence), cap))
+    if not oldest or len(oldest) < cap:
+        return oldest
+    later = to_do.limit_to_labels(oldest[-1].end, None)
+    again = frozenset(later.revisions)
+    stopped = sorted(label for label in past.troubles if label in again or later.missing.covers_instant(label))
+    return [*oldest, *map(cadence.window_of, stopped[:cap])]
 
 
 def _enough(node: Node, cap: int) -> int:

@@ -82,8 +82,9 @@ class Judge:
         trouble = past.troubles.get(window.start)
         if known := self._find_known_status(node, window, past):
             stopped = self._build_batch(node, window, past, *known)
-            is_outdated = stopped.status is Status.HELD and trouble is not None and trouble.is_outdated
-            return replace(stopped, is_outdated=True) if is_outdated else stopped
+            if trouble is not None and stopped.status is Status.HELD:
+                stopped = self._mark_outdated(stopped, node, trouble)
+            return stopped
         if cause := self._before_in_order(node, window, past):
             return self._build_stopped_batch(node, window, past, (), (cause,))
         if found := self._unseen(node, window, past):
@@ -118,6 +119,31 @@ class Judge:
     def _find_dropped_input(self, reads: tuple[BoundRead, ...]) -> str:
         dropped = is_dropped(((read.read.table, read.low, read.high) for read in reads), self.facts.snapshot)
         return "" if dropped is None else f"RETAIN of {dropped} has dropped its inputs"
+
+    def _mark_outdated(self, held: Batch, node: Node, trouble: FailedBatch) -> Batch:
+        """Return a held batch, marked where it cannot be released."""
+        if not self._is_outdated(node, held.window, trouble):
+            return held
+        return replace(held, reason=f"{held.reason}; its inputs have changed since", is_outdated=True)
+
+    def _is_outdated(self, node: Node, window: Window, trouble: FailedBatch) -> bool:
+        """Return whether a held batch would read other inputs now, so that it cannot be released.
+
+        Their rows have changed, its window was reopened, or missing inputs have arrived.
+        """
+        if trouble.is_outdated:
+            return True
+        if self.is_brief or not trouble.read:
+            return False
+        past = self.facts.snapshot.of(node.table.name)
+        if self._before_in_order(node, window, past) or self._unseen(node, window, past):
+            return False  # its inputs are not known yet
+        reads, causes = self._bind_reads(node, window, past)
+        if causes:
+            partial = self._without_the_rest(node, window, past, reads)
+            reads = () if partial is None else partial.reads
+        read = [(fact.table, fact.low, fact.high) for fact in trouble.read]
+        return bool(reads) and read != [(each.read.table, each.low, each.high) for each in reads]
 
     def _unseen(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
         """Return a batch that waits for another project, for its window to close, or for other windows to close."""
@@ -275,8 +301,7 @@ class Judge:
         trouble = past.troubles.get(window.start)
         if trouble is not None and not _is_due_again(trouble, self.facts.clock):
             status = Status.HELD if trouble.status is BatchStatus.HELD else Status.FAILED
-            since = "; its inputs have changed since" if trouble.is_outdated else ""
-            return status, _first_line(trouble.error) + since
+            return status, _first_line(trouble.error)
         if pause := self.facts.snapshot.pause_of(node.table.name):
             return Status.PAUSED, pause.words(node.table.cadence.zone)
         return None

@@ -9,7 +9,7 @@ from waterclock.alerts.causes import CheckInput, RefusedBatch, build_alert_input
 from waterclock.alerts.decisions import MOST, decide
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert, StoredAlerts, TroubleKind, Warned
-from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerSnapshot, TableFacts
+from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, InputFact, LedgerSnapshot, TableFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.alerts import Alerting, AlertRule, Severity, Target, TargetKind
 from waterclock.flow.declarations import Flow
@@ -50,6 +50,21 @@ def messages(looked: CheckInput) -> tuple[list[str], list[Alert]]:
     made = decide(StoredAlerts(), build_alert_input(looked), alerting, NOW)
     words = Words("shop", "prod", looked.flow)
     return [str(words.body(each, NOW)["title"]) for each in made.messages], list(made.changed)
+
+
+def test_a_held_batch_whose_inputs_changed_is_to_be_retried_and_not_released() -> None:
+    error = (
+        "E755 raw.b is held: few\nwhy  declared at a.dpl:1\nfix  `waterclock release raw.b@20261120000000 --why ...`"
+    )
+    for current, fix in (
+        ("1", "`waterclock release raw.b@20261120000000 --why ...`"),
+        ("2", "`waterclock retry raw.b@20261120000000` makes it again"),
+    ):
+        then = InputFact("raw.a", day(20), day(21), "1", current)
+        held = FailedBatch(BatchStatus.HELD, 1, 1, error, is_transient=False, read=(then,))
+        of = flow(table("raw.a", partitioned=True), table("raw.b", partitioned=True, reads=["raw.a"]))
+        [trouble] = build_alert_input(looked_at(of, {"raw.b": {day(20): held}})).troubles
+        assert (trouble.kind, trouble.fix) == (TroubleKind.HELD, fix)
 
 
 def collects(count: int) -> list[str]:

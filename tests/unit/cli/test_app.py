@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -240,13 +241,23 @@ def test_ctrl_c_is_quiet_and_leaves_with_130(fresh: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_is_not_complained_of(busy_shop: Shop) -> None:
-    command = [sys.executable, "-m", "waterclock", "plan", "--json", "--project", str(busy_shop.folder)]
+@pytest.mark.parametrize("asked", [["plan", "--json"], ["plan"], ["model"]])
+def test_a_reader_that_goes_away_is_not_complained_of(busy_shop: Shop, asked: list[str]) -> None:
+    """`plan | head` exits with 0, as without `head`: a script with pipefail would end."""
+    command = [sys.executable, "-m", "waterclock", *asked, "--project", str(busy_shop.folder)]
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writing)
-    assert done.stderr == ""
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+@pytest.mark.slow
+def test_without_a_stdout_commands_end_as_usual(busy_shop: Shop) -> None:
+    for asked, code in ((["plan", "--json"], 0), (["audit", "web.per_order", "--json"], 1)):
+        command = shlex.join([sys.executable, "-m", "waterclock", *asked, "--project", str(busy_shop.folder)])
+        done = subprocess.run(["sh", "-c", f"{command} >&-"], stderr=subprocess.PIPE, text=True, check=False)
+        assert (done.stderr, done.returncode) == ("", code)
 
 
 def test_errors_pass_as_they_are_through_python(tmp_path: Path) -> None:

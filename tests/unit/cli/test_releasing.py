@@ -19,6 +19,9 @@ from waterclock.operations.opening import open_read_only
 from waterclock.operations.proposals import Verb, propose
 from waterclock.planner.plan import Group
 from waterclock.storage.lake import Lake
+from waterclock.ui.page_query import PageQuery
+from waterclock.ui.pages.batch import batch
+from waterclock.ui.pages.batches import batches
 
 SAID = "E755 shop.orders is held: positive: 3 of 5 rows violate (amount > 0)"
 
@@ -63,6 +66,22 @@ def test_a_release_of_what_is_not_held_says_what_is(busy_shop: Shop) -> None:
     twice = busy_shop.ask("release", "shop.orders@2024-11-18", "2024-11-18", "--because", "it is right", "--yes")
     assert twice.exit_code == 2
     assert "labels are given twice" in twice.stderr
+
+
+def test_a_release_that_was_requested_already_is_not_to_be_requested_again(busy_shop: Shop) -> None:
+    hold(busy_shop)
+    busy_shop.ledger.decisions.request_release("shop.orders", [day(19)], who="bo", why="it may")
+    found = busy_shop.ask("release", "shop.orders@2024-11-19", "--why", "it is right", "--yes")
+    said = " ".join(found.stderr.split())
+    assert "E440 no batch of shop.orders@2024-11-19 waits for a release" in said
+    assert "the release of 20241119000000 was requested already" in said
+    assert "`waterclock withdraw shop.orders@2024-11-19` cancels it" in said
+    with open_read_only(busy_shop.folder, None, "2024-11-20T08:00") as at:
+        page = batch(at, PageQuery("", "", {"table": "shop.orders", "labels": "2024-11-19"}))
+        assert [action["words"] for action in page["actions"]] == ["Skip…", "Withdraw…"]
+        block = batches(at, PageQuery("shop.orders", "2024-11-19"))
+        assert [action["words"] for action in block["actions"]] == ["Withdraw 1…"]
+        assert not propose(at, Verb.BACKFILL, "shop.orders", "2024-11-19").is_possible
 
 
 def test_a_release_extends_the_lease_of_its_claim(busy_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,6 +147,9 @@ def test_what_is_held_and_outdated_is_to_be_made_again_and_not_released(busy_sho
     with open_read_only(busy_shop.folder, None, "2024-11-20T08:00") as at:
         assert propose(at, Verb.RELEASE, name, "2024-11-18").asked == {}
         assert propose(at, Verb.RETRY, name, "2024-11-18").count == 1
+        page = batch(at, PageQuery("", "", {"table": name, "labels": "2024-11-18"}))
+        assert page["error"]["fix"] == f"`waterclock retry {where}` makes it again"
+        assert [action["verb"] for action in page["actions"]] == ["retry", "recompute", "withdraw"]
 
 
 def test_a_replay_of_labels_of_which_no_row_is_set_aside_is_refused(busy_shop: Shop) -> None:

@@ -9,7 +9,10 @@ from tests.unit.cli.conftest import Shop, day
 from waterclock.engine.collect.source_clocks import HeldBack
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.upkeep.source_waits import note_source_waits
+from waterclock.operations.opening import open_read_only
 from waterclock.timelabel.window import Window
+from waterclock.ui.page_query import PageQuery
+from waterclock.ui.pages.batch import batch
 
 
 def look(shop: Shop, *waiting: int, only: tuple[str, ...] | None = None) -> None:
@@ -34,6 +37,19 @@ def test_windows_that_wait_for_their_source_are_counted_apart_from_the_oldest_on
     assert told["summary"]["ready"] == before
     assert "2 waiting for their source" in shop.ask("status", "shop.orders").stdout
     assert [it["label"] for it in shop.json("status")["waits_for_source"]] == ["20241118000000"]
+
+
+def test_the_page_of_a_batch_says_which_source_it_waits_for(shop: Shop) -> None:
+    with open_read_only(shop.folder, None, "2024-11-20T08:00") as at:
+        assert batch(at, PageQuery("", "", {"table": "shop.orders", "labels": "2024-11-19"}))["reason"] == "due"
+    look(shop, 18)
+    with open_read_only(shop.folder, None, "2024-11-20T08:00") as at:
+        page = batch(at, PageQuery("", "", {"table": "shop.orders", "labels": "2024-11-19"}))
+        assert (page["reason"], page["way"]) == ("waits for its source", [])
+        before = batch(at, PageQuery("", "", {"table": "shop.orders", "labels": "2024-11-17"}))
+        assert before["reason"] == "due"
+        reader = batch(at, PageQuery("", "", {"table": "sales.by_country", "labels": "2024-11-19"}))
+        assert (reader["way"][-1]["says"], reader["way"][-1]["detail"]) == ("which is ready", "waits for its source")
 
 
 def test_what_no_longer_waits_is_ready_and_a_run_of_other_tables_changes_nothing(shop: Shop) -> None:

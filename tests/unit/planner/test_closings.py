@@ -6,7 +6,15 @@ from dataclasses import replace
 from datetime import timedelta
 
 from tests.model.flows import PLACE, at, collect, day, flow, transform, until
-from waterclock.batches.ledger_snapshot import BatchStatus, Closing, FailedBatch, LedgerSnapshot, Pause, TableFacts
+from waterclock.batches.ledger_snapshot import (
+    BatchStatus,
+    Closing,
+    FailedBatch,
+    InputFact,
+    LedgerSnapshot,
+    Pause,
+    TableFacts,
+)
 from waterclock.flow.closings import Closes
 from waterclock.flow.declarations import Column, Columns, Flow
 from waterclock.planner.plan import Plan, Status
@@ -109,3 +117,15 @@ def test_partial_after_closes_at_its_first_boundary_and_not_before_the_window_be
     told = dict(found.collect_closings(found.pairs(), {}))
     assert told[day("2013-01-01")].tick == at("2013-01-02 12:00")
     assert told[day("2013-01-01")].reason == "partial"
+
+
+def test_a_held_window_that_late_rows_reopened_cannot_be_released() -> None:
+    """A release would be refused: the rows that reopened it are not in what was sealed."""
+    label, planner = day("2013-01-01").start, Planner(books())
+    then = InputFact("u", at("2013-01-01"), at("2013-01-02 12:00"), "1", "1")
+    held = FailedBatch(BatchStatus.HELD, 7, 1, "E755 it is held", is_transient=False, read=(then,))
+    for tick, is_outdated in (("2013-01-02 12:00", False), ("2013-01-03", True)):
+        closed = Closing(tick=at(tick), reason="condition")
+        plan = planner.plan(past(troubles={label: held}, closings={label: closed}), NOW)
+        [found] = [it for it in plan.batches if it.table == "t" and it.label == label]
+        assert (found.status, found.is_outdated) == (Status.HELD, is_outdated)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from tests.model.flows import at, collect, flow
+from tests.model.flows import at, collect, flow, transform
 from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerSnapshot, OpenClaim, TableFacts
 from waterclock.planner.metrics import TOLD, metrics_of
 from waterclock.planner.planning import Planner
@@ -30,6 +30,17 @@ def test_each_table_tells_of_each_status_so_that_no_series_vanishes() -> None:
         (name, str(status)) for name in ("raw.a", "raw.b") for status in TOLD
     }
     assert found["waterclock_ledger_sequence"] == {(): 7.0}
+
+
+def test_labels_that_can_never_be_made_are_counted_as_due() -> None:
+    reads = flow(collect("raw.a", "DAY"), transform("made.b", ["raw.a"]))
+    gone = TableFacts(
+        start=at("2013-01-01"), covered=covered("2013-01-01", "2013-01-05"), dropped_before=at("2013-01-03")
+    )
+    snapshot = LedgerSnapshot({"raw.a": gone})
+    plan = Planner(reads).plan(snapshot, NOW)
+    found = {metric.name: metric.values for metric in metrics_of(reads, snapshot, plan, NOW)}
+    assert found["waterclock_due_labels"]["made.b", "expired"] == 2
 
 
 def test_a_table_tells_how_far_it_is_up_to_the_first_gap() -> None:

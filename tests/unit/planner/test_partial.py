@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from tests.model.flows import at, collect, flow, merge_transform, snapshot, transform
 from tests.unit.planner.pasts import done, failed, offered, past, read_then, reason, running, states
-from waterclock.batches.ledger_snapshot import LedgerSnapshot, Missing, Pause, TableFacts
+from waterclock.batches.ledger_snapshot import BatchStatus, InputFact, LedgerSnapshot, Missing, Pause, TableFacts
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.plan import Batch, Plan
@@ -204,3 +204,21 @@ def test_what_is_read_no_more_is_waited_for_no_more() -> None:
     assert not planned(later, past(hourly=TableFacts(start=at("2013-01-02")), other=whole, t=partial)).partial
     held = planned(flow(HOURLY, other, impatient("hourly", "other")), past(hourly=HELD_UP, other=whole, t=partial))
     assert states(held, "t") == {}
+
+
+def test_a_held_partial_batch_whose_rest_has_arrived_cannot_be_released() -> None:
+    """A release would be refused: its batch would read the rest too."""
+    tables = flow(HOURLY, impatient("hourly"))
+    then = InputFact("hourly", at("2013-01-01"), LAST, "1", "1")
+    held = replace(failed("E755 it is held", status=BatchStatus.HELD), read=(then,))
+    ledger = past(hourly=HELD_UP, t=done(troubles={at("2013-01-01"): held}))
+    assert (batch(planned(tables, ledger)).is_outdated, batch(planned(tables, ledger)).reason) == (
+        False,
+        "E755 it is held",
+    )
+    coming = past(hourly=done(("2013-01-01", "2013-01-01 18:00")), t=done(troubles={at("2013-01-01"): held}))
+    assert not batch(planned(tables, coming)).is_outdated  # it is not known yet what arrives
+    whole = past(hourly=done(("2013-01-01", "2013-01-02")), t=done(troubles={at("2013-01-01"): held}))
+    found = batch(planned(tables, whole))
+    assert (found.status, found.is_outdated) == ("held", True)
+    assert found.reason == "E755 it is held; its inputs have changed since"

@@ -80,8 +80,21 @@ class TestDue:
         troubles = {at(f"2013-01-0{number}"): failed() for number in (1, 2, 3)}
         ledger = past(a=done(troubles=troubles))
         found = plan(flow(A), ledger, NOW, PlanRequest(cap=1))
-        assert list(states(found, "a")) == ["01-01"]
+        assert list(states(found, "a")) == ["01-01", "01-02"]
         assert offered(found, "a") == [["01-04"]]
+
+    def test_failed_and_held_batches_are_listed_whatever_the_cap(self) -> None:
+        troubles = {at("2013-01-03"): failed(), at("2013-01-04"): failed(status=BatchStatus.HELD)}
+        found = plan(flow(A), past(a=done(troubles=troubles)), NOW, PlanRequest(cap=2))
+        assert states(found, "a") == {"01-01": "ready", "01-02": "ready", "01-03": "failed", "01-04": "held"}
+        assert found.left_out == {}
+        fewer = plan(flow(A), past(a=done(troubles=troubles)), NOW, PlanRequest(cap=1))
+        assert states(fewer, "a") == {"01-01": "ready", "01-03": "failed"}
+        assert fewer.left_out == {"a": 2}
+        apart = plan(
+            flow(A), past(a=done(troubles=troubles)), NOW, PlanRequest(cap=1, labels=parse_labels("2013-01-02"))
+        )
+        assert states(apart, "a") == {"01-02": "ready"}
 
 
 class TestSettled:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.model import print_flat_model, print_model
+from waterclock.cli.views.output import write_out
 from waterclock.cli.views.theme import console
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import Kind
@@ -60,7 +61,7 @@ def draw_model(folder: Path, env: str | None, selection: list[str] | None, out: 
         shown = drawn_tables(project.flow, found.tables)
         print_model(console(), project.flow, {name: fields_of(of, known.get(name, {})) for name, of in shown.items()})
     elif out is None:
-        sys.stdout.write(text)
+        write_out(text)
     else:
         console().print(f"drawn: {out}", soft_wrap=True)
 
@@ -87,14 +88,14 @@ def drawn_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is
     elif out is None and is_read_by_people():
         print_flat_model(console(), name, list_flat_parts(flat, project.flow, known))
     elif out is None:
-        sys.stdout.write(flat_diagram(flat, project.flow, known))
+        write_out(flat_diagram(flat, project.flow, known))
     else:
         console().print(f"drawn: {out}", soft_wrap=True)
 
 
 def is_read_by_people() -> bool:
     """Whether stdout is a terminal. Graphviz reads from a pipe or a file."""
-    return sys.stdout.isatty()
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def _flat_table(each: FlatPart) -> FlatTable:

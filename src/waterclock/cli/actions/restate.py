@@ -83,8 +83,15 @@ def restate_batches(
         confirm(f"{wish.word.capitalize()} {count}?", yes=yes)
         for (verb, name), labels in asking.items():
             said = wish.word if wish.command == "replay" and verb == wish.verb else ""
-            decisions = at.ledger.decisions
-            decisions.request_restate(name, sorted(labels), verb, who=RunSettings().who, why=wish.why, said=said)
+            at.ledger.decisions.request_restate(
+                name,
+                sorted(labels),
+                verb,
+                who=RunSettings().who,
+                why=wish.why,
+                said=said,
+                is_retry=verb != FOLLOW,
+            )
         project, may_run = at.project, _with_late_rows(at, at.ledger, wish, found, ripple)
     if not is_run:
         if is_json:

@@ -27,6 +27,7 @@ from waterclock.operations.formatting import (
     number_words,
     seconds_words,
 )
+from waterclock.operations.held_batches import retry_words
 from waterclock.operations.lookback_report import look_lines
 from waterclock.operations.measured import measured_lines
 from waterclock.operations.schema_versions import batch_words
@@ -83,7 +84,7 @@ def print_audit(to: Console, flow: Flow, found: AuditTarget) -> None:
 
 def print_batches(to: Console, table: Table, listed: Listed) -> None:
     """Print a table's batches, one per line, newest last. A narrow terminal shows the most important columns, uncut."""
-    lines = [_batch_cells(to, table, audit, listed.unsettled.get(audit.cell.label)) for audit in listed.audits]
+    lines = [_batch_cells(to, table, audit, listed.states.get(audit.cell.label)) for audit in listed.audits]
     shown = _that_fit(to.width, lines)
     rows = Columns(box=None, pad_edge=False, header_style="quiet", padding=(0, _GAP, 0, 0))
     for at in shown:
@@ -116,11 +117,11 @@ def _that_fit(width: int, lines: Sequence[Sequence[str | Text]]) -> list[int]:
     return shown
 
 
-def _batch_cells(to: Console, table: Table, audit: Audit, unsettled: LabelState | None) -> list[str | Text]:
+def _batch_cells(to: Console, table: Table, audit: Audit, now: LabelState | None) -> list[str | Text]:
     state = _STATES.get(audit.cell.status or "", State.DUE)
     word = audit.cell.status or "due"
-    if unsettled is not None:
-        state, word = state_of(unsettled.status), unsettled.status.value
+    if now is not None:
+        state, word = state_of(now.status), now.status.value
     made = audit.current.revision if audit.current else None
     attempt = audit.current or (audit.attempts[-1] if audit.attempts else None)
     return [
@@ -141,8 +142,7 @@ def _describe_held_slice(found: AuditTarget) -> list[tuple[str, str]]:
     held = found.held
     if held is None:
         return []
-    again = f": `waterclock retry {found.table}@{label_of(found.label)}` makes it again"
-    until = again if found.is_outdated else " until released"
+    until = f": {retry_words(found.table, label_of(found.label))}" if found.is_outdated else " until released"
     return [
         ("held back", f"{count_words(held.rows, 'row')}, {bytes_words(held.bytes)}, not visible{until}"),
         ("its files", f"{found.stage}/{held.slice_path}"),

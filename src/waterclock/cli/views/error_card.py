@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from waterclock.cli.views.output import write_out
 from waterclock.cli.views.theme import console
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.printable import printable_line
@@ -24,7 +24,7 @@ def fail(error: WaterclockError) -> int:
     if is_json():
         print_json({"error": error.to_dict()})
     else:
-        sys.stdout.flush()
+        write_out("")
         show_errors(console(stderr=True), [error])
     return 1
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from waterclock.cli.views.json import print_answer
+from waterclock.cli.views.output import write_out
 from waterclock.engine.opening import open_workplace
 from waterclock.operations.data_files import data_files, partition_statements
 from waterclock.operations.opening import one_table, open_project
@@ -40,4 +40,4 @@ def print_files(
             )
         )
         return
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    write_out("".join(f"{line}\n" for line in lines))

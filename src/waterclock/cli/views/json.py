@@ -6,11 +6,11 @@ Settings of the command line, --json and the project folder, are kept here for e
 from __future__ import annotations
 
 import contextvars
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from waterclock.cli.views.output import write_out
 from waterclock.operations.json import json_text
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def folder_noted() -> Path:
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Print an object as JSON, with the version of its shape first. Instants look like `2013-01-05T05:00:00Z`."""
-    sys.stdout.write(json_text(value) + "\n")
+    write_out(json_text(value) + "\n")
 
 
 def print_answer(answer: Answer) -> None:

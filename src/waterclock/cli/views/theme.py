@@ -15,6 +15,7 @@ from rich.segment import Segment
 from rich.text import Text
 from rich.theme import Theme
 
+from waterclock.cli.views.output import discard
 from waterclock.operations.states import State
 from waterclock.printable import printable
 
@@ -87,8 +88,8 @@ def console(*, stderr: bool = False) -> Console:
 def make_console(stream: IO[str], *, width: int | None = None) -> Console:
     """Build a console that writes to a stream in the theme of the terminal's background."""
     made = _ByWords(file=stream, theme=theme(ground()), highlight=False, width=width, emoji=False, markup=False)
-    if width is None and not made.is_terminal and "COLUMNS" not in os.environ:
-        made.width = WIDTH_OF_FILES
+    if width is None and (not made.width or (not made.is_terminal and "COLUMNS" not in os.environ)):
+        made.width = WIDTH_OF_FILES  # COLUMNS=0 means that the width is not known
     if not made.is_terminal:
         made.size = made.size  # fixes the size: otherwise each line reads it from the environment again
     return made
@@ -130,6 +131,11 @@ class _ByWords(Console):
                 yield segment
             else:
                 yield Segment(printable(segment.text), segment.style)
+
+    def on_broken_pipe(self) -> None:
+        """Print nothing more once the reader is gone. The command continues, and exits with its own code."""
+        self.quiet = True
+        discard(self.file)
 
     def print(self, *objects: Any, soft_wrap: bool | None = None, **how: Any) -> None:
         if soft_wrap and self.is_terminal and objects:

@@ -271,7 +271,7 @@ def _trouble(row: AnyRow, read: Collection[InputFact]) -> FailedBatch:
         error=row.error or "",
         is_transient=bool(row.is_transient),
         due_again=row.due_again,
-        is_outdated=any(fact.recorded != fact.current for fact in read),
+        read=tuple(read),
     )
 
 

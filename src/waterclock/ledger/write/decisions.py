@@ -146,7 +146,7 @@ def retry(
         return tuple(row.label for row in troubled)
 
 
-def request_restate(
+def request_restate(  # noqa: PLR0913 - the parts of a request, and how it is recorded
     database: LedgerDatabase,
     table: str,
     labels: Collection[datetime],
@@ -155,10 +155,12 @@ def request_restate(
     who: str,
     why: str = "",
     said: str = "",
+    is_retry: bool = False,
 ) -> tuple[datetime, ...]:
     """Request that done batches are made again, by a verb of `STRENGTH`. Return those without such a request before.
 
-    `said` is the command that made the request, where its name differs from the verb.
+    `said` is the command that made the request, where its name differs from the verb. With `is_retry`, a batch whose
+    attempt to be made again failed or is held is tried again, as by `retry`.
 
     `follow` makes a batch again only if its inputs have changed, and `recompute` in any case. `recollect` makes it from
     the source's current data, and `skip` without its rows, which are lost. Of two requests the stronger one stays, of
@@ -168,7 +170,14 @@ def request_restate(
     """
     with database.write() as write:
         _check_table(write, table)
-        return add_restate_requests(write, table, labels, verb, who=who, why=why, said=said)
+        asked = add_restate_requests(write, table, labels, verb, who=who, why=why, said=said)
+        if is_retry:
+            known = read_batches(write, table, labels).values()
+            stopped = [row for row in known if row.status in {BatchStatus.FAILED.value, BatchStatus.HELD.value}]
+            done = {"of": table, "as_": BatchStatus.DONE.value}
+            _each(write, _CLEAR, [done | {"at": row.label} for row in stopped])
+            _log_each(write, "retried", table, stopped, who, why)
+        return asked
 
 
 def request_held_again(

@@ -20,10 +20,12 @@ from waterclock.operations.formatting import (
     seconds_words,
     short_label,
 )
+from waterclock.operations.held_batches import retry_words
 from waterclock.operations.held_results import held_result
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject, known_label_bounds, one_table
 from waterclock.operations.rule_results import rules_broken
+from waterclock.operations.source_waits import source_waits, with_waits
 from waterclock.operations.states import state_of
 from waterclock.operations.wait_chain import WhyStep, find_wait_chain
 from waterclock.planner.label_states import LabelState
@@ -72,6 +74,7 @@ def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
     window = table.cadence.window_of(one.label)
     due = table.cadence.due_at(window)
     zone, state = table.cadence.zone, state_of(one.status)
+    plan = with_waits(plan, source_waits(at, plan))
     way = find_wait_chain(plan, table.name, one.label)
     return {
         "kind": "one",
@@ -80,12 +83,12 @@ def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
         "short": short_label(one.label, table.cadence, at.now),
         "state": str(state),
         "status": str(one.status),
-        "reason": one.reason,
+        "reason": way[0].detail if way and one.status is Status.READY else one.reason,
         "window": f"{page_time(window.start, zone)} to {page_time(window.end, zone)}",
         "due": instant_text(due),
         "due_words": page_time(due, table.cadence.zone),
         "way": _way(at, way) if len(way) > 1 else [],
-        "error": _error(audit) or _error_of_root(at, way),
+        "error": _error_of_label(table, one, audit) or _error_of_root(at, way),
         "facts": [*_facts(at, table, audit), *_books(at, table, one.label)],
         "inputs": _inputs(at, audit),
         "decided": _list_decisions(audit, zone),
@@ -133,6 +136,12 @@ def _error_of_root(at: OpenedProject, way: Sequence[WhyStep]) -> Content | None:
         return _error(at.ledger.past.audit(way[-1].table, way[-1].label))
     except WaterclockError:  # it was never claimed
         return None
+
+
+def _error_of_label(table: Table, one: LabelState, audit: Audit | None) -> Content | None:
+    """Return the error of the page's own batch. One that cannot be released any more has another fix."""
+    error = _error(audit)
+    return error | {"fix": retry_words(table.name, label_of(one.label))} if error and one.is_outdated else error
 
 
 def _error(audit: Audit | None) -> Content | None:

@@ -12,7 +12,7 @@ from waterclock.flow.declarations import Table
 from waterclock.operations.formatting import (
     number_words,
 )
-from waterclock.operations.held_batches import can_be_released
+from waterclock.operations.held_batches import releasable_labels
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import labels_of_sources
@@ -53,7 +53,7 @@ def _actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: 
     elif has_failed(one) and not is_done(one):  # it failed, and is no longer needed
         actions.append(_action(Verb.RETRY, "Retry…", table.name, one.label))
     elif one.status in _NOT_BEGUN and not is_done(one) and not is_begun(one):
-        if one.status not in {Status.WAITING, Status.PAUSED}:
+        if one.status not in {Status.WAITING, Status.PAUSED} and not is_asked_for(one):
             actions.append(_action(Verb.BACKFILL, "Make it…", table.name, one.label))
         if one.status is not Status.NOT_NEEDED:
             actions.append(_action(Verb.SKIP, "Skip…", table.name, one.label))
@@ -67,7 +67,7 @@ def _actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: 
 def _actions_of_root(at: OpenedProject, plan: Plan, root: WhyStep) -> list[Content]:
     """Return the actions for a failed or held batch: the page's own, or the one that it waits for."""
     actions: list[Content] = []
-    if can_be_released(at, root.table, root.label):
+    if root.label in releasable_labels(plan, root.table):
         actions.append(_action(Verb.RELEASE, f"Release {root.table.rpartition('.')[2]}…", root.table, root.label))
     held = count_blocked_batches(plan, root.table, root.label)
     name = root.table.rpartition(".")[2]

@@ -201,7 +201,7 @@ _NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # 
 def _count_unmade(one: _OfTable, statuses: Container[Status]) -> int:
     """Count the labels with these statuses that have no rows, and that no runner has started or failed."""
     meant = (each for each in one.states.told if each.status in statuses and each.label not in one.made)
-    listed = sum(1 for each in meant if not is_begun(each) and not has_failed(each))
+    listed = sum(1 for each in meant if not (is_begun(each) or has_failed(each) or is_asked_for(each)))
     return listed + sum(count for status, count in one.states.counts.items() if status in statuses)
 
 

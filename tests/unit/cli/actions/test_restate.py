@@ -4,7 +4,10 @@ import re
 
 import pytest
 
-from tests.unit.cli.conftest import Runs, Shop, ranges, texts
+from tests.unit.cli.conftest import Runs, Shop, day, ranges, texts
+from waterclock.batches.ledger_snapshot import BatchStatus
+from waterclock.operations.opening import open_read_only
+from waterclock.operations.proposals import decide, propose
 
 
 def requested(shop: Shop, table: str) -> dict[str, str]:
@@ -44,6 +47,31 @@ def test_what_retain_shows_nobody_is_told_before_it_is_made_again(busy_shop: Sho
     assert "RETAIN 1 DAY of shop.orders hides labels before 20241118000000: 1 label of these" in told
     told = busy_shop.ask("recompute", "shop.orders", "2024-11-18", "--yes").stdout
     assert "RETAIN" not in told
+
+
+def test_recompute_tries_a_done_batch_again_whose_attempt_failed(busy_shop: Shop, runs: Runs) -> None:
+    ledger, name = busy_shop.ledger, "sales.by_country"
+    ledger.decisions.request_restate(name, [day(18)], "recompute", who="ann")
+    busy_shop.failed(name, 18)
+    assert [it["status"] for it in busy_shop.json("plan", name)["batches"] if it["is_revision"]] == ["failed"]
+    told = busy_shop.ask("recompute", name, "2024-11-18", "--no-run", "--yes").stdout
+    assert "requested; the next run makes 1 batch again" in told
+    assert [it["status"] for it in busy_shop.json("plan", name)["batches"] if it["is_revision"]] == ["ready"]
+    kinds = [event["kind"] for event in busy_shop.json("audit", f"{name}@2024-11-18")["events"]]
+    assert kinds[-1] == "retried"
+    assert runs.asked == []
+
+
+def test_a_plan_of_the_pages_tries_a_done_batch_again_whose_attempt_is_held(busy_shop: Shop) -> None:
+    ledger, name = busy_shop.ledger, "sales.by_country"
+    ledger.decisions.request_restate(name, [day(18)], "recompute", who="ann")
+    claim = ledger.claims.take(busy_shop._request(busy_shop._batch(name, 18)))
+    ledger.claims.record_failed(claim, error="E755 it is held", is_transient=False, status=BatchStatus.HELD)
+    ledger.decisions.request_release(name, [day(18)], who="ann", why="it may")
+    with open_read_only(busy_shop.folder, None, "2024-11-20T08:00") as at:
+        decide(at, propose(at, "recompute", name, "2024-11-18"), who="bo", why="")
+    [again] = [it for it in busy_shop.json("plan", name)["batches"] if it["is_revision"]]
+    assert (again["status"], again["verb"]) == ("ready", "recompute")
 
 
 def test_recompute_only_asks_where_it_is_told_so(busy_shop: Shop, runs: Runs) -> None:

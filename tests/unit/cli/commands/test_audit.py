@@ -111,6 +111,23 @@ def test_without_a_label_the_newest_batches_are_listed_oldest_first(busy_shop: S
     assert line.startswith("2024-11-19")
 
 
+def test_a_list_says_of_each_batch_what_its_own_audit_says(busy_shop: Shop) -> None:
+    """An attempt failed that is not needed any more, since its input has its former rows again."""
+    name = "sales.by_country"
+    busy_shop.done("shop.orders", 18, rows=11)
+    busy_shop.failed(name, 18)
+    assert busy_shop.json("audit", f"{name}@2024-11-18")["status"] == "failed"
+    busy_shop.done("shop.orders", 18)
+    one = busy_shop.json("audit", f"{name}@2024-11-18")
+    assert (one["status"], one["reason"].startswith("an attempt to make it again failed")) == ("done", True)
+    [*_, listed] = busy_shop.json("audit", name)["batches"]
+    assert (listed["label"], listed["status"]) == ("20241118000000", "done")
+    busy_shop.ledger.decisions.request_backfill("sales.by_country", [day(19)], who="ann")
+    [*_, listed] = busy_shop.json("audit", name)["batches"]
+    assert (listed["label"], listed["status"]) == ("20241119000000", "blocked")
+    assert "┃ blocked" in busy_shop.ask("audit", name, width=140).stdout
+
+
 def test_a_narrow_terminal_gets_the_columns_that_matter_most(busy_shop: Shop) -> None:
     lines = busy_shop.ask("audit", "shop.orders", width=80).stdout.splitlines()
     assert lines[0].split() == ["label", "state", "rows", "took", "made", "by"]

@@ -1,0 +1,23 @@
+"""Writes whole texts to stdout. A reader that is gone (`| head`) is no error: the command exits with its own code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import IO
+
+
+def write_out(text: str) -> None:
+    """Write a text to stdout, at once. Without a stdout nothing is written."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard(sys.stdout)
+
+
+def discard(stream: IO[str]) -> None:
+    """Discard all further output to a stream whose reader is gone. Python would report it again at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
