@@ -84,7 +84,8 @@ class Planner:
             partial={
                 name: lacks
                 for name, node in self.graph.nodes.items()
-                if name in judge.facts.selected and (lacks := find_awaited_inputs(node, snapshot))
+                if name in judge.facts.selected
+                and (lacks := find_awaited_inputs(node, self.graph, snapshot, judge.facts.starts))
             },
             refused={
                 name: error

@@ -204,3 +204,19 @@ def test_what_is_read_no_more_is_waited_for_no_more() -> None:
     assert not planned(later, past(hourly=TableFacts(start=at("2013-01-02")), other=whole, t=partial)).partial
     held = planned(flow(HOURLY, other, impatient("hourly", "other")), past(hourly=HELD_UP, other=whole, t=partial))
     assert states(held, "t") == {}
+
+
+def test_a_partial_batch_waits_for_inputs_from_the_start_that_holds_now() -> None:
+    middle, label = transform("middle", ["hourly"], "6 HOURS"), at("2013-01-01")
+    lacks = (Missing("middle", LAST, at("2013-01-02")),)
+    partial = done(("2013-01-01", "2013-01-02"), partial={label: lacks})
+    made = done(("2013-01-01", "2013-01-02"))
+    # `middle` declared a START once, which the ledger keeps
+    earlier = replace(HELD_UP, troubles={}, start=at("2013-01-02"))
+    tables = flow(HOURLY, middle, impatient("middle"))
+    assert planned(tables, past(hourly=made, middle=earlier, t=partial)).partial == {"t": {label: lacks}}
+    found = planned(tables, past(hourly=made, middle=replace(made, start=earlier.start), t=partial))
+    assert states(found, "t") == {"01-01": "ready"}
+    # its START follows the later one of `hourly`, so the ledger has none of its own
+    later = flow(replace(HOURLY, start=at("2013-01-02")), middle, impatient("middle"))
+    assert not planned(later, past(hourly=TableFacts(), middle=HELD_UP, t=partial)).partial
