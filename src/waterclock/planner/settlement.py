@@ -154,20 +154,24 @@ def find_awaited_inputs(
     has dropped some of their inputs.
     """
     facts = snapshot.of(node.table.name)
-    if not facts.partial:
-        return {}
-    above = {read.table: graph.nodes[read.table] for read in node.table.reads}
-    begins = {name: BEGINNING if it.table.is_snapshot else starts.get(name, BEGINNING) for name, it in above.items()}
-    found: dict[datetime, tuple[Missing, ...]] = {}
-    for label, lacks in facts.partial.items():
-        left = tuple(
-            replace(it, low=max(it.low, begins[it.table]))
-            for it in lacks
-            if it.table in begins and it.high > begins[it.table]
-        )
-        if left and not _has_lost(facts, label, snapshot):
-            found[label] = left
-    return found
+    awaited = {label: select_awaited(lacks, node, graph, starts) for label, lacks in facts.partial.items()}
+    return {label: lacks for label, lacks in awaited.items() if lacks and not _has_lost(facts, label, snapshot)}
+
+
+def select_awaited(
+    lacks: Collection[Missing], node: Node, graph: FlowGraph, starts: Mapping[str, datetime]
+) -> tuple[Missing, ...]:
+    """Return the missing inputs of a batch that its table still reads, as far as they are made at all."""
+    read = {read.table for read in node.table.reads}
+    begins = {
+        name: BEGINNING if graph.nodes[name].table.is_snapshot else starts.get(name, BEGINNING)
+        for name in read.intersection(it.table for it in lacks)
+    }
+    return tuple(
+        replace(it, low=max(it.low, begins[it.table]))
+        for it in lacks
+        if it.table in begins and it.high > begins[it.table]
+    )
 
 
 def _has_lost(facts: TableFacts, label: datetime, snapshot: LedgerSnapshot) -> bool:
