@@ -114,7 +114,7 @@ class World:
                 continue
             seen.add(key)
             commit = self.current[key]
-            if self._is_gone(commit):
+            if self._is_gone(commit) or self._waits_for_rest(commit):
                 continue
             saw = tuple((read.read.table, self.tables[read.read.table].parts(read)) for read in commit.reads)
             if saw != commit.evidence:
@@ -161,6 +161,15 @@ class World:
             return [label for label in sorted(toy.slices) if toy.stands[label] < floor(toy.table, tick)]
         dropped = self.past.dropped.get(name)
         return [label for label in wanted if label in toy.slices and (dropped is None or label >= dropped)]
+
+    def _waits_for_rest(self, commit: Commit) -> bool:
+        """Tell whether a batch was made without something that is not here yet: until then it follows nothing."""
+        return any(
+            (it.table, window.start) not in self.past.skipped and not self._is_there(it.table, window.start)
+            for it in commit.missing
+            for window in windows_of(self.past.flow.tables[it.table].cadence)
+            if it.low <= window.start < it.high and window.start >= self.past.starts[it.table]
+        )
 
     def _is_gone(self, commit: Commit) -> bool:
         """Tell whether RETAIN has taken the batch, or something that it read."""

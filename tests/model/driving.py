@@ -14,7 +14,7 @@ from tests.model.bookkeeping import Bookkeeper
 from tests.model.oracle import Key
 from tests.model.random_flow import EVE, RandomFlow
 from tests.model.toy import Rows, ToyLake, ToyTable, digest
-from waterclock.batches.ledger_snapshot import FOLLOW, BatchStatus, LedgerSnapshot
+from waterclock.batches.ledger_snapshot import FOLLOW, BatchStatus, LedgerSnapshot, Missing
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.earlier_starts import reading_back
 from waterclock.flow.choices import Batching, Kind
@@ -60,7 +60,10 @@ class Flight:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One label committed at an instant of the ledger's clock: its rows, what it read, and what stood there then."""
+    """One label committed at an instant of the ledger's clock: its rows, what it read, and what stood there then.
+
+    `missing`: what it was made without.
+    """
 
     at: datetime
     table: str
@@ -69,6 +72,7 @@ class Commit:
     stands_from: datetime | None
     reads: tuple[BoundRead, ...]
     evidence: object
+    missing: tuple[Missing, ...] = ()
 
 
 @dataclass(slots=True)
@@ -445,7 +449,9 @@ class Driver:
         at = self.clock.at
         for batch in flight.group.batches:
             rows, evidence = flight.made[batch.label], flight.evidence[batch.label]
-            self.log.append(Commit(at, name, batch.label, rows, batch.stands_from, batch.reads, evidence))
+            self.log.append(
+                Commit(at, name, batch.label, rows, batch.stands_from, batch.reads, evidence, batch.missing)
+            )
             self._note(flight, batch)
             toy.slices[batch.label] = flight.made[batch.label]
             if batch.stands_from is not None:

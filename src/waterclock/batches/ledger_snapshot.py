@@ -291,13 +291,17 @@ _NOTHING = TableFacts()
 
 @dataclass(frozen=True, slots=True)
 class RevisionFact:
-    """One revision of a batch, recorded `at`, that covers `[low, high)`. `weight` is its part of a content sum."""
+    """One revision of a batch, recorded `at`, that covers `[low, high)`. `weight` is its part of a content sum.
+
+    `missing`: the inputs that it was made without.
+    """
 
     claim: int
     at: datetime
     low: datetime
     high: datetime
     weight: tuple[int, int]
+    missing: tuple[Missing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

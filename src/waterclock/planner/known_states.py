@@ -17,6 +17,7 @@ from waterclock.batches.ledger_snapshot import (
     History,
     InputFact,
     LedgerSnapshot,
+    Missing,
     RevisionFact,
     TableFacts,
     TableHistory,
@@ -25,7 +26,7 @@ from waterclock.batches.ledger_snapshot import (
 )
 from waterclock.flow.choices import Mode, OnRestate
 from waterclock.planner.dependency_graph import FlowGraph
-from waterclock.planner.settlement import is_dropped
+from waterclock.planner.settlement import is_dropped, select_awaited
 from waterclock.timelabel.intervals import Interval, IntervalSet
 
 INSTANT = timedelta(microseconds=1)
@@ -115,8 +116,9 @@ class Worlds:
     def conflicts(self, needs: Needs, at: datetime | None) -> list[Conflict]:
         """Return the batches that disagree with their inputs, among all batches on which the needed intervals rest.
 
-        Tables with ON RESTATE REPORT, batches before START, and those with data dropped by RETAIN always agree. Cost: a
-        check of each batch that may have read other content, independent of the number of other batches.
+        Tables with ON RESTATE REPORT, batches before START, and those with data dropped by RETAIN always agree. So do
+        partial batches until their missing inputs are there. Cost: a check of each batch that may have read other
+        content, independent of the number of other batches.
         """
         found: list[Conflict] = []
         to_do = [(name, *interval) for name, interval in needs.items()]
@@ -171,7 +173,10 @@ class Worlds:
         return labels[bisect_left(labels, start) : bisect_left(labels, high)]
 
     def _inputs(self, name: str, label: datetime, at: datetime | None) -> tuple[InputFact, ...]:
-        """Return the non-empty inputs of a batch's revision at an instant; none where RETAIN has dropped any."""
+        """Return the non-empty inputs of a batch's revision at an instant; none if it followed no restatement then.
+
+        Such batches are partial, or RETAIN has dropped some of their data.
+        """
         table = self.history.tables[name]
         by_claim = table.read.get(label, _NOBODY)
         if label in table.made:
@@ -179,9 +184,25 @@ class Worlds:
             inputs = by_claim.get(revision.claim, ()) if revision is not None else ()
         else:
             inputs = next(iter(by_claim.values()), ())
+        if self._is_kept_partial(self._missing_inputs(name, label, at), at):
+            return ()
         if self._is_any_dropped and self._is_gone(name, label, inputs):
             return ()
         return tuple(fact for fact in inputs if fact.low < fact.high)
+
+    def _missing_inputs(self, name: str, label: datetime, at: datetime | None) -> tuple[Missing, ...]:
+        """Return the inputs that a batch's revision at an instant was made without, if it waited for them."""
+        made = self.history.tables[name].made.get(label)
+        revision = _at(made, at) if made else None
+        missing = self._snapshot.of(name).partial.get(label, ()) if not made else revision.missing if revision else ()
+        node = self._graph.nodes.get(name)
+        return select_awaited(missing, node, self._graph, self._starts) if missing and node is not None else ()
+
+    def _is_kept_partial(self, missing: tuple[Missing, ...], at: datetime | None) -> bool:
+        """Return whether a batch without some inputs stayed as it was at an instant, as these were not there yet."""
+        if is_dropped(((it.table, it.low, it.high) for it in missing), self._snapshot) is not None:
+            return True
+        return not all(self.find_covered_windows(it.table, at).covers(it.low, it.high) for it in missing)
 
     def _is_gone(self, name: str, label: datetime, inputs: tuple[InputFact, ...]) -> bool:
         dropped = self._snapshot.of(name).dropped_before
@@ -209,14 +230,27 @@ class Worlds:
         """Return whether a conflict at one instant also existed at an earlier one."""
         made = self.history.tables[conflict.table].made.get(conflict.label)
         is_same = not made or _at(made, then) is _at(made, at)
-        return is_same and self._content(conflict.read, then) != conflict.read.recorded
+        if not is_same or self._is_kept_partial(self._missing_inputs(conflict.table, conflict.label, then), then):
+            return False
+        return self._content(conflict.read, then) != conflict.read.recorded
 
     def _find_last_agreement(self, conflict: Conflict, at: datetime | None) -> datetime:
-        """Return the newest instant before `at` when the batch did not exist, or its input had the recorded content."""
+        """Return the newest instant before `at` when the batch did not exist, or agreed with its input."""
         fact, made = conflict.read, self.history.tables[conflict.table].made.get(conflict.label)
         revision = _at(made, at) if made else None
         oldest = max(self.history.since, revision.at if revision is not None else self.history.since)
-        return next((then for then in self._agreements(fact, at) if then >= oldest), oldest - INSTANT)
+        equal = next((then for then in self._agreements(fact, at) if then >= oldest), oldest - INSTANT)
+        missing = self._missing_inputs(conflict.table, conflict.label, at)
+        firsts = sorted({first for it in missing for first in self._first_made_within(it, at)}, reverse=True)
+        partial = (then for first in firsts if self._is_kept_partial(missing, then := first - INSTANT))
+        return max(equal, next(partial, equal))
+
+    def _first_made_within(self, missing: Missing, at: datetime | None) -> Iterator[datetime]:
+        """Yield the instants up to `at` when batches that cover a missing input were first recorded."""
+        for made in self.history.tables[missing.table].made.values():
+            is_within = any(each.low < missing.high and missing.low < each.high for each in made)
+            if is_within and made[0].at > self.history.since and (at is None or made[0].at <= at):
+                yield made[0].at
 
     def _agreements(self, fact: InputFact, at: datetime | None) -> Iterator[datetime]:
         """Yield the instants before `at`, newest first, up to which an interval had the recorded content."""

@@ -49,6 +49,7 @@ class Planner:
     def plan(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest = ALL) -> Plan:
         """Return the plan at `now`; changes nothing."""
         judge = self._judge(snapshot, now, request)
+        starts = judge.facts.starts
         batches: list[Batch] = []
         groups: list[Group] = []
         left_out: dict[str, int] = {}
@@ -65,7 +66,7 @@ class Planner:
             batches=tuple(batches),
             groups=self._in_turn(groups),
             left_out=left_out,
-            next_due=self._next_due(judge.facts.starts, now),
+            next_due=self._next_due(starts, now),
             older_code=self._older_code(snapshot),
             reported={
                 name: tuple(sorted(found))
@@ -86,7 +87,7 @@ class Planner:
             partial={
                 name: lacks
                 for name, node in self.graph.nodes.items()
-                if name in judge.facts.selected and (lacks := find_awaited_inputs(node, snapshot))
+                if name in judge.facts.selected and (lacks := find_awaited_inputs(node, self.graph, snapshot, starts))
             },
             refused={
                 name: error

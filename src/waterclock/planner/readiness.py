@@ -272,7 +272,9 @@ class Judge:
             closing = past.closings.get(label)
             is_closed = node.table.closes is not None and closing is not None and closing.tick is not None
             return f"{due}, {closed_words(closing, node.table.cadence.zone)}" if closing and is_closed else due
-        if label not in past.requested and (lacks := find_awaited_inputs(node, self.facts.snapshot).get(label)):
+        facts = self.facts
+        awaited = find_awaited_inputs(node, facts.graph, facts.snapshot, facts.starts)
+        if label not in past.requested and (lacks := awaited.get(label)):
             return f"made {describe_missing_inputs(lacks)}, which has arrived"
         changed = {fact.table for fact in past.suspects.get(label, ()) if fact.recorded != fact.current}
         return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, InputFact, LedgerSnapshot, Missing, TableFacts
@@ -68,7 +68,7 @@ def settle(
         for member in (graph.nodes[member] for member in members):
             facts = snapshot.of(member.table.name)
             asked = forced.get(member.table.name, frozenset()).union(facts.requested)
-            lacks = find_awaited_inputs(member, snapshot)
+            lacks = find_awaited_inputs(member, graph, snapshot, starts)
             whole = _whole(lacks, snapshot, unsettled)
             kept = {label for label in facts.partial if label in lacks or _has_lost(facts, label, snapshot)} - whole
             first, dropping = find_first_label(member, facts, starts), snapshot if is_any_dropped else None
@@ -144,23 +144,34 @@ def _is_restless(facts: TableFacts) -> bool:
     return bool(facts.suspects or facts.requested or facts.open_claims or facts.partial)
 
 
-def find_awaited_inputs(node: Node, snapshot: LedgerSnapshot) -> dict[datetime, tuple[Missing, ...]]:
+def find_awaited_inputs(
+    node: Node, graph: FlowGraph, snapshot: LedgerSnapshot, starts: Mapping[str, datetime]
+) -> dict[datetime, tuple[Missing, ...]]:
     """Return by label the missing inputs that batches of a table wait for, to be made whole.
 
-    Batches do not wait for tables that their table no longer reads, nor for windows before the START of those tables.
-    They never become whole where RETAIN has dropped some of their inputs.
+    Batches do not wait for tables that their table no longer reads, nor for windows before the START of those tables
+    (`starts`), which are not made, except that a snapshot also stands for them. They never become whole where RETAIN
+    has dropped some of their inputs.
     """
-    facts, read = snapshot.of(node.table.name), {read.table for read in node.table.reads}
-    found: dict[datetime, tuple[Missing, ...]] = {}
-    for label, lacks in facts.partial.items():
-        left = tuple(it for it in lacks if it.table in read and _may_come(it, snapshot.of(it.table).start))
-        if left and not _has_lost(facts, label, snapshot):
-            found[label] = left
-    return found
+    facts = snapshot.of(node.table.name)
+    awaited = {label: select_awaited(lacks, node, graph, starts) for label, lacks in facts.partial.items()}
+    return {label: lacks for label, lacks in awaited.items() if lacks and not _has_lost(facts, label, snapshot)}
 
 
-def _may_come(missing: Missing, start: datetime | None) -> bool:
-    return start is None or missing.high > start
+def select_awaited(
+    lacks: Collection[Missing], node: Node, graph: FlowGraph, starts: Mapping[str, datetime]
+) -> tuple[Missing, ...]:
+    """Return the missing inputs of a batch that its table still reads, as far as they are made at all."""
+    read = {read.table for read in node.table.reads}
+    begins = {
+        name: BEGINNING if graph.nodes[name].table.is_snapshot else starts.get(name, BEGINNING)
+        for name in read.intersection(it.table for it in lacks)
+    }
+    return tuple(
+        replace(it, low=max(it.low, begins[it.table]))
+        for it in lacks
+        if it.table in begins and it.high > begins[it.table]
+    )
 
 
 def _has_lost(facts: TableFacts, label: datetime, snapshot: LedgerSnapshot) -> bool:
@@ -175,9 +186,8 @@ def _whole(
     """Return the labels whose missing inputs are all settled now, so that they can be made whole."""
 
     def is_there(missing: Missing) -> bool:
-        facts = snapshot.of(missing.table)
-        low = missing.low if facts.start is None else max(missing.low, facts.start)
-        return (facts.covered - unsettled.get(missing.table, IntervalSet())).covers(low, missing.high)
+        settled = snapshot.of(missing.table).covered - unsettled.get(missing.table, IntervalSet())
+        return settled.covers(missing.low, missing.high)
 
     return frozenset(label for label, lacks in partial.items() if all(map(is_there, lacks)))
 

@@ -222,3 +222,19 @@ def test_a_held_partial_batch_whose_rest_has_arrived_cannot_be_released() -> Non
     found = batch(planned(tables, whole))
     assert (found.status, found.is_outdated) == ("held", True)
     assert found.reason == "E755 it is held; its inputs have changed since"
+
+
+def test_a_partial_batch_waits_for_inputs_from_the_start_that_holds_now() -> None:
+    middle, label = transform("middle", ["hourly"], "6 HOURS"), at("2013-01-01")
+    lacks = (Missing("middle", LAST, at("2013-01-02")),)
+    partial = done(("2013-01-01", "2013-01-02"), partial={label: lacks})
+    made = done(("2013-01-01", "2013-01-02"))
+    # `middle` declared a START once, which the ledger keeps
+    earlier = replace(HELD_UP, troubles={}, start=at("2013-01-02"))
+    tables = flow(HOURLY, middle, impatient("middle"))
+    assert planned(tables, past(hourly=made, middle=earlier, t=partial)).partial == {"t": {label: lacks}}
+    found = planned(tables, past(hourly=made, middle=replace(made, start=earlier.start), t=partial))
+    assert states(found, "t") == {"01-01": "ready"}
+    # its START follows the later one of `hourly`, so the ledger has none of its own
+    later = flow(replace(HOURLY, start=at("2013-01-02")), middle, impatient("middle"))
+    assert not planned(later, past(hourly=TableFacts(), middle=HELD_UP, t=partial)).partial

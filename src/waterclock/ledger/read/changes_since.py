@@ -10,7 +10,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.audit_records import BEGUN_ANEW
-from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, History, InputFact, RevisionFact, TableHistory
+from waterclock.batches.ledger_snapshot import (
+    BEGINNING,
+    FOREVER,
+    History,
+    InputFact,
+    RevisionFact,
+    TableHistory,
+    parse_missing_inputs,
+)
+from waterclock.batches.records import MISSING
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.read.content import contents_of, weight
@@ -42,10 +51,12 @@ _CHANGED = (
     .join(claims, claims.c.number == claim_labels.c.claim)
     .where(IS_DONE, claims.c.closed_at > sa.bindparam("since"), claims.c.table_name.in_(_NAMES))
 )  # not distinct: SQLite would scan all labels, which are in that order
+_IS_PARTIAL = sa.cast(revisions_table.c.source, sa.Text).like(f'%"{MISSING}":%')
 _REVISIONS = (
     sa.select(
         revisions_table.c.label, revisions_table.c.claim, revisions_table.c.recorded_at, revisions_table.c.end,
         revisions_table.c.stands_from, revisions_table.c.digest, revisions_table.c.rows, tables.c.mode,
+        sa.case((_IS_PARTIAL, revisions_table.c.source)).label("source"),
     )
     .join(tables, tables.c.name == revisions_table.c.table_name)
     .where(revisions_table.c.table_name == sa.bindparam("of"), revisions_table.c.label.in_(_LABELS))
@@ -171,7 +182,8 @@ def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> RevisionFact:
     else:
         ends_keys = row.mode == Mode.TEMPORAL and row.stands_from is not None
         weighs = weight(row.label, row.digest, row.rows, row.claim, ends_keys=ends_keys)
-    return RevisionFact(row.claim, max(row.recorded_at, before), row.stands_from or row.label, row.end, weighs)
+    missing = parse_missing_inputs(row.source.get(MISSING, ())) if row.source else ()
+    return RevisionFact(row.claim, max(row.recorded_at, before), row.stands_from or row.label, row.end, weighs, missing)
 
 
 def _since(of_label: list[RevisionFact], since: datetime) -> tuple[RevisionFact, ...]:

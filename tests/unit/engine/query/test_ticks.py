@@ -190,23 +190,50 @@ class TestMissing:
         assert ask(shop, "revenue", tick=3) == Moment(day(3)), "what was made of it stays"
 
 
-def test_a_partial_batch_that_does_not_follow_is_made_again_on_request_alone() -> None:
-    late, both = (
-        table("late", start=day(0)),
-        replace(table("both", reads=["orders", "late"]), partial_after=Duration(1, "HOUR")),
-    )
-    at = desk()
-    with at.ledger:
-        at.apply(ORDERS, late, both)
-        make(at, 0, "orders")
-        claim = at.claim("both", 0, reads={0: [at.read("orders", 0, 1)]})
+LATE = table("late", start=day(0))
+BOTH = replace(table("both", reads=["orders", "late"]), partial_after=Duration(1, "HOUR"))
+
+
+@pytest.fixture
+def partial() -> Iterator[Desk]:
+    """A day of a table that was made without `late`, before a restatement of `orders`."""
+    opened = desk()
+    with opened.ledger:
+        opened.apply(ORDERS, LATE, BOTH)
+        make(opened, 0, "orders")
+        claim = opened.claim("both", 0, reads={0: [opened.read("orders", 0, 1)]})
         lacks = Missing("late", day(0), day(1)).to_dict()
-        at.ledger.claims.record_done(claim, [result(0, source={"missing": [lacks]})])
-        make(at, 0, "orders", digest="1:9:9")
-        make(at, 1, "orders", "late", "both")
-        error = refused(at, "both", tick=2)
+        opened.ledger.claims.record_done(claim, [result(0, source={"missing": [lacks]})])
+        make(opened, 0, "orders", digest="1:9:9")
+        yield opened
+
+
+class TestPartialBatches:
+    def test_one_that_misses_inputs_keeps_what_it_was_made_from(self, partial: Desk) -> None:
+        make(partial, 1, "orders", "late", "both")
+        assert ask(partial, "both", "orders", tick=2) == Moment(day(2))
+
+    def test_once_it_can_be_completed_the_answer_is_as_known_before(self, partial: Desk) -> None:
+        make(partial, 1, "orders", "late", "both")
+        make(partial, 0, "late")
+        then = partial.clock.at
+        partial.clock.pass_by(hours=1)
+        found = ask(partial, "both", tick=2)
+        assert (found.known_at, found.behind) == (just_before(then), {"both": (day(0),)})
+        assert ask(partial, "both", tick="latest", known_at=just_before(then)).tick == day(2)
+
+    def test_once_it_can_be_completed_later_batches_that_were_not_made_before_are_refused(self, partial: Desk) -> None:
+        make(partial, 0, "late")
+        make(partial, 1, "orders", "late", "both")
+        error = refused(partial, "both", tick=2)
         assert (error.code, error.where) == ("E523", "both@20130101000000")
         assert str(error.fix).startswith("`waterclock recompute both 20130101000000` makes it again; ")
+
+    def test_one_that_was_completed_since_is_known_as_it_was(self, partial: Desk) -> None:
+        then = partial.clock.at
+        make(partial, 0, "late", "both", digest="1:2:2")
+        assert ask(partial, "both", tick=1) == Moment(day(1))
+        assert ask(partial, "both", tick=1, known_at=then) == Moment(day(1), then)
 
 
 class TestKnownAt:
