@@ -16,7 +16,7 @@ from waterclock.dpl.python.sources import Texts
 from waterclock.dpl.python.stateful import check_step_arguments, step_function
 from waterclock.dpl.python.udfs import function_said
 from waterclock.dpl.syntax.clause_definition import ClauseForm
-from waterclock.dpl.syntax.clause_parsing import parse_clause
+from waterclock.dpl.syntax.clause_parsing import parse_clause, rule_of_view_error
 from waterclock.dpl.syntax.clause_table import ARGUMENTS, BY_ARGUMENT, BY_WORD
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.planned_features import planned_feature_error
@@ -180,12 +180,16 @@ class _CallReader:
         if clause is not None and call.kind in clause.later:
             raise planned_feature_error(word, at)
         name = at.text.partition("=")[0].strip() or argument
+        span = at.source.span(at.start, at.start + len(name))
         if any(argument in others for others in ARGUMENTS.values()):
-            raise at.source.span(at.start, at.start + len(name)).refuse(
+            if call.kind is StatementKind.VIEW and word == "EXPECT":
+                raise rule_of_view_error(span)
+            said = BY_ARGUMENT[argument]
+            raise span.refuse(
                 "E206", f"a {call.kind.value} takes no argument {argument}", why=f"it takes {', '.join(known)}",
-                fix=f"leave {argument} out",
+                fix=said.elsewhere.get(call.kind, f"leave {argument} out"),
             )  # fmt: skip
-        raise at.source.span(at.start, at.start + len(name)).refuse(
+        raise span.refuse(
             "E205",
             f"unknown argument {argument}",
             why=None if argument in _HABITS else f"{_format_decorator(call)} takes {', '.join(known)}",
