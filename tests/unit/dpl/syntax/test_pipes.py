@@ -18,8 +18,8 @@ def rewritten(text: str) -> str:
     [
         ("FROM t |> DROP a , u . b", "FROM t |> EXTEND __tmp_select , * EXCEPT ( a , u . b )"),
         (
-            "FROM t |> SET a = f ( b , c ) , b = 1",
-            "FROM t |> EXTEND __tmp_select , * REPLACE ( f ( b , c ) AS a ) |> EXTEND __tmp_select , * REPLACE ( 1 AS b )",
+            "FROM t |> SET a = f ( b ) , b = 1",
+            "FROM t |> EXTEND __tmp_select , * REPLACE ( f ( b ) AS a ) |> EXTEND __tmp_select , * REPLACE ( 1 AS b )",
         ),
         ("SELECT a FROM t |> WHERE a", "FROM ( SELECT a FROM t ) AS __tmp_query |> WHERE a"),
         (
