@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.checks import every_rule, rules_without_expression
+from waterclock.flow.checks import Demand, checks_of, every_rule, key_ladder, rules_without_expression
 from waterclock.flow.choices import Action as RuleAction
 from waterclock.flow.choices import Kind
-from waterclock.flow.declarations import Flow, Rule, Table
+from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.ladders import Ladder
 from waterclock.specs.document import Scenario, SpecStep
 from waterclock.specs.script import Action, Give, Script, ScriptRun, upstream
 from waterclock.specs.step_labels import place
@@ -152,10 +153,7 @@ def _check_rule(meaning: Meaning, table: Table) -> None:
     """Raise an error for a rule name with which a table can neither fail nor warn."""
     if meaning.does not in {Does.FAILS, Does.WARNS} or _CODE.fullmatch(meaning.what):
         return
-    rules = (*every_rule(table), *rules_without_expression(table))
-    known = [rule.name for rule in rules if (_can_warn(rule) if meaning.does is Does.WARNS else _can_fail(rule))]
-    if meaning.does is Does.FAILS:
-        known += ["KEY", *(each.name for each in table.columns.named if each.is_key or each.is_not_null)]
+    known = list(_list_warnings(table) if meaning.does is Does.WARNS else _list_failures(table))
     if meaning.what.lower() not in {name.lower() for name in known}:
         does = "warns" if meaning.does is Does.WARNS else "fails"
         raise WaterclockError(
@@ -167,12 +165,35 @@ def _check_rule(meaning: Meaning, table: Table) -> None:
         )
 
 
-def _can_warn(rule: Rule) -> bool:
+def _list_failures(table: Table) -> Iterator[str]:
+    """Yield the names of the rules, types and columns that may fail or hold a batch of a table, and KEY."""
+    yield from (name for name, ladder in _list_ladders(table) if _can_fail(ladder))
+    yield from ("KEY", *(each.name for each in table.columns.named if each.is_key or each.is_not_null))
+
+
+def _list_warnings(table: Table) -> Iterator[str]:
+    """Yield the names of the rules, types and columns, and KEY, with whose warnings a batch of a table may succeed."""
+    yield from (name for name, ladder in _list_ladders(table) if _can_warn(ladder))
+    of_key = _can_warn(key_ladder(table))
+    yield from ("KEY",) if of_key else ()
+    for column in table.columns.named:
+        if _can_warn(column.else_of_null) or (of_key and column.is_key):
+            yield column.name
+
+
+def _list_ladders(table: Table) -> Iterator[tuple[str, Ladder]]:
+    """Yield the name and the actions of each rule, also of those without an expression, and of each type."""
+    for rule in (*every_rule(table), *rules_without_expression(table)):
+        yield rule.name, rule.rungs
+    yield from ((check.name, check.ladder) for check in checks_of(table) if check.demand is Demand.TYPE)
+
+
+def _can_warn(ladder: Ladder) -> bool:
     """Return whether a batch may succeed with a warning of a rule."""
-    return any(rung.action in {RuleAction.WARN, RuleAction.QUARANTINE} for rung in rule.rungs)
+    return any(rung.action in {RuleAction.WARN, RuleAction.QUARANTINE} for rung in ladder)
 
 
-def _can_fail(rule: Rule) -> bool:
+def _can_fail(ladder: Ladder) -> bool:
     """Return whether a rule may fail or hold a batch: beyond the last limit, it fails."""
-    stops = any(rung.action in {RuleAction.FAIL, RuleAction.HOLD} for rung in rule.rungs)
-    return stops or rule.rungs[-1].most is not None
+    stops = any(rung.action in {RuleAction.FAIL, RuleAction.HOLD} for rung in ladder)
+    return stops or ladder[-1].most is not None

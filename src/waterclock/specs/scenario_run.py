@@ -239,7 +239,7 @@ class Bench:
             for warning in warnings
             if of == name and _is_in(action, label)
         ]
-        if any(warning.partition(":")[0].lower() == what.lower() for warning in found):
+        if any(is_warning_of(warning, what) for warning in found):
             return ""
         return f"{name} did not warn of {what}" + (f"; it warned: {'; '.join(found)}" if found else "")
 
@@ -270,11 +270,20 @@ def is_failure_of(error: WaterclockError, what: str) -> bool:
 
     Broken rules are listed by their names, each with its expression, which may contain other names.
     """
-    name = re.escape(what)
     is_of_rules = error.code in {HELD_BACK, "E740"}
-    pattern = rf"(?:: |; |^){name}(?:: | \(| is null in )" if is_of_rules else rf"(?<!\w){name}(?!\w)"
+    pattern = rf"(?:: |; |^){_finding_of(what)}" if is_of_rules else rf"(?<!\w){re.escape(what)}(?!\w)"
     texts = (error.what, error.why or "")
     return error.code == what or any(re.search(pattern, text, re.IGNORECASE) for text in texts)
+
+
+def is_warning_of(warning: str, what: str) -> bool:
+    """Return whether a warning is of a rule, a type, a column or KEY."""
+    return re.match(_finding_of(what), warning, re.IGNORECASE) is not None
+
+
+def _finding_of(what: str) -> str:
+    """Return a pattern for the beginning of a finding: the name of a rule, a column or KEY."""
+    return rf"{re.escape(what)}(?:: | \(| is null in )"
 
 
 def _is_in(action: Expect, label: datetime) -> bool:

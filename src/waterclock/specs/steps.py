@@ -41,8 +41,8 @@ _FORMS: Mapping[Does, str] = {
     Does.NOTHING: rf"{_NAME}{_AT} is empty",
     Does.IS: rf"{_NAME}{_AT} is",
     Does.CONTAINS: rf"{_NAME}{_AT} contains",
-    Does.FAILS: rf"{_NAME}{_AT} fails with (?P<what>\S+)",
-    Does.WARNS: rf"{_NAME}{_AT} warns of (?P<what>\S+)",
+    Does.FAILS: rf"{_NAME}{_AT} fails with (?P<what>\S.*?)",
+    Does.WARNS: rf"{_NAME}{_AT} warns of (?P<what>\S.*?)",
 }
 _PATTERNS = {does: re.compile(f"{form}:?", re.IGNORECASE) for does, form in _FORMS.items()}
 _SHOWN: Mapping[Does, str] = {
@@ -82,7 +82,7 @@ def parse_step(step: SpecStep) -> Meaning:
         if found is not None:
             parts = found.groupdict()
             meaning = Meaning(
-                step, does, parts["table"].replace("`", ""), parts.get("labels"), (parts.get("what") or "").strip("'\"")
+                step, does, parts["table"].replace("`", ""), parts.get("labels"), _unquoted(parts.get("what") or "")
             )
             _check_grid(meaning)
             return meaning
@@ -93,6 +93,11 @@ def parse_step(step: SpecStep) -> Meaning:
         why="the steps are:\n" + "\n".join(VOCABULARY),
         fix=f"did you mean: {_nearest(step.text)}",
     )
+
+
+def _unquoted(text: str) -> str:
+    """Return a name without the quotes around it; a rule without a name is its expression, which may contain quotes."""
+    return text[1:-1] if text[:1] in {"'", '"'} and text.find(text[0], 1) == len(text) - 1 else text
 
 
 def _check_grid(meaning: Meaning) -> None:

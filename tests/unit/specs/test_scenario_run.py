@@ -7,7 +7,7 @@ import pytest
 from tests.specifying import shop
 from waterclock.engine.batch.expectations import RuleVerdict, held_batch_error, refusal
 from waterclock.errors import WaterclockError
-from waterclock.specs.scenario_run import is_failure_of
+from waterclock.specs.scenario_run import is_failure_of, is_warning_of
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,20 @@ def test_another_error_fails_with_the_names_in_its_text() -> None:
         "item",
         "E620",
     ]
+
+
+@pytest.mark.parametrize(
+    ("warning", "what"),
+    [
+        ("usual: 1 of 9 rows violate (revenue < 1000)", "Usual"),
+        ("six: or more: 1 of 9 rows violate (amount > 6)", "six: or more"),
+        ("amount > 6: 1 of 9 rows violate (amount > 6)", "amount > 6"),
+        ("id BIGINT: 1 of 9 rows have no valid BIGINT in id, quarantined", "id BIGINT"),
+        ("id is null in 1 of 9 rows", "id"),
+        ("KEY (id) is not unique: 1 occur more than once", "KEY"),
+        ("KEY (id): 2 of 9 rows have no key, or one that occurs more than once, quarantined", "KEY"),
+    ],
+)
+def test_a_warning_is_of_the_rule_at_its_beginning(warning: str, what: str) -> None:
+    assert is_warning_of(warning, what)
+    assert not any(is_warning_of(warning, other) for other in ("amount", "rows", "or more", "BIGINT"))

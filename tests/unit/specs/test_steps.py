@@ -34,6 +34,9 @@ def step(text: str, *, grid: ExampleTable | None = None, has_text: bool = False)
         ("a.b fails with not_negative", Does.FAILS, "a.b", None, "not_negative"),
         ("a.b at 2013-01-01 fails with E740", Does.FAILS, "a.b", "2013-01-01", "E740"),
         ('a.b warns of "usual"', Does.WARNS, "a.b", None, "usual"),
+        ("a.b warns of 'amount > 0':", Does.WARNS, "a.b", None, "amount > 0"),
+        ("a.b at 2013-01 fails with x = 'a' OR x = 'b'", Does.FAILS, "a.b", "2013-01", "x = 'a' OR x = 'b'"),
+        ("a.b fails with 'a' = x OR x = 'b'", Does.FAILS, "a.b", None, "'a' = x OR x = 'b'"),
     ],
 )
 def test_each_form_of_a_step_is_understood(text: str, does: Does, table: str, labels: str | None, what: str) -> None:

@@ -62,7 +62,7 @@ class PythonFingerprints:
     ) -> tuple[_CodePiece, list[_CodePiece]]:
         """Return a function without its declaring decorators, and that function with all code of its file it uses."""
         if path not in self._bindings:
-            self._bindings[path] = _bindings(tree)
+            self._bindings[path] = _bindings(tree, self._list_values(tree, path))
         bindings = self._bindings[path]
         decorators = [one for one in function.decorator_list if (one.end_lineno, one.end_col_offset) not in declared]
         own = _CodePiece(ast.FunctionDef(**{**dict(ast.iter_fields(function)), "decorator_list": decorators}))
@@ -113,6 +113,16 @@ class PythonFingerprints:
         yield from self._files_of(package)
         for alias in node.names:
             yield from self._files_of([*package, alias.name])
+
+    def _list_values(self, tree: ast.Module, path: Path) -> Iterator[str]:
+        """Yield the names of values that a file imports from the project's modules; modules are none."""
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and any(self._files(node, path)):
+                for alias in node.names:
+                    alone = ast.ImportFrom(node.module, [alias], node.level)
+                    module = ast.ImportFrom(node.module, [], node.level)
+                    if {*self._files(alone, path)} == {*self._files(module, path)}:
+                        yield alias.asname or alias.name
 
     def _files_of(self, names: list[str]) -> Iterator[Path]:
         for count in range(1, len(names) + 1):
@@ -168,13 +178,18 @@ def _list_orders(bindings: Mapping[str, list[_CodePiece]], used: Iterable[_CodeP
             yield f"{name}: {' '.join(shapes)}"
 
 
-def _bindings(tree: ast.Module) -> dict[str, list[_CodePiece]]:
-    """Return, by name, the statements at a module's top level that bind it or change its value."""
-    imported = {name for node in tree.body if isinstance(node, _Imports) for name in _list_bound_names(node)}
+def _bindings(tree: ast.Module, values: Iterable[str]) -> dict[str, list[_CodePiece]]:
+    """Return, by name, the statements at a module's top level that bind it or change its value.
+
+    `values` are the imported names that are no modules: a call of a module's function does not change the module.
+    """
+    imports = [node for node in tree.body if isinstance(node, _Imports)]
+    modules = {name for node in imports for name in _list_bound_names(node)} - {*values}
+    declaring = {name for node in imports if _is_of_waterclock(node) for name in _list_bound_names(node)}
     found: dict[str, list[_CodePiece]] = {}
     for statement in tree.body:
         piece = _CodePiece(statement)
-        changed = (name for name in _list_called_names(statement) if name not in imported)
+        changed = (name for name in _list_called_names(statement, declaring) if name not in modules)
         for name in dict.fromkeys((*_list_bound_names(statement), *changed)):
             found.setdefault(name, []).append(piece)
     return found
@@ -196,13 +211,27 @@ def _list_bound_names(node: ast.AST) -> Iterator[str]:
             yield from _list_bound_names(child)
 
 
-def _list_called_names(node: ast.AST) -> Iterator[str]:
-    """Yield the names of the values whose methods a statement calls for their effect, as in `rates.update(...)`."""
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
-        yield from _root_name(node.value.func)
+def _is_of_waterclock(node: _Imports) -> bool:
+    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+    return any(name.partition(".")[0] == "waterclock" for name in names)
+
+
+def _list_called_names(node: ast.AST, declaring: Collection[str]) -> Iterator[str]:
+    """Yield the names of the values that a statement's call may change: `rates.update(...)`, `shuffle(names)`.
+
+    Calls of names in `declaring` are declarations, which change nothing.
+    """
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        call = node.value
+        called = [*_root_name(call.func)]
+        if not {*called} & {*declaring}:
+            yield from called if isinstance(call.func, ast.Attribute) else ()
+            yield from (
+                name for given in (*call.args, *(it.value for it in call.keywords)) for name in _root_name(given)
+            )
     if not isinstance(node, _Scope):
         for child in ast.iter_child_nodes(node):
-            yield from _list_called_names(child)
+            yield from _list_called_names(child, declaring)
 
 
 def _root_name(node: ast.AST) -> Iterator[str]:

@@ -16,7 +16,7 @@ from waterclock.dpl.python.sources import Texts
 from waterclock.dpl.python.stateful import check_step_arguments, step_function
 from waterclock.dpl.python.udfs import function_said
 from waterclock.dpl.syntax.clause_definition import ClauseForm
-from waterclock.dpl.syntax.clause_parsing import parse_clause
+from waterclock.dpl.syntax.clause_parsing import parse_clause, rule_of_view_error
 from waterclock.dpl.syntax.clause_table import ARGUMENTS, BY_ARGUMENT, BY_WORD
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.planned_features import planned_feature_error
@@ -113,13 +113,13 @@ class _CallReader:
             if value is None or value is False:
                 continue
             try:
-                clauses.extend(self._argument(call, argument, value))
+                clauses.extend(self._argument(call, argument, value, failed))
             except WaterclockError as error:
                 self.errors.append(error)
                 failed.add(UNREAD if error.code == "E205" else _word(argument))
         return clauses
 
-    def _argument(self, call: Call, argument: str, value: object) -> Iterator[Clause]:
+    def _argument(self, call: Call, argument: str, value: object, failed: set[str]) -> Iterator[Clause]:
         at = self.texts.argument_span(call.site, argument)
         self._refuse_unknown(call, argument, at)
         if call.kind is StatementKind.FUNCTION:
@@ -131,7 +131,7 @@ class _CallReader:
                 raise at.refuse("E251", f"{argument} is {value!r}, not True or False", fix=f"write {argument}=True")
             yield Clause(word, next(it.flag for it in clause.python_arguments if it.name == argument), at)
         elif argument == "options" and isinstance(value, Mapping):
-            yield Clause(word, self._options(call, value), at)
+            yield Clause(word, self._options(call, value, failed), at)
         elif argument == "when":
             yield from self._whens(call, value, at)
         elif clause.form is ClauseForm.LIST and not isinstance(value, str):
@@ -180,19 +180,23 @@ class _CallReader:
         if clause is not None and call.kind in clause.later:
             raise planned_feature_error(word, at)
         name = at.text.partition("=")[0].strip() or argument
+        span = at.source.span(at.start, at.start + len(name))
         if any(argument in others for others in ARGUMENTS.values()):
-            raise at.source.span(at.start, at.start + len(name)).refuse(
+            if call.kind is StatementKind.VIEW and word == "EXPECT":
+                raise rule_of_view_error(span)
+            said = BY_ARGUMENT[argument]
+            raise span.refuse(
                 "E206", f"a {call.kind.value} takes no argument {argument}", why=f"it takes {', '.join(known)}",
-                fix=f"leave {argument} out",
+                fix=said.elsewhere.get(call.kind, f"leave {argument} out"),
             )  # fmt: skip
-        raise at.source.span(at.start, at.start + len(name)).refuse(
+        raise span.refuse(
             "E205",
             f"unknown argument {argument}",
             why=None if argument in _HABITS else f"{_format_decorator(call)} takes {', '.join(known)}",
             fix=_HABITS.get(argument) or did_you_mean(argument, known, otherwise=f"leave {argument} out"),
         )
 
-    def _options(self, call: Call, values: Mapping[Any, Any]) -> OptionsSaid:
+    def _options(self, call: Call, values: Mapping[Any, Any], failed: set[str]) -> OptionsSaid:
         node = self.texts.keyword(call.site, "options")
         keys = node.keys if isinstance(node, ast.Dict) else []
         nodes = {one.value: one for one in keys if isinstance(one, ast.Constant)}
@@ -209,6 +213,7 @@ class _CallReader:
                     found[name], spans[name] = self._option(name, value, span), span
                 except WaterclockError as error:
                     self.errors.append(error)
+                    failed.add("OPTIONS")
         return OptionsSaid(found, spans)
 
     def _option(self, name: str, value: object, span: Span) -> Value | Secret:
@@ -217,6 +222,8 @@ class _CallReader:
             if variable not in self.texts.variables:
                 raise unknown_variable(variable, source.span(0, len(variable) or 1), self.texts.variables)
             return self.texts.variables[variable]
+        if isinstance(value, Secret) and (not isinstance(value.name, str) or not value.name):
+            raise span.refuse("E251", f"the name of a secret is {value.name!r}", fix='write wc.secret("name")')
         if isinstance(value, str | int | float | Secret):
             return value
         fix = (

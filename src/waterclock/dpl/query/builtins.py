@@ -6,8 +6,9 @@ FUNCTION. To add a function, add an entry to `BROUGHT`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from sqlglot.tokens import Token, TokenType
 
@@ -75,6 +76,18 @@ def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, 
         _argument(source, brought, argument, name) for argument, name in zip(given, brought.parameters, strict=False)
     )
     return next((error for error in errors if error is not None), None)
+
+
+def find_calls(tokens: Sequence[Token], functions: Iterable[str]) -> Iterator[tuple[str, Token]]:
+    """Yield each call of one of these functions, by the function's own name, with the token that names it."""
+    names = {name.lower(): name for name in functions}
+    before: Token | None = None
+    for token, following in pairwise(tokens):
+        is_part = before is not None and before.token_type is TokenType.DOT
+        name = names.get(token.text.lower())
+        if name and following.token_type is TokenType.L_PAREN and token.token_type not in STRINGS and not is_part:
+            yield name, token
+        before = token
 
 
 def arguments(tokens: Sequence[Token], opening: int) -> Iterator[list[Token]]:

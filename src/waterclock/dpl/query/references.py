@@ -20,7 +20,7 @@ from waterclock.dpl.query.spark_functions import TABLE_FUNCTIONS
 from waterclock.dpl.query.union_by_name import branches_of, check_union_by_name
 from waterclock.dpl.syntax.cursor import parse_at
 from waterclock.dpl.syntax.foreign_syntax import templates_in
-from waterclock.dpl.syntax.query_errors import unreadable_query
+from waterclock.dpl.syntax.query_errors import check_steps, unreadable_query
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.sql_parsing import ParserBroke, parse_sql
 from waterclock.dpl.syntax.statements import QuerySaid
@@ -97,6 +97,10 @@ def _parse_query(query: QuerySaid, errors: list[WaterclockError]) -> Any:
         return None
     except WaterclockError as error:
         errors.append(error)
+        return None
+    wrong = list(check_steps(source, tokens))
+    errors.extend(wrong)
+    if wrong:
         return None
     if trees and isinstance(trees[0], exp.Query | exp.Values):
         return trees[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,7 +192,7 @@ def _connection(
     )
     errors.extend(together)
     given = {**dict.fromkeys(overlay), **options}
-    if not misspelt:
+    if not misspelt and not statement.has_failed("OPTIONS"):
         errors.extend(_missing_address(name, type_name, given, legal, config, statement.span))
     about = About(statement.value("OWNER", str), statement.value("TAGS", tuple) or (), statement.value("COMMENT", str))
     return Connection(name, type_name, options, about, statement.span.place)
@@ -315,7 +316,8 @@ def _wrong_value(value: Value | Secret, option: Option) -> str | None:
     if option.kind == "flag":
         return None if isinstance(value, bool) else "TRUE or FALSE"
     if option.kind == "number":
-        return None if isinstance(value, int | float) and not isinstance(value, bool) else "a number"
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return None if is_number and math.isfinite(value) else "a number"
     if not isinstance(value, str):
         return "a string"
     if option.choices and value not in option.choices:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 
 from sqlglot import exp
 
+from waterclock.dpl.query.builtins import find_calls
 from waterclock.dpl.query.column_scope import UNITS, unknown_column
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_expression, has_aggregate
@@ -14,6 +14,7 @@ from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Expression, FunctionSaid, Statement
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Function, Value
+from waterclock.flow.graph import components_of, cycle_of
 
 
 def function_of(statement: Statement, variables: Mapping[str, Value], errors: list[WaterclockError]) -> Function:
@@ -48,32 +49,21 @@ def function_of(statement: Statement, variables: Mapping[str, Value], errors: li
 def check_circles(statements: Mapping[str, Statement]) -> Iterator[WaterclockError]:
     """Report functions that call themselves, directly or through others."""
     calls = {name: _list_calls(statement, statements) for name, statement in statements.items()}
-    for name in statements:
-        callers: dict[str, str] = {}  # of each function that is reached, the one by which it is
-        waiting = [name]
-        while waiting and name not in callers:
-            caller = waiting.pop(0)
-            reached = [called for called in calls[caller] if called not in callers]
-            callers |= dict.fromkeys(reached, caller)
-            waiting += reached
-        if name in callers:
-            path = [callers[name], name]
-            while path[0] != name:
-                path.insert(0, callers[path[0]])
-            yield calls[name][path[1]].refuse(
-                "E229", f"function {name} calls itself", why=f"the path: {' → '.join(path)}", fix="break the circle"
+    for group in components_of(calls):
+        path = cycle_of({name: [called for called in calls[name] if called in group] for name in sorted(group)})
+        if path is not None:
+            yield calls[path[0]][path[1]].refuse(
+                "E229", f"function {path[0]} calls itself", why=f"the path: {' → '.join(path)}", fix="break the circle"
             )
 
 
 def _list_calls(statement: Statement, functions: Mapping[str, Statement]) -> dict[str, Span]:
     """Return the functions that the body of a function calls, each with the place of its first call."""
     said = statement.value("RETURN", FunctionSaid)
-    names = {name.lower(): name for name in functions}
+    body = said.body if said is not None else None
     calls: dict[str, Span] = {}
-    for token, following in pairwise(said.body.tokens if said is not None and said.body is not None else ()):
-        name = names.get(token.text.lower())
-        if name is not None and following.text == "(" and said is not None and said.body is not None:
-            calls.setdefault(name, said.body.span.source.span(token.start, token.end + 1))
+    for name, token in find_calls(body.tokens, functions) if body is not None else ():
+        calls.setdefault(name, body.span.source.span(token.start, token.end + 1))
     return calls
 
 

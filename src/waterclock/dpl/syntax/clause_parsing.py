@@ -11,7 +11,7 @@ from waterclock.dpl.syntax.clause_table import BY_WORD, FIRST_WORDS
 from waterclock.dpl.syntax.column_clause import take_column_entries
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.planned_features import planned_feature_error
-from waterclock.dpl.syntax.source_text import SourceText
+from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import QuerySaid
 from waterclock.dpl.syntax.tokens import refuse_touching, statements_of, words_of
 from waterclock.dpl.syntax.type_names import skip_brackets
@@ -68,6 +68,16 @@ def parse_clause(word: str, text: str, source: SourceText, *, variables: Mapping
     if not cursor.is_done:
         cursor.raise_unexpected(f"nothing after {word}", fix=f"leave {cursor.here().text} out")
     return value
+
+
+def rule_of_view_error(span: Span) -> WaterclockError:
+    """Build the error for an EXPECT of a view."""
+    return span.refuse(
+        "E231",
+        "a view has no rules",
+        why="a view is replaced by its query, and has no batches",
+        fix="write TRANSFORM instead of CREATE VIEW",
+    )
 
 
 def skip_clause(cursor: Cursor) -> None:

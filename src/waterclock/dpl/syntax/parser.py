@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.syntax.choice_clause import has_choice, take_choices
 from waterclock.dpl.syntax.clause_definition import ClauseDefinition
-from waterclock.dpl.syntax.clause_parsing import read_clause, skip_clause
+from waterclock.dpl.syntax.clause_parsing import read_clause, rule_of_view_error, skip_clause
 from waterclock.dpl.syntax.clause_table import BY_WORD, FIRST_WORDS, clause_words
 from waterclock.dpl.syntax.column_clause import names_listed
 from waterclock.dpl.syntax.cursor import Cursor
@@ -227,10 +227,7 @@ class _Reader:
         if kind not in clause.statements:
             said = span.text.upper() if clause.word == "MODE" else clause.word
             if kind is StatementKind.VIEW and clause.word == "EXPECT":
-                return span.refuse(
-                    "E231", "a view has no rules", why="a view is replaced by its query, and has no batches",
-                    fix="write TRANSFORM instead of CREATE VIEW",
-                )  # fmt: skip
+                return rule_of_view_error(span)
             return span.refuse(
                 "E206", f"a {kind.value} cannot have {said}", why=f"it takes {', '.join(clause_words(kind))}",
                 fix=clause.elsewhere.get(kind, f"leave {said} out"),

@@ -1,8 +1,10 @@
 """Prepares a query's tokens for sqlglot's parser, and completes its tree: `|> SET`, `|> DROP`, `|> AS`, window().
 
-sqlglot parses neither `|> SET` nor `|> DROP`: each is rewritten as the `|> SELECT` that it abbreviates. sqlglot turns
-`|> AS t` into a FROM without a table. It treats `window` as a keyword everywhere, but Spark has a function of that
-name. Only the parser gets the rewritten tokens: the user's text stays as it is, and Spark runs that.
+sqlglot parses neither `|> SET` nor `|> DROP`: each is rewritten as the `|> SELECT` that it abbreviates. For a
+`|> SELECT`, sqlglot copies all steps before it, so that the cost grows with the square of their number; it is written
+as an `|> EXTEND` of a marker and the columns, and the tree gets the columns alone. sqlglot turns `|> AS t` into a FROM
+without a table. It treats `window` as a keyword everywhere, but Spark has a function of that name. Only the parser gets
+the rewritten tokens: the user's text stays as it is, and Spark runs that.
 """
 
 from __future__ import annotations
@@ -16,11 +18,18 @@ from sqlglot.tokens import Token, TokenType
 
 PIPED = "__tmp"
 """sqlglot's prefix for the rows that a step after |> reads; `|> AS t` reads rows of such a name by the alias t."""
+_SELECTED = f"{PIPED}_select"
+"""The first of the columns of an EXTEND that was a SELECT."""
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _BEGINS_A_QUERY = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.VALUES, TokenType.TABLE})
 _REWRITTEN = frozenset({TokenType.PIPE_GT, TokenType.WINDOW})
 _NO_WORDS = frozenset({TokenType.IDENTIFIER, TokenType.STRING, TokenType.RAW_STRING})
+_BEFORE_COLUMNS = frozenset({TokenType.DISTINCT, TokenType.ALL, TokenType.HINT})
+_AFTER_COLUMNS = frozenset(
+    {TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUALIFY, TokenType.WINDOW,
+     TokenType.JOIN, TokenType.LATERAL, TokenType.PIVOT, TokenType.UNPIVOT, TokenType.INTO}
+)  # fmt: skip
 _ENDS_A_STEP = frozenset({TokenType.PIPE_GT, TokenType.SEMICOLON, *_CLOSING})
 _BEHIND_A_STEP = frozenset(
     {TokenType.PIPE_GT, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.ORDER_BY, TokenType.SORT_BY,
@@ -60,6 +69,10 @@ def complete_pipes(tree: Any, tokens: Sequence[Token]) -> Any:
     """
     if tree is None or not any(token.token_type is TokenType.PIPE_GT for token in tokens):
         return tree
+    for select in tree.find_all(exp.Select):
+        first = select.expressions[1] if len(select.expressions) > 1 else None
+        if isinstance(first, exp.Column) and first.name == _SELECTED:
+            select.set("expressions", select.expressions[2:])
     written = {token.start: token.text for token in tokens}
     for name in tree.find_all(exp.Identifier):
         if name.name.startswith(PIPED) and written.get(name.meta.get("start")) != name.name:
@@ -133,43 +146,61 @@ def _begins_window_clause(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _step(tokens: Sequence[Token], index: int) -> tuple[int, list[Token]] | None:
-    """Return the end of a `|> SET` or `|> DROP` and its tokens as steps of |> SELECT; None for another step.
+    """Return the end of a `|> SET`, `|> DROP` or `|> SELECT` and its tokens as steps of |> EXTEND; else None.
 
-    An incomplete step is left unchanged, so that the parser reports it.
+    An incomplete step is left unchanged, so that the parser reports it, and so is one with more than columns.
     """
     word = tokens[index + 1] if index + 1 < len(tokens) else None
-    if word is None or word.token_type in _NO_WORDS or word.text.upper() not in {"SET", "DROP"}:
+    if word is None or word.token_type in _NO_WORDS or word.text.upper() not in {"SET", "DROP", "SELECT"}:
         return None
     end = _end_of_step(tokens, index + 2)
     if end < len(tokens) and tokens[end].token_type not in _ENDS_A_STEP:
         return None
-    parts = list(_parts(tokens[index + 2 : end]))
+    selects = _selects(word, tokens[index + 2 : end])
+    return (end, [token for select in selects for token in (tokens[index], *select)]) if selects else None
+
+
+def _selects(word: Token, tokens: Sequence[Token]) -> list[list[Token]]:
+    """Return the tokens of the SELECTs that a step stands for; none if those after its word do not have its form."""
+    what, parts = word.text.upper(), list(_parts(tokens))
     if not all(parts):
-        return None
-    pipe = tokens[index]
-    if word.text.upper() == "DROP":
-        names = [token for part in parts for token in (*part, _like(word, TokenType.COMMA, ","))][:-1]
-        return end, [pipe, *_select_star(word, "EXCEPT", names)]
-    rewritten: list[Token] = []
-    for part in parts:
-        if len(part) < 3 or part[1].token_type is not TokenType.EQ:
-            return None
-        value = _steps(part[2:])
-        rewritten += [pipe, *_select_star(word, "REPLACE", [*value, _like(word, TokenType.ALIAS, "AS"), part[0]])]
-    return end, rewritten
+        return []
+    if what == "SET":
+        if any(len(part) < 3 or part[1].token_type is not TokenType.EQ for part in parts):
+            return []
+        named = ([*_steps(part[2:]), _like(word, TokenType.ALIAS, "AS"), part[0]] for part in parts)
+        return [_select_star(word, "REPLACE", each) for each in named]
+    if what == "DROP":
+        return [_select_star(word, "EXCEPT", tokens)]
+    return [_select(word, _steps(tokens))] if _are_columns(parts) else []
 
 
 def _select_star(word: Token, how: str, inner: Sequence[Token]) -> list[Token]:
-    """Return the tokens of `SELECT * EXCEPT (...)` or `SELECT * REPLACE (...)`."""
+    """Return the tokens that select `* EXCEPT (...)` or `* REPLACE (...)`."""
     kind = TokenType.EXCEPT if how == "EXCEPT" else TokenType.REPLACE
-    return [
-        _like(word, TokenType.SELECT, "SELECT"),
-        _like(word, TokenType.STAR, "*"),
-        _like(word, kind, how),
-        _like(word, TokenType.L_PAREN, "("),
-        *inner,
-        _like(word, TokenType.R_PAREN, ")"),
-    ]
+    star = [_like(word, TokenType.STAR, "*"), _like(word, kind, how), _like(word, TokenType.L_PAREN, "(")]
+    return _select(word, [*star, *inner, _like(word, TokenType.R_PAREN, ")")])
+
+
+def _select(word: Token, columns: Sequence[Token]) -> list[Token]:
+    """Return the tokens of an EXTEND that `complete_pipes` turns into a SELECT of these columns."""
+    marker = [_like(word, TokenType.VAR, text) for text in ("EXTEND", _SELECTED)]
+    return [*marker, _like(word, TokenType.COMMA, ","), *columns]
+
+
+def _are_columns(parts: Sequence[Sequence[Token]]) -> bool:
+    """Return whether the parts of a SELECT are its columns alone: no DISTINCT, no hint, and no clause after them."""
+    return parts[0][0].token_type not in _BEFORE_COLUMNS and not any(
+        token.token_type in _AFTER_COLUMNS for part in parts for token in _outside_brackets(part)
+    )
+
+
+def _outside_brackets(tokens: Sequence[Token]) -> Iterator[Token]:
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if depth == 0:
+            yield token
 
 
 def _end_of_step(tokens: Sequence[Token], begin: int) -> int:
@@ -177,7 +208,8 @@ def _end_of_step(tokens: Sequence[Token], begin: int) -> int:
     for index in range(begin, len(tokens)):
         kind = tokens[index].token_type
         depth += (kind in _OPENING) - (kind in _CLOSING)
-        if depth < 0 or (depth == 0 and kind in _BEHIND_A_STEP):
+        is_of_star = kind is TokenType.EXCEPT and tokens[index - 1].token_type is TokenType.STAR
+        if depth < 0 or (depth == 0 and kind in _BEHIND_A_STEP and not is_of_star):
             return index
     return len(tokens)
 

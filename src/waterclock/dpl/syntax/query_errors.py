@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 _VALUES = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING, TokenType.R_PAREN})
 _KEYWORDS = ("SELECT", "FROM", "WHERE", "GROUP", "ORDER", "HAVING", "JOIN", "LEFT", "UNION", "LIMIT", "WITH", "WINDOW")
 _BEGINNINGS = ("SELECT", "WITH", "FROM", "VALUES")
-_STEPS = ("SELECT", "EXTEND", "SET", "DROP", "AS", "WHERE", "AGGREGATE", "JOIN", "ORDER BY", "LIMIT", "DISTINCT",
-          "UNION ALL", "EXCEPT", "INTERSECT", "PIVOT", "UNPIVOT", "TABLESAMPLE")  # fmt: skip
+_STEPS = ("SELECT", "EXTEND", "SET", "DROP", "AS", "WHERE", "AGGREGATE", "JOIN", "ORDER BY", "LIMIT", "UNION ALL",
+          "EXCEPT", "INTERSECT", "PIVOT", "UNPIVOT", "TABLESAMPLE")  # fmt: skip
 _FIXES_OF_STEPS = {
+    "DISTINCT": "write |> SELECT DISTINCT *",
     "RENAME": "Spark has no such step: write |> SELECT * EXCEPT (a), a AS b",
     "SET": "write |> SET a = expression, without AS, and put a |> before what follows",
     "DROP": "write |> DROP a, b, and put a |> before what follows",
@@ -33,6 +34,10 @@ _STATEMENTS = frozenset(
     {TokenType.INSERT, TokenType.UPDATE, TokenType.DELETE, TokenType.MERGE, TokenType.CREATE, TokenType.DROP,
      TokenType.ALTER, TokenType.TRUNCATE, TokenType.COPY, TokenType.LOAD}
 )  # fmt: skip
+_SET_OPERATORS = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
+_ONLY_AS_STEPS = frozenset({TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUALIFY})
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _NEARLY = 0.74  # FORM is that similar to FROM
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
@@ -83,6 +88,45 @@ def _by_place(source: SourceText, tokens: Sequence[Token], at: Span, reason: str
     if is_step:
         return f"the steps after |> are {', '.join(_STEPS)}", _fix_of_step(at.text)
     return reason, fix_of_syntax(source, tokens, at, reason)
+
+
+def check_steps(source: SourceText, tokens: Sequence[Token]) -> Iterator[WaterclockError]:
+    """Yield E210 for each step after |> that sqlglot accepts and Spark does not.
+
+    These are |> DISTINCT, steps without content, and a WHERE, GROUP BY or HAVING within another step.
+    """
+    for pipe, token in enumerate(tokens):
+        if token.token_type is not TokenType.PIPE_GT:
+            continue
+        step = list(_tokens_of_step(tokens, pipe + 1))
+        word = step[0].text.upper() if step else ""
+        span = source.span(step[0].start, step[0].end + 1) if step else source.span(token.start, token.end + 1)
+        if word == "DISTINCT":
+            why = f"the steps after |> are {', '.join(_STEPS)}"
+            yield span.refuse("E210", f"the query cannot be read at {span.text}", why=why, fix=_fix_of_step(word))
+        elif not step or (len(step) == 1 and word in {"SELECT", "EXTEND", "AS", "AGGREGATE"}):
+            fix = f"write what follows {span.text}, or leave the step out"
+            yield span.refuse("E210", f"nothing follows {span.text}", fix=fix)
+        for inner in step[1:]:
+            if inner.token_type in _ONLY_AS_STEPS and (word, inner.token_type) != ("AGGREGATE", TokenType.GROUP_BY):
+                at = source.span(inner.start, inner.end + 1)
+                upper = " ".join(at.text.upper().split())
+                fix = _FIXES_OF_STEPS.get(upper, f"write |> {upper} as a step of its own")
+                yield at.refuse("E210", f"|> {word} takes no {upper}", fix=fix)
+
+
+def _tokens_of_step(tokens: Sequence[Token], begin: int) -> Iterator[Token]:
+    """Yield the tokens of a step outside of brackets; those of a UNION and the like without its query."""
+    depth = 0
+    for token in tokens[begin:]:
+        depth -= token.token_type in _CLOSING
+        if depth < 0 or (depth == 0 and token.token_type in {TokenType.PIPE_GT, TokenType.SEMICOLON}):
+            return
+        if depth == 0:
+            yield token
+            if token.token_type in _SET_OPERATORS:
+                return
+        depth += token.token_type in _OPENING
 
 
 def _fix_of_step(word: str) -> str:

@@ -29,6 +29,7 @@ _FOREIGN = {
 }  # fmt: skip
 _SAID = ("KEY", "NOT NULL", "EXPECT", "REFERENCES", "HIDDEN", "TAGS", "COMMENT")
 _INTERVAL_WORDS = frozenset("YEAR MONTH DAY HOUR MINUTE SECOND TO".split())
+_WITH_LENGTH = frozenset({"CHAR", "CHARACTER", "VARCHAR"})
 _CASTS = frozenset({"CAST", "TRY_CAST"})
 _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 
@@ -52,18 +53,33 @@ def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
     if upper == "INTERVAL":
         while cursor.peek().upper in _INTERVAL_WORDS:
             cursor.take()
+    elif upper in _EXAMPLES and not cursor.at("<"):
+        raise span.refuse("E219", f"{upper} has no inner type", fix=f"write it as in {_EXAMPLES[upper]}")
     elif cursor.at("("):
         skip_brackets(cursor)
+        _check_length(cursor.span_since(start), upper)
         _refuse_digits(cursor.span_since(start), upper)
     elif cursor.at("<"):
         _inner_types(cursor, upper, is_stored=is_stored)
-    elif upper in {"ARRAY", "MAP", "STRUCT"}:
-        raise span.refuse("E219", f"{upper} has no inner type", fix=f"write it as in {_EXAMPLES[upper]}")
+    elif upper in _WITH_LENGTH:
+        raise span.refuse("E219", f"{word.text} needs a length", fix=f"write {word.text}(10), or STRING")
     if is_stored and cursor.at("COLLATE"):
         raise cursor.here().refuse(
             "E219", "a collated column cannot be stored", fix="use COLLATE where strings are compared"
         )
     return " ".join(cursor.span_since(start).text.split())
+
+
+def _check_length(span: Span, upper: str) -> None:
+    """Raise E219 for a type whose length or digits Spark does not accept."""
+    text = " ".join(span.text.split())
+    said = _DIGITS.search(span.text)
+    if upper in {*_WITH_LENGTH, "DECIMAL", "DEC", "NUMERIC"}:
+        if said is None or (upper in _WITH_LENGTH and (said[2] or not int(said[1][:9]))):
+            example = f"{upper}(10)" if upper in _WITH_LENGTH else f"{upper}(10,2)"
+            raise span.refuse("E219", f"{text} is not a valid type", fix=f"write it as in {example}")
+    elif not upper.startswith("TIME"):  # the digits of a second, which later versions of Spark accept
+        raise span.refuse("E219", f"{upper} takes no length", fix=f"write {upper}")
 
 
 def _refuse_digits(span: Span, upper: str) -> None:

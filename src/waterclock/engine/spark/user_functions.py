@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +11,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.python.loader import forget, project_modules, run_file
-from waterclock.dpl.query.builtins import FUNCTIONS
+from waterclock.dpl.query.builtins import FUNCTIONS, find_calls
+from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Function, PythonFunction
 
@@ -79,11 +79,13 @@ def called_functions(functions: Mapping[str, Function], texts: Iterable[str]) ->
     begun: set[str] = set()
 
     def add(text: str) -> None:
-        for name, function in functions.items():
-            if name not in begun and re.search(rf"\b{re.escape(name)}`?\s*\(", text, re.IGNORECASE):
+        lower = text.lower()
+        named = [name for name in functions if name.lower() in lower]  # most texts name none, and are not tokenized
+        for name, _ in find_calls(dialect().tokenize(text), named) if named else ():
+            if name not in begun:
                 begun.add(name)
-                add(function.body or "")
-                found[name] = function
+                add(functions[name].body or "")
+                found[name] = functions[name]
 
     for text in texts:
         add(text)

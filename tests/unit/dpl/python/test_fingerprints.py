@@ -24,7 +24,7 @@ def near(a):
 def a(rows=wc.table("raw.a")):
     return rows.where(near(rows.n) & (rows.m > rate()))
 """
-RATES = "from flows import deep\nX = 1\ndef rate():\n    return deep.RATE\n"
+RATES = "from flows import deep\nX = 1\nRATES = {}\ndef rate():\n    return deep.RATE\n"
 DEEP = "RATE = 100\n"
 
 
@@ -102,14 +102,34 @@ def a(rows=wc.table("raw.a")):
         "RATES = {{}}\nfor name, rate in [('usd', {})]:\n    RATES[name] = rate",
         "def fill():\n    global RATES\n    RATES = {{'usd': {}}}\nfill()",
         "RATES = {{}}\ndeep.RATE = {}",
+        "from flows.rates import RATES\nRATES.update(usd={})",
+        "RATES = {{}}\ndef fill(rates):\n    rates['usd'] = {}\nfill(RATES)",
+        "import heapq\nRATES = []\nheapq.heappush(RATES, {})",
     ],
-    ids=["an item", "an item that grows", "a method", "in a loop", "a function", "a module's value"],
+    ids=[
+        "an item",
+        "an item that grows",
+        "a method",
+        "in a loop",
+        "a function",
+        "a module's value",
+        "an imported value",
+        "an argument",
+        "an argument of another module",
+    ],
 )
 def test_statements_that_change_a_value_count(change: str, tmp_path: Path) -> None:
     one, two = (fingerprint(tmp_path, CHANGES.format(change.format(value))) for value in (1, 2))
     assert one != two
     other = CHANGES.format(change.format(1) + "\nOTHERS = {}\nOTHERS['usd'] = 1\nOTHERS.clear()")
     assert fingerprint(tmp_path, other) == one
+
+
+@pytest.mark.parametrize("call", ["wc.view('a.b', as_=RATES)", "deep.declare('raw.a')", "print(OTHERS)"])
+def test_calls_of_modules_and_declarations_do_not_count(call: str, tmp_path: Path) -> None:
+    usual = CHANGES.format("RATES = 'SELECT 1 AS n'\nOTHERS = 1")
+    deep = DEEP + "def declare(name): pass\n"
+    assert fingerprint(tmp_path, usual + call, deep=deep) == fingerprint(tmp_path, usual, deep=deep)
 
 
 def test_values_of_a_function_and_of_a_class_count(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import waterclock as wc
 from waterclock.dpl.python.statements import load_python
+from waterclock.dpl.syntax.parser import parse_text
+from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import BatchedSaid, ColumnsSaid, ModeSaid, OptionsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode, ReadKind, TableType
@@ -202,6 +204,21 @@ def test_all_that_is_wrong_in_a_file_is_said_and_what_is_right_stays(tmp_path: P
         ("v.w", ["AS"]),
         ("m.a", ["AS"]),
     ]
+
+
+def test_an_argument_of_another_statement_has_the_fix_of_its_clause_in_dpl(tmp_path: Path) -> None:
+    calls = (
+        'wc.view("a.b", as_="SELECT 1 AS n", every="day", expect="n > 0", was="a.c")\n'
+        'wc.publish("a.b", to="ops.b", retain="3 days", shared=True)\n'
+    )
+    dpl = """
+    CREATE VIEW a.b EVERY DAY EXPECT n > 0 WAS a.c AS SELECT 1 AS n;
+    PUBLISH a.b TO ops.b RETAIN 3 DAYS SHARED;
+    """
+    in_python, in_dpl = load(tmp_path, calls)[1], parse_text(SourceText("a.dpl", dpl), variables={})[1]
+    assert len(in_dpl) == 5
+    assert [(error.code, error.fix) for error in in_python[:-1]] == [(error.code, error.fix) for error in in_dpl[:-1]]
+    assert (in_python[-1].fix, in_dpl[-1].fix) == ("leave shared out", "leave SHARED out")
 
 
 def test_functions_for_queries_have_the_types_of_their_annotations(tmp_path: Path) -> None:

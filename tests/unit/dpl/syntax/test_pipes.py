@@ -16,23 +16,51 @@ def rewritten(text: str) -> str:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("FROM t |> DROP a , u . b", "FROM t |> SELECT * EXCEPT ( a , u . b )"),
+        ("FROM t |> DROP a , u . b", "FROM t |> EXTEND __tmp_select , * EXCEPT ( a , u . b )"),
         (
-            "FROM t |> SET a = f ( b , c ) , b = 1 |> WHERE a",
-            "FROM t |> SELECT * REPLACE ( f ( b , c ) AS a ) |> SELECT * REPLACE ( 1 AS b ) |> WHERE a",
+            "FROM t |> SET a = f ( b ) , b = 1",
+            "FROM t |> EXTEND __tmp_select , * REPLACE ( f ( b ) AS a ) |> EXTEND __tmp_select , * REPLACE ( 1 AS b )",
         ),
         ("SELECT a FROM t |> WHERE a", "FROM ( SELECT a FROM t ) AS __tmp_query |> WHERE a"),
         (
             "WITH x AS ( SELECT 1 ) SELECT a FROM x |> AS y",
             "WITH x AS ( SELECT 1 ) FROM ( SELECT a FROM x ) AS __tmp_query |> AS y",
         ),
-        ("( FROM t |> DROP a )", "( FROM t |> SELECT * EXCEPT ( a ) )"),
+        ("( FROM t |> DROP a )", "( FROM t |> EXTEND __tmp_select , * EXCEPT ( a ) )"),
+        (
+            "FROM t |> SELECT a , ( FROM u |> DROP b )",
+            "FROM t |> EXTEND __tmp_select , a , ( FROM u |> EXTEND __tmp_select , * EXCEPT ( b ) )",
+        ),
+        ("FROM t |> SELECT DISTINCT a |> SELECT a FROM u", "FROM t |> SELECT DISTINCT a |> SELECT a FROM u"),
         ("FROM t |> SET a |> DROP", "FROM t |> SET a |> DROP"),
         ("FROM t |> DROP a UNION ALL SELECT 1", "FROM t |> DROP a UNION ALL SELECT 1"),
     ],
 )
 def test_a_step_that_the_parser_does_not_know_is_written_as_one_that_it_does(text: str, expected: str) -> None:
     assert rewritten(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "in_its_own_words"),
+    [
+        ("FROM t |> SELECT a, max(b) OVER (ORDER BY c) AS m |> SELECT m", None),
+        ("FROM t |> SELECT t.*, (SELECT 1 FROM u) AS n |> UNION ALL (FROM u |> SELECT *)", None),
+        ("FROM t |> DROP a |> SET b = 1", "FROM t |> SELECT * EXCEPT (a) |> SELECT * REPLACE (1 AS b)"),
+    ],
+)
+def test_the_tree_is_that_of_select(text: str, in_its_own_words: str | None) -> None:
+    [tree] = dialect().parse(in_its_own_words or text)
+    assert parse_query_text(text).sql() == tree.sql()
+
+
+def test_the_cost_of_steps_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[exp.Expression] = []
+    copy = exp.Expression.__deepcopy__
+    monkeypatch.setattr(exp.Expression, "__deepcopy__", lambda node, memo: (copied.append(node), copy(node, memo))[1])
+    parse_query_text(
+        "FROM t " + " ".join(f"|> SET a = a + {n} |> SELECT * EXCEPT (c{n}), 1 AS d |> DROP b{n}" for n in range(20))
+    )
+    assert len(copied) <= 1  # that before the first step
 
 
 def test_window_is_a_clause_only_before_a_name_and_as() -> None:

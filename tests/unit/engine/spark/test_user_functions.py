@@ -21,3 +21,10 @@ def test_a_function_comes_after_those_that_it_calls_wherever_they_are_declared()
 
 def test_a_function_is_found_by_its_name_in_backticks() -> None:
     assert [each.name for each in called_functions({"low": function("low", "a + 1")}, ["`low` (x)"])] == ["low"]
+
+
+def test_neither_texts_nor_columns_call_a_function_and_comments_do_not_hide_a_call() -> None:
+    functions = {"low": function("low", "a + 1")}
+    texts = ["x = 'low(1)' OR r\"low (2)\" = y", "t.low(1) + low", "allow(1)"]
+    assert called_functions(functions, texts) == []
+    assert [each.name for each in called_functions(functions, ["low /* of all */ (x)"])] == ["low"]
