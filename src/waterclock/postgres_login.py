@@ -82,7 +82,7 @@ def refusal_of(state: str | None, text: str) -> Refusal | None:
 def connect(
     conninfo: str = "", *, is_trusted: bool = False, most_bytes: int | None = None, **settings: Any
 ) -> psycopg.Connection[Any]:
-    """Connect as psycopg does, with limits for each answer. An error of a server that refused has its SQLSTATE, if known.
+    """Connect as psycopg does, with limits for each answer. A refusal has its SQLSTATE if that is known.
 
     A server that is neither verified nor `is_trusted` does not get the password itself, unless the address or the
     environment sets `require_auth` (libpq 16 or later). `most_bytes` is the limit of an answer.
