@@ -21,6 +21,19 @@ _BARE = re.compile(rf"(?<![A-Za-z])(?:{_NAME})\s*=\s*(?P<value>[^\s&'\"{{,)]+)",
 _OF_USER = re.compile(r"://[^/\s:@'\"]{0,200}:(?P<value>[^\s'\"]{1,500})@")
 _SETTING = re.compile(rf"(?:^|[\s?&;])(?:{_NAME})\s*=\s*[^\s&;]", re.IGNORECASE)
 _USER = re.compile(r"://[^/\s:@]*:[^\s]+@")
+# of services whose webhooks have their key in the path
+_HOOK = re.compile(
+    r"://(?:hooks\.slack\.com|(?:[\w-]+\.)?discord(?:app)?\.com/api/webhooks|[\w-]+\.webhook\.office\.com)/"
+    r"(?P<value>[^\s'\"]+)",
+    re.IGNORECASE,
+)
+# names of Spark and Hadoop, as spark.ssl.keyPassword and fs.azure.account.key.HOST
+_CONF = r"(?:\w(?:password|passphrase|token)|\.secret|fs\.azure\.(?:account\.key|sas)\.[\w.-]+)"
+_OF_CONF = re.compile(rf"{_CONF}$", re.IGNORECASE)
+_QUOTED_CONF = re.compile(
+    rf"{_CONF}[\"']?\s*=\s*(?P<quote>[\"'])(?P<value>.{{0,4000}}?)(?:(?P=quote)|$)", re.IGNORECASE
+)
+_SWITCHES = frozenset({"true", "false"})
 
 
 def is_credential(name: str) -> bool:
@@ -34,9 +47,19 @@ def has_password(address: str) -> bool:
     return bool(_USER.search(address) or _SETTING.search(address))
 
 
+def has_key(address: str) -> bool:
+    """Return whether the address of a webhook or a service contains a password or a key."""
+    return has_password(address) or bool(_HOOK.search(address))
+
+
+def is_credential_conf(name: str, value: str) -> bool:
+    """Return whether a setting of Spark or Hadoop holds a credential."""
+    return value.lower() not in _SWITCHES and (is_credential(name) or bool(_OF_CONF.search(name)))
+
+
 def hide_credentials(line: str) -> str:
     """Return a line of a project's file with its credentials replaced by stars; its length does not change."""
-    for pattern in (_QUOTED, _OF_USER, _BARE):
+    for pattern in (_QUOTED, _QUOTED_CONF, _OF_USER, _HOOK, _BARE):
         line = pattern.sub(_mask_match, line)
     return line
 

@@ -1,12 +1,15 @@
-"""Ends the wait for a server at a fixed time, even if single bytes arrive that restart the timeout of each read."""
+"""Ends the wait for a server or a query at a fixed time.
+
+A server may send single bytes, which restart the timeout of each read. A view in a database file may never end.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 
 
 @contextmanager
@@ -16,27 +19,52 @@ def cut_off_after(seconds: float, fileno: int) -> Iterator[None]:
     Raises  TimeoutError if it was shut down, in place of the block's own error
     """
     own = socket.socket(fileno=os.dup(fileno))  # the block may close its own, and the number be another file's then
-    is_over = threading.Event()
 
     def shut_down() -> None:
-        is_over.set()
         with suppress(OSError):
             own.shutdown(socket.SHUT_RDWR)
 
-    timer = threading.Timer(seconds, shut_down)
-    timer.daemon = True
     late = TimeoutError(f"no complete answer within {seconds:g} seconds")
+    with closing(own), _timer(seconds, shut_down) as is_over:
+        try:
+            yield
+        except Exception as error:
+            if is_over.is_set():
+                raise late from error
+            raise
+    if is_over.is_set():
+        raise late
+
+
+@contextmanager
+def interrupt_after(seconds: float, interrupt: Callable[[], None]) -> Iterator[None]:
+    """Call `interrupt` once if the block is not over in time. A query that runs then fails.
+
+    Raises  TimeoutError in place of the error of such a query
+    """
+    with _timer(seconds, interrupt) as is_over:
+        try:
+            yield
+        except Exception as error:
+            if is_over.is_set():
+                raise TimeoutError(f"the query was not over within {seconds / 3600:g} hours") from error
+            raise
+
+
+@contextmanager
+def _timer(seconds: float, stop: Callable[[], None]) -> Iterator[threading.Event]:
+    is_over = threading.Event()
+
+    def end() -> None:
+        is_over.set()
+        stop()
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
     try:
         timer.start()
-        yield
-    except Exception as error:
-        if is_over.is_set():
-            raise late from error
-        raise
+        yield is_over
     finally:
         timer.cancel()
         if timer.ident is not None:
             timer.join()
-        own.close()
-    if is_over.is_set():
-        raise late

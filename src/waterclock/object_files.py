@@ -5,13 +5,15 @@ Errors of a store are raised as by `object_stores.translate_store_errors`; a mis
 
 from __future__ import annotations
 
+import asyncio
 import io
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from waterclock.errors import WaterclockError
 from waterclock.object_stores import Store, translate_store_errors, wrong_response_error
@@ -19,6 +21,8 @@ from waterclock.object_stores import Store, translate_store_errors, wrong_respon
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
     from obstore import GetOptions, GetResult, ObjectMeta, WritableFile
+
+_T = TypeVar("_T")
 
 MOST_BYTES = 256 * 1024 * 1024
 """The limit of an object that is read into memory as a whole, unless its reader has another."""
@@ -28,6 +32,7 @@ _PART = 8 * 1024 * 1024
 _PARTS_AT_ONCE = 2
 _LISTED_AT_ONCE = 1000
 _MOST_TRIES, _PAUSE = 5, 0.2
+_LISTING_SECONDS = 300  # for a thousand objects, or all folders of a folder
 _COPIED_SOON = 1024**3  # copies above this size get a longer timeout
 _COPIED_BY_S3 = 5 * 1024**3  # as one part; bigger objects are copied through this machine
 
@@ -227,21 +232,55 @@ def _chunks_of(store: Store, key: str, offset: str | None) -> Iterator[Sequence[
 def _next_chunk(chunks: Iterator[Sequence[ObjectMeta]], where: str) -> Sequence[ObjectMeta]:
     """Return the next chunk of a listing, or an empty one at its end.
 
-    Raises  E609 for a time that Python cannot represent
+    Raises  E609 for a time that Python cannot represent, or after minutes of pages without objects
     """
-    try:
-        return next(chunks, ())
-    except ValueError as error:
-        raise wrong_response_error(where, f"its listing has an invalid time: {error}") from error
+
+    async def following() -> Sequence[ObjectMeta]:
+        async for chunk in cast("AsyncIterator[Sequence[ObjectMeta]]", chunks):
+            return chunk
+        return ()
+
+    return _list_in_time(following, where)
 
 
 def folders_in(store: Store, key: str) -> list[str]:
-    """Return the names of the folders in a folder."""
+    """Return the names of the folders in a folder.
+
+    Raises  E609 for a time of an object that Python cannot represent, or after minutes
+    """
     import obstore
 
-    with translate_store_errors(f"{store.bucket}/{key}"):
-        found = obstore.list_with_delimiter(store.objects, key or None)["common_prefixes"]
+    where = f"{store.bucket}/{key}"
+
+    async def listing() -> Sequence[str]:
+        return (await obstore.list_with_delimiter_async(store.objects, key or None))["common_prefixes"]
+
+    with translate_store_errors(where):
+        found = _list_in_time(listing, where)
     return [each.rstrip("/").rpartition("/")[2] for each in found]
+
+
+def _list_in_time(listing: Callable[[], Coroutine[Any, Any, _T]], where: str) -> _T:
+    """Run a request for a listing. obstore follows the pages that a store names, with or without objects in them."""
+
+    def run() -> _T:
+        loop = asyncio.new_event_loop()
+        try:
+            return loop.run_until_complete(asyncio.wait_for(listing(), _LISTING_SECONDS))
+        except TimeoutError as error:
+            why = f"its listing gave nothing for {_LISTING_SECONDS} seconds but pages that refer to further pages"
+            raise wrong_response_error(where, why, transient=True) from error
+        except ValueError as error:
+            raise wrong_response_error(where, f"its listing has an invalid time: {error}") from error
+        finally:
+            loop.close()
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return run()
+    with ThreadPoolExecutor(1) as pool:  # a notebook has a loop in its thread
+        return pool.submit(run).result()
 
 
 def copy_within(store: Store, key: str, target: str) -> None:

@@ -19,6 +19,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from waterclock.cutoffs import cut_off_after
+from waterclock.postgres_client import client_type
 
 if TYPE_CHECKING:
     import psycopg
@@ -78,11 +79,13 @@ def refusal_of(state: str | None, text: str) -> Refusal | None:
     return None
 
 
-def connect(conninfo: str = "", *, is_trusted: bool = False, **settings: Any) -> psycopg.Connection[Any]:
-    """Connect as psycopg does. If the server refused the connection, the error has its SQLSTATE where it is known.
+def connect(
+    conninfo: str = "", *, is_trusted: bool = False, most_bytes: int | None = None, **settings: Any
+) -> psycopg.Connection[Any]:
+    """Connect as psycopg does, with limits for each answer. A refusal has its SQLSTATE if that is known.
 
     A server that is neither verified nor `is_trusted` does not get the password itself, unless the address or the
-    environment sets `require_auth` (libpq 16 or later).
+    environment sets `require_auth` (libpq 16 or later). `most_bytes` is the limit of an answer.
 
     Cost: a second attempt if the server's message is not recognized.
     """
@@ -90,12 +93,14 @@ def connect(conninfo: str = "", *, is_trusted: bool = False, **settings: Any) ->
 
     settings = settings if is_trusted else _keeping_password(conninfo, settings)
     try:
-        return psycopg.connect(conninfo, **settings)
+        connection: psycopg.Connection[Any] = client_type().connect(conninfo, **settings)
     except psycopg.OperationalError as error:
         text = str(error)
         if error.sqlstate is None and refusal_of(None, text) is None and _FROM_SERVER.search(text):
             error.sqlstate = _state_of_refusal(conninfo, settings)
         raise
+    connection.most_bytes = most_bytes  # type: ignore[attr-defined]
+    return connection
 
 
 @contextmanager

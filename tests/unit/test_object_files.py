@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain, islice
@@ -163,3 +165,33 @@ def test_a_time_that_is_out_of_range_is_an_error_of_the_store(listing: Listing, 
     listing.answer = lambda: content().replace(b"2026-11-24", f"{year}-11-24".encode())  # type: ignore[method-assign]
     with pytest.raises(WaterclockError, match=r"E609.*\n.*\n.*invalid time"):
         list(objects_below(listing.store, "in"))
+
+
+def test_pages_without_objects_end_the_listing(listing: Listing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_files, "_LISTING_SECONDS", 0.5)
+    listing.page = lambda asked: ((), f"page {asked}")
+    with pytest.raises(WaterclockError) as refused:
+        list(objects_below(listing.store, "in"))
+    assert (refused.value.code, refused.value.transient) == ("E609", True)
+    assert "pages that refer to further pages" in str(refused.value.why)
+
+
+def test_a_list_of_folders_has_an_end(listing: Listing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_files, "_LISTING_SECONDS", 0.5)
+    listing.page = lambda asked: ((f"in/{asked}",), f"page {asked}")
+    with pytest.raises(WaterclockError) as refused:
+        object_files.folders_in(listing.store, "in")
+    assert (refused.value.code, refused.value.transient) == ("E609", True)
+    count = listing.asked
+    time.sleep(0.3)
+    assert listing.asked <= count + 1  # no request goes on in the background
+
+
+def test_a_listing_works_where_the_thread_has_a_loop(listing: Listing) -> None:
+    """Cells of a notebook run in a loop."""
+    listing.page = lambda _: (["in/a", "in/b"], None)
+
+    async def cell() -> list[str]:
+        return [path for path, _ in objects_below(listing.store, "in")]
+
+    assert asyncio.run(cell()) == ["a", "b"]

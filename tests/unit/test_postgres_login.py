@@ -13,11 +13,12 @@ import pytest
 import sqlalchemy as sa
 
 from tests.systems import setting_of
-from waterclock import postgres_login
+from waterclock import postgres_client, postgres_login
 from waterclock.connectors.postgres.database import database_of
 from waterclock.errors import WaterclockError
 from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.postgres import create_engine, failure_of
+from waterclock.postgres_client import execute_replication
 from waterclock.postgres_login import Refusal, Refused, answering_first, connect, refusal_of
 
 AT = 'connection failed: connection to server at "10.0.0.1", port 5432 failed: '
@@ -226,6 +227,44 @@ def silent() -> Iterator[Callable[[bytes], str]]:
     yield start
     for at in listening:
         at.close()
+
+
+_ROW = b"D" + struct.pack("!IHI", 100_010, 1, 100_000) + b"x" * 100_000
+_ROWS = b"T" + struct.pack("!IH", 26, 1) + b"a\0" + struct.pack("!IHIHIH", 0, 0, 25, 65535, 0, 0) + _ROW
+
+
+@pytest.mark.parametrize("bytes_sent", [b"", _NOTICE, _ROWS], ids=["silent", "notices", "rows"])
+def test_an_answer_without_an_end_is_not_waited_for(
+    silent: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch, bytes_sent: bytes
+) -> None:
+    monkeypatch.setattr(postgres_client, "_LONGEST_SECONDS", 1)
+    begun = time.monotonic()
+    with (
+        pytest.raises(psycopg.OperationalError, match="no complete answer within"),
+        connect(silent(bytes_sent), autocommit=True) as connection,
+    ):
+        connection.execute("SELECT 1")
+    assert connection.closed
+    assert time.monotonic() - begun < 5
+
+
+def test_an_answer_has_a_limit_of_bytes(silent: Callable[[bytes], str]) -> None:
+    with (
+        pytest.raises(psycopg.OperationalError, match="an answer of more than 1 MiB"),
+        connect(silent(_ROWS), autocommit=True, most_bytes=1 << 20) as connection,
+    ):
+        connection.execute("SELECT 1")
+    assert connection.closed
+
+
+def test_a_replication_command_is_not_waited_for_without_an_end(
+    silent: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(postgres_client, "_LONGEST_SECONDS", 1)
+    database = database_of(setting_of("ops", tmp_path, url=silent(b"")))
+    with pytest.raises(WaterclockError) as refused, database.connect_for_replication("t") as connection:
+        execute_replication(connection, "TIMELINE_HISTORY 2")
+    assert (refused.value.code, refused.value.transient) == ("E810", True)
 
 
 @pytest.mark.parametrize("bytes_sent", [b"", _NOTICE], ids=["silent", "notices"])

@@ -419,4 +419,9 @@ FILES_AT_WORK: Mapping[str, Code] = {
         "An Excel sheet has at most 1048576 rows, and texts of at most 32767 characters without control characters. "
         "Avro names consist of letters, digits and _. Nothing was delivered.",
     ),
+    "E890": Code(
+        "too many columns for a table",
+        "A column list with * takes each column of its source, and for a receiver each key that a sender invents. A "
+        "table takes at most 10000 columns in this way. List the columns to collect, without *.",
+    ),
 }

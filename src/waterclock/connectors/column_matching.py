@@ -11,6 +11,10 @@ from waterclock.flow.schema_changes import OnSchemaChange
 from waterclock.spark_sql import column_name
 from waterclock.timelabel.label import TIMELABEL
 
+MOST_COLUMNS = 10_000
+"""The columns of a table that a list with * collects: a source may have any number, and a table keeps each of them."""
+_MOST_LISTED = 50
+
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
@@ -47,7 +51,10 @@ def match(columns: Columns, found: Sequence[SourceColumn], *, where: str) -> Mat
     columns may be missing in the source, and are not taken then.
     Raises  E805 for declared columns that the source does not have, all of them at once
             E808 for two columns of one name
+            E890 for an open list, if the source has too many columns
     """
+    if columns.is_open and len(found) > MOST_COLUMNS:
+        raise too_many_columns(len(found), where)
     clean = _clean([column for column in found if column.name.lower() != TIMELABEL], where)
     by_lower = {name.lower(): (name, column) for name, column in clean.items()}
     taken: list[Taken] = []
@@ -65,6 +72,18 @@ def match(columns: Columns, found: Sequence[SourceColumn], *, where: str) -> Mat
         taken.extend(_take_column(column, name, None, columns) for name, column in rest)
         return Matched(tuple(taken), ())
     return Matched(tuple(taken), tuple(column.name for _, column in rest))
+
+
+def too_many_columns(count: int, where: str) -> WaterclockError:
+    """Build the error for a column list with * that would give a table too many columns."""
+    return WaterclockError(
+        "E890",
+        f"{where} would have {count:,} columns",
+        where=where,
+        why=f"a table with * takes at most {MOST_COLUMNS:,} columns: it keeps each of them, and Spark takes minutes for"
+        " thousands",
+        fix="list the columns to collect, without *; then `waterclock retry`",
+    )
 
 
 def misfit(taken: Taken, value: str, where: str) -> WaterclockError:
@@ -105,8 +124,8 @@ def no_time_column(time_column: str, known: Sequence[str], *, where: str) -> Wat
         "E805",
         f"{where} has no column {time_column}",
         where=where,
-        why=f"BY DATA TIME {time_column} decides the window of each row; it has {', '.join(known)}",
-        fix=did_you_mean(time_column, known, otherwise="name the column that holds the data time"),
+        why=f"BY DATA TIME {time_column} decides the window of each row; it has {_listed(known)}",
+        fix=did_you_mean(time_column, known[:MOST_COLUMNS], otherwise="name the column that holds the data time"),
     )
 
 
@@ -135,6 +154,13 @@ def _missing_columns_error(missing: Sequence[str], clean: Iterable[str], where: 
         "E805",
         f"{where} has no column{plural} {', '.join(missing)}",
         where=where,
-        why=f"it has {', '.join(known)}" if known else "it has no columns at all",
-        fix=did_you_mean(missing[0], known, otherwise="restore the column at the source, or remove it from the list"),
+        why=f"it has {_listed(known)}" if known else "it has no columns at all",
+        fix=did_you_mean(
+            missing[0], known[:MOST_COLUMNS], otherwise="restore the column at the source, or remove it from the list"
+        ),
     )
+
+
+def _listed(known: Sequence[str]) -> str:
+    more = len(known) - _MOST_LISTED
+    return ", ".join(known[:_MOST_LISTED]) + (f" and {more:,} more" if more > 0 else "")

@@ -13,6 +13,8 @@ from waterclock.dpl.project import check_project
 from waterclock.errors import ProjectErrors, WaterclockError
 
 WORD = "CANARYLEAK"
+OF_WEBHOOK = "the address in webhook contains a password or a key"
+AZURE = "fs.azure.account.key.shop.dfs.core.windows.net"
 NEEDED = {
     "postgres": "url 'postgresql://ann@h/x'", "mysql": "url 'mysql://ann@h/x'", "kafka": "servers 'h:9092'",
     "rest": "url 'https://h'", "files": "path 's3://bucket/x'", "receiver": "path 'data'",
@@ -109,6 +111,14 @@ def test_an_address_with_a_password_is_refused(tmp_path: Path, kind: str, url: s
         (f'spark.confs."fs.s3a.secret.key" = "{WORD}"', "fs.s3a.secret.key is written in plain text"),
         (f'[openlineage]\nurl = "https://h/x"\ntoken = "{WORD}"', "token is written in plain text"),
         (f'[alerts.targets.desk]\nwebhook = "https://h/x"\ntoken = "{WORD}"', "token is written in plain text"),
+        (f'[alerts.targets.desk]\nwebhook = "https://ann:{WORD}@h/x"', OF_WEBHOOK),
+        (f'[alerts.targets.desk]\nwebhook = "https://h/x?token={WORD}"', OF_WEBHOOK),
+        (f'[alerts.targets.desk]\nwebhook = "https://hooks.slack.com/services/{WORD}"', OF_WEBHOOK),
+        (f'[alerts.targets.desk]\napprise = "mailto://ann:{WORD}@h"', OF_WEBHOOK.replace("webhook", "apprise")),
+        (f'[openlineage]\nurl = "https://h/x?api_key={WORD}"', OF_WEBHOOK.replace("webhook", "url")),
+        (f'spark.confs."spark.ssl.keyPassword" = "{WORD}"', "spark.ssl.keyPassword is written in plain text"),
+        (f'spark.confs."spark.authenticate.secret" = "{WORD}"', "spark.authenticate.secret is written in plain text"),
+        (f'spark.confs."{AZURE}" = "{WORD}"', f"{AZURE} is written in plain text"),
     ],
 )  # fmt: skip
 def test_a_credential_in_a_setting_is_refused(tmp_path: Path, settings: str, what: str) -> None:
@@ -122,7 +132,15 @@ def test_a_credential_in_a_setting_is_refused(tmp_path: Path, settings: str, wha
 def test_settings_that_are_no_credentials_are_accepted(tmp_path: Path) -> None:
     settings = """ledger = "postgresql://ann@h/x?sslmode=verify-full"
 storage_options = { access_key_id = "id", region = "eu", secret_access_key = { secret = "s3" } }
-spark.confs = { "spark.hadoop.fs.s3a.secret.key" = { secret = "s3" }, "spark.executor.memory" = "8g" }"""
+spark.confs = { "spark.hadoop.fs.s3a.secret.key" = { secret = "s3" }, "spark.executor.memory" = "8g" }
+spark.confs."spark.hadoop.hive.use.secret" = "true"
+[openlineage]
+url = "https://h:8080/x?api=1"
+[alerts.targets.desk]
+webhook = "https://ann@h/hook"
+[alerts.targets.log]
+apprise = "syslog://"
+"""
     errors = errors_of(tmp_path, "CREATE CONNECTION c TYPE postgres OPTIONS (url 'postgresql://ann@h/x');", settings)
     assert [error for error in errors if error.code == "E333"] == []
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.connectors.column_matching import SourceColumn, match
+from waterclock.connectors.column_matching import MOST_COLUMNS, SourceColumn, match
 from waterclock.errors import WaterclockError
 from waterclock.spark_sql import column_name
 from waterclock.testing.connectors import declared
@@ -59,3 +59,19 @@ def test_the_sources_own_timelabel_is_not_taken() -> None:
 def test_names_become_what_a_table_can_bear() -> None:
     assert column_name(" Dep Time (local) ") == "Dep_Time_local_"
     assert [one.name for one in match(declared(), found("a", "", "b;c"), where="x").taken] == ["a", "column_2", "b_c"]
+
+
+def test_a_list_with_a_star_takes_no_more_columns_than_a_table_can_have() -> None:
+    many = found(*(f"c{number}" for number in range(MOST_COLUMNS + 1)))
+    assert len(match(declared(("c1", None)), many[:-1], where="x").taken) == MOST_COLUMNS
+    with pytest.raises(WaterclockError, match="x would have 10,001 columns") as refused:
+        match(declared(("c1", None)), many, where="x")
+    assert refused.value.code == "E890"
+    assert [each.name for each in match(declared(("c1", None), is_open=False), many, where="x").taken] == ["c1"]
+
+
+def test_an_error_names_some_of_many_columns() -> None:
+    many = found(*(f"column_{number}" for number in range(20_000)))
+    with pytest.raises(WaterclockError) as refused:
+        match(declared(("colum", None), is_open=False), many, where="x")
+    assert str(refused.value.why).endswith("column_49 and 19,950 more")

@@ -59,7 +59,7 @@ def query(  # noqa: PLR0913 - the options of the command
     The status tables waterclock.batches, .measures, .inputs and .events can be queried too.
     """
     from waterclock.cli.views.json import print_json
-    from waterclock.cli.views.query import print_answer, text_of
+    from waterclock.cli.views.query import print_answer, print_missing_sandbox, text_of
     from waterclock.operations.answers import answer_query
     from waterclock.operations.opening import open_project
 
@@ -74,7 +74,9 @@ def query(  # noqa: PLR0913 - the options of the command
         from waterclock.cli.actions.make import make_first
 
         make_first(project, env, text, as_of, yes=yes)
-    answer = answer_query(open_project(project, env), text, limit, as_of=as_of, known_at=known_at, partial=partial)
+    opened = open_project(project, env)
+    print_missing_sandbox(opened)
+    answer = answer_query(opened, text, limit, as_of=as_of, known_at=known_at, partial=partial)
     if json:
         print_json(answer.to_json())
     else:

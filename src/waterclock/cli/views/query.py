@@ -10,11 +10,13 @@ from rich.text import Text
 
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.query import AnsweredQuery
+from waterclock.engine.spark.confined_jvm import why_unconfined
 from waterclock.operations.answers import AnsweredQuestion, count_line, is_number_type, moment_lines, value_words
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from waterclock.dpl.project import Project
 
 _GAP = 2
 _ENOUGH = 12  # letters needed to read a longer value that is folded over several lines
@@ -24,6 +26,13 @@ _LOOKED_AT = 100  # the number of rows considered
 def text_of(sql: str) -> str:
     """Return the query. Read it from stdin if it is `-`."""
     return sys.stdin.read() if sql == "-" else sql
+
+
+def print_missing_sandbox(project: Project) -> None:
+    """Print to stderr why the query runs without a sandbox, if it does; as the pages do when they start."""
+    why = why_unconfined(project.spark)
+    if why is not None:
+        console(stderr=True).print(Text(f"the query runs without a sandbox: {why}", style="quiet"), soft_wrap=True)
 
 
 def print_answer(answered: AnsweredQuestion, to: Console | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.sql.logins import file_of
 from waterclock.connectors.sql.refusals import (
+    LONGEST_QUERY_SECONDS,
     damaged_file,
     lock_timeout_error,
     missing_file,
@@ -19,6 +20,7 @@ from waterclock.connectors.sql.refusals import (
     refused_statement,
     unwritable,
 )
+from waterclock.cutoffs import interrupt_after
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -72,10 +74,11 @@ class DuckdbDatabase:
             raise missing_file(self.path, where)
         try:
             connection = self._connect_with_retry(writes=writes)
-            try:
+            limit = nullcontext() if writes else interrupt_after(LONGEST_QUERY_SECONDS, connection.interrupt)
+            with closing(connection), limit:
                 yield connection
-            finally:
-                connection.close()
+        except TimeoutError as error:
+            raise refused_statement(where, f"{self.path}: {error}") from error
         except duckdb.Error as error:
             raise translate_error(error, self.path, where) from error
 

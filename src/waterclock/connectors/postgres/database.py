@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ _SET = (
     "SET TIME ZONE 'UTC'; SET datestyle = 'ISO, YMD'; SET intervalstyle = 'postgres';"
     " SET bytea_output = 'hex'; SET extra_float_digits = 1"
 )
+_MOST_BYTES = 256 << 20  # of an answer that is not read row by row
 _KEPT_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
 _LOCKED = frozenset({"55P03", "40P01", "40001", "57014"})
 _NO_RIGHT = "42501"
@@ -95,7 +96,9 @@ class PostgresDatabase:
             "application_name": called[:63],
             **self.more,
         }
-        connection: Connection = connect(self.conninfo, is_trusted=self.is_trusted, autocommit=True, **settings)
+        connection: Connection = connect(
+            self.conninfo, is_trusted=self.is_trusted, most_bytes=_MOST_BYTES, autocommit=True, **settings
+        )
         milliseconds = int(self.timeout * 1000)
         with answering_first(connection):
             connection.execute(f"{_SET}; SET lock_timeout = {milliseconds}")
@@ -113,17 +116,16 @@ class PostgresDatabase:
             connection: Connection = connect(
                 self.conninfo,
                 is_trusted=self.is_trusted,
+                most_bytes=_MOST_BYTES,
                 autocommit=True,
                 replication="database",
                 options="-c idle_in_transaction_session_timeout=0 -c statement_timeout=0",
                 **settings,
             )
+            with closing(connection):
+                yield connection
         except psycopg.Error as error:
             raise translate_error(error, self, where) from error
-        try:
-            yield connection
-        finally:
-            connection.close()
 
 
 def database_of(setting: Setting) -> PostgresDatabase:

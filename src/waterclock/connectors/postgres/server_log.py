@@ -15,6 +15,7 @@ from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.log_changes import position_of, position_text
 from waterclock.connectors.postgres.table_facts import AGAIN
 from waterclock.errors import WaterclockError
+from waterclock.postgres_client import execute_replication
 
 if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
@@ -79,7 +80,7 @@ def _history(database: PostgresDatabase, timeline: int, where: str) -> str:
     from psycopg.pq import ExecStatus
 
     with database.connect_for_replication(where) as connection:
-        result = connection.pgconn.exec_(f"TIMELINE_HISTORY {timeline}".encode())
+        result = execute_replication(connection, f"TIMELINE_HISTORY {timeline}")
         return (result.get_value(0, 1) or b"").decode() if result.status == ExecStatus.TUPLES_OK else ""
 
 

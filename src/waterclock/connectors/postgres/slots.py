@@ -20,6 +20,7 @@ from waterclock.connectors.postgres.dialect import quote_identifier
 from waterclock.connectors.postgres.log_changes import position_of, position_text
 from waterclock.connectors.postgres.table_facts import AGAIN, UnfitDecoder
 from waterclock.errors import WaterclockError
+from waterclock.postgres_client import execute_replication
 
 if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
@@ -121,7 +122,7 @@ def _create(walker: Any, where: str, slot: Slot) -> tuple[int, str]:
     statement = (
         f"CREATE_REPLICATION_SLOT {quote_identifier(slot.name)} LOGICAL {quote_identifier(slot.plugin)} EXPORT_SNAPSHOT"
     )
-    result = walker.pgconn.exec_(statement.encode())
+    result = execute_replication(walker, statement)
     if result.status != ExecStatus.TUPLES_OK:
         state, said, hint = (
             (result.error_field(field) or b"").decode()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from waterclock.connectors.json_depth import require_depth
+from waterclock.json_depth import require_depth
 from waterclock.spark_sql import column_name, fold_case
 
 RECEIVED, REQUEST, EVENT, HEADERS, RAW = "_received", "_request", "_event", "_headers", "_raw"

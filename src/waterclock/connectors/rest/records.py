@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from waterclock.connectors.json_depth import require_depth
+from waterclock.json_depth import require_depth
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 _MOST_RECORDS, _MOST_VALUES = 1_000_000, 10_000_000  # of a page: a value of two bytes may take 60 in memory

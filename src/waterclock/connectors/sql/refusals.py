@@ -72,6 +72,10 @@ def unwritable(where: str, why: str, what: str, fix: str) -> WaterclockError:
     )
 
 
+LONGEST_QUERY_SECONDS = 6 * 3600
+"""The limit for reading a database file: a view of a file from elsewhere may recurse without an end."""
+
+
 def refused_statement(
     where: str, why: str, fix: str = "correct the query, or the table in the database"
 ) -> WaterclockError:

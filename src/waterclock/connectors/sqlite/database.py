@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from waterclock.connectors.interface import Setting
 from waterclock.connectors.sql.columns import SqlColumn
 from waterclock.connectors.sql.logins import file_of
 from waterclock.connectors.sql.refusals import (
+    LONGEST_QUERY_SECONDS,
     damaged_file,
     lock_timeout_error,
     missing_file,
@@ -21,6 +22,7 @@ from waterclock.connectors.sql.refusals import (
     unwritable,
 )
 from waterclock.connectors.sqlite.dialect import quote_identifier
+from waterclock.cutoffs import interrupt_after
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -60,15 +62,16 @@ class SqliteFile:
         with self._translate_errors(where):
             uri = f"{Path(self.path).absolute().as_uri()}?mode={mode}"
             connection = sqlite3.connect(uri, uri=True, timeout=self.timeout, isolation_level=None)
-            try:
+            limit = interrupt_after(LONGEST_QUERY_SECONDS, connection.interrupt) if mode == "ro" else nullcontext()
+            with closing(connection), limit:
                 yield connection
-            finally:
-                connection.close()
 
     @contextmanager
     def _translate_errors(self, where: str) -> Iterator[None]:
         try:
             yield
+        except TimeoutError as error:
+            raise refused_statement(where, f"{self.path}: {error}") from error
         except sqlite3.Error as error:
             raise translate_error(error, self.path, where) from error
 

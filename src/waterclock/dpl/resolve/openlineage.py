@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from waterclock.credentials import hide_credentials
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.secret_places import secret_places
 from waterclock.errors import WaterclockError, did_you_mean
@@ -31,7 +32,12 @@ def resolve_openlineage(config: Config, root: Path, errors: list[WaterclockError
     url = _text_or_secret(config, errors, "url")
     if isinstance(url, str) and not url.startswith(("http://", "https://")):
         _refuse(
-            config, errors, "url", f"{url} is not a web address", None, "write one that begins with https:// or http://"
+            config,
+            errors,
+            "url",
+            f"{hide_credentials(url)} is not a web address",
+            None,
+            "write one that begins with https:// or http://",
         )
     token = _text_or_secret(config, errors, "token")
     if "token" in said and "url" not in said:

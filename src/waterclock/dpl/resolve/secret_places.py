@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from waterclock.credentials import hide_credentials
 from waterclock.dpl.config.model import Config, VaultSaid
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
@@ -33,7 +34,9 @@ def secret_place_errors(config: Config) -> list[WaterclockError]:
     if not said.url.startswith(("http://", "https://")):
         fix = "write one that begins with https:// or http://"
         errors.append(
-            config.place((*path, "url")).refuse("E242", f"{said.url} is not the address of a Vault server", fix=fix)
+            config.place((*path, "url")).refuse(
+                "E242", f"{hide_credentials(said.url)} is not the address of a Vault server", fix=fix
+            )
         )
     errors += [
         config.place((*path, "auth")).refuse(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from waterclock.credentials import has_password, is_credential
+from waterclock.credentials import has_key, has_password, is_credential, is_credential_conf
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
@@ -40,7 +40,8 @@ def written_secret(name: str, value: Value | Secret, option: Option, span: Span)
 def written_setting_errors(config: Config) -> Iterator[WaterclockError]:
     """Yield an error for each setting of the project file with a credential as plain text. No value is shown.
 
-    These are the URL of the ledger, options of the storage, settings of Spark, and tokens of alerts and OpenLineage.
+    These are the URL of the ledger, options of the storage, settings of Spark, and addresses and tokens of alerts and
+    OpenLineage.
     """
     said, path = config.environment, ("env", config.env)
     if isinstance(said.ledger, str) and has_password(said.ledger):
@@ -50,13 +51,22 @@ def written_setting_errors(config: Config) -> Iterator[WaterclockError]:
             why=_WHY,
             fix='make the whole URL a secret: ledger = { secret = "ledger_url" }',
         )
+    for at, value in _list_addresses(config):
+        if isinstance(value, str) and has_key(value):
+            yield config.place(at).refuse(
+                "E333",
+                f"the address in {at[-1]} contains a password or a key",
+                why=_WHY,
+                fix=f'make the whole address a secret: {at[-1]} = {{ secret = "name" }}',
+            )
+    options, confs = said.storage_options.items(), said.spark.confs.items()
     named: list[tuple[tuple[str, ...], Any]] = [
-        *(((*path, "storage_options", name), value) for name, value in said.storage_options.items()),
-        *(((*path, "spark", "confs", name), value) for name, value in said.spark.confs.items()),
+        *(((*path, "storage_options", name), value) for name, value in options if is_credential(name)),
+        *(((*path, "spark", "confs", name), value) for name, value in confs if is_credential_conf(name, str(value))),
         *_tokens(config),
     ]
     for at, value in named:
-        if isinstance(value, str) and is_credential(at[-1]):
+        if isinstance(value, str):
             name = f'"{at[-1]}"' if "." in at[-1] else at[-1]
             yield config.place(at).refuse(
                 "E333",
@@ -64,6 +74,15 @@ def written_setting_errors(config: Config) -> Iterator[WaterclockError]:
                 why=_WHY,
                 fix=f'name a secret: {name} = {{ secret = "name" }}',
             )
+
+
+def _list_addresses(config: Config) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the addresses of alerts and of OpenLineage, each with its place."""
+    yield ("openlineage", "url"), config.openlineage.get("url")
+    targets = config.alerts.get("targets")
+    for name, values in targets.items() if isinstance(targets, Mapping) else ():
+        for kind in ("webhook", "apprise") if isinstance(values, Mapping) else ():
+            yield ("alerts", "targets", name, kind), values.get(kind)
 
 
 def _tokens(config: Config) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.schemas import SCHEMA, SchemaVersion, Side, change_at, find_matching_version
+from waterclock.connectors.column_matching import MOST_COLUMNS, too_many_columns
 from waterclock.connectors.interface import Collected
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
@@ -96,8 +97,11 @@ def fit_columns(table: Table, collected: Collected, known: StructType | None) ->
 
     Columns missing from rows of MERGE and TEMPORAL tables stay missing: the older value is kept.
     Raises  E771 for a missing column that the table requires
+            E890 where an open list would add too many columns to the table
     """
     columns, frame = table.columns, collected.frame
+    if columns.is_open and columns.on_change is not OnSchemaChange.IGNORE:
+        _refuse_many(table, frame, known)
     if columns.on_change not in _FILLS and not collected.may_lack:
         return Fitted(frame, columns)
     stored = {field.name.lower(): field for field in (known.fields if known else ()) if field.name != TIMELABEL}
@@ -122,6 +126,14 @@ def fit_columns(table: Table, collected: Collected, known: StructType | None) ->
         filled = (f"CAST(NULL AS {kind}) AS {quote_name(name)}" for name, kind in types.items())
         frame = frame.selectExpr(*map(quote_name, frame.columns), *filled)
     return Fitted(frame, columns, left_out)
+
+
+def _refuse_many(table: Table, frame: DataFrame, known: StructType | None) -> None:
+    """Refuse columns that would exceed the limit together with those of earlier batches."""
+    stored = {field.name.lower() for field in known.fields} if known else set()
+    names = stored | {name.lower() for name in frame.columns}
+    if len(names) > MOST_COLUMNS and not names <= stored:
+        raise too_many_columns(len(names), table.name)
 
 
 def _find_ignored_columns(frame: DataFrame, columns: Columns, known: AbstractSet[str]) -> tuple[str, ...]:

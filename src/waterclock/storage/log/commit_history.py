@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from waterclock.filesystem import entry_path, names_in
-from waterclock.storage.log.delta_log import actions_of, info_of
+from waterclock.storage.log.delta_log import actions_of, info_of, time_of
 from waterclock.storage.log.identity import Identity, identity_in
 
 
@@ -32,7 +32,7 @@ class Commits:
 def commits_after(folder: str, version: int) -> Commits:
     """Read the commits after a version from the log's JSON files. Cost: one listing, 0.1 ms a commit."""
     log = entry_path(folder, "_delta_log")
-    numbers = sorted(int(name[:-5]) for name in names_in(log, "") if name.endswith(".json") and name[:-5].isdigit())
+    numbers = sorted(int(name[:-5]) for name in names_in(log, "") if name.endswith(".json") and name[:-5].isdecimal())
     wanted = [number for number in numbers if number > version]
     found = tuple(_commit(log / f"{number:020d}.json", number) for number in wanted)
     return Commits(found, wanted[-1] - version - len(wanted) if wanted else 0)
@@ -44,7 +44,7 @@ def _commit(path: Path, version: int) -> Commit:
     files = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
     return Commit(
         version=version,
-        at=datetime.fromtimestamp(info.get("timestamp", 0) / 1000, tz=UTC),
+        at=time_of(info),
         identity=identity_in(info),
         is_rewrite=bool(files) and not any(file.get("dataChange") for file in files),
     )

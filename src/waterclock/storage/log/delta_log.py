@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +14,7 @@ from typing import Any
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import FileInfo, entry_path, is_there, names_in, read_bytes, stat_file
 from waterclock.flow.choices import Kind
+from waterclock.json_depth import MOST_LEVELS, require_depth
 from waterclock.object_stores import is_remote
 from waterclock.storage.log.identity import RECREATED, Identity, app_id, identity_in
 
@@ -93,7 +94,7 @@ def foreign_commits(folder: str, *, after_version: int, project: str) -> list[Fo
         info = info_of(actions)
         identity = identity_in(info)
         if (identity is None or identity.project != project) and any(map(_changes_data, actions)):
-            at = datetime.fromtimestamp(info.get("timestamp", 0) / 1000, tz=UTC)
+            at = time_of(info)
             by = str(info.get("userName") or info.get("engineInfo") or "unknown")
             found.append(ForeignCommit(version, str(info.get("operation", "unknown")), at, by))
     return found
@@ -165,7 +166,14 @@ def actions_of(path: Path) -> list[dict[str, Any]]:
 
 
 def _read_commit(path: Path) -> bytes:
-    return read_bytes(path, _MOST_BYTES)
+    """Return the text of a commit. Raises  E643 where it is nested deeper than Spark reads."""
+    text = read_bytes(path, _MOST_BYTES)
+    try:
+        require_depth(text.decode("latin-1"))  # each byte as one character: brackets and quotes are ASCII
+    except RecursionError as error:
+        why = f"{path.name} is nested deeper than {MOST_LEVELS:,} levels"
+        raise damaged_log(str(path.parent.parent), str(path), why) from error
+    return text
 
 
 def damaged_log(folder: str, where: str, why: str | None, *, name: str | None = None) -> WaterclockError:
@@ -193,14 +201,24 @@ def _parse_commit(path: Path, text: bytes) -> list[dict[str, Any]]:
         actions = [json.loads(line) for line in text.splitlines() if line.strip()]
     except ValueError as error:
         raise damaged_log(str(path.parent.parent), str(path), f"the commit is not JSON: {error}") from error
-    if not (actions and all(isinstance(action, dict) for action in actions)):
+    if not actions:
         raise damaged_log(str(path.parent.parent), str(path), "the commit is empty")
+    if not all(isinstance(each, dict) and all(isinstance(part, dict) for part in each.values()) for each in actions):
+        raise damaged_log(str(path.parent.parent), str(path), "an action of the commit is not a JSON object")
     return actions
 
 
 def info_of(actions: list[dict[str, Any]]) -> dict[str, Any]:
     """Return a commit's `commitInfo`, or an empty dict."""
     return next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+
+
+def time_of(info: Mapping[str, Any]) -> datetime:
+    """Return the time that a `commitInfo` states; 1970 if it states none, or something that is not a time."""
+    try:
+        return datetime.fromtimestamp(info["timestamp"] / 1000, tz=UTC)
+    except (KeyError, TypeError, ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, tz=UTC)
 
 
 def _changes_data(action: dict[str, Any]) -> bool:
@@ -234,6 +252,23 @@ def require_commits(folder: str, newest: int) -> None:
         found = commit_identity(folder, version)
         if found is not None and not found.size:
             raise damaged_log(folder, str(path), f"{path.name} is empty")
+
+
+def require_shallow_commits(folder: str, version: int | None = None) -> None:
+    """Check that no commit from which delta-rs opens a version, or the newest one, is nested too deep.
+
+    The error text of delta-rs for such a commit overflows the stack, which ends the process. Cost: a listing, and one
+    read for each commit since the checkpoint.
+    Raises  E643 naming the file
+    """
+    names = names_in(entry_path(folder, "_delta_log"), "")
+    checkpoints = {int(name[:20]) for name in names if _CHECKPOINT.fullmatch(name) and name[:20].isdecimal()}
+    commits = {int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name)}
+    newest = max(commits, default=_NONE) if version is None else version
+    oldest = max((each for each in checkpoints if each <= newest), default=_NONE)
+    for number in sorted(each for each in commits if oldest < each <= newest):
+        with suppress(FileNotFoundError):  # cleaned up since
+            _read_commit(commit_file(folder, number))
 
 
 def is_older_than(folder: str, version: int) -> bool:
@@ -282,7 +317,7 @@ def find_checkpoint_version(folder: str) -> int:
 def _newest_checkpoint(log: Path) -> int:
     """Return the version of the newest checkpoint file, if `_last_checkpoint` is missing or damaged."""
     names = (name.partition(".")[0] for name in names_in(log, "") if _CHECKPOINT.fullmatch(name))
-    return max((int(name) for name in names if name.isdigit()), default=_NONE)
+    return max((int(name) for name in names if name.isdecimal()), default=_NONE)
 
 
 def _expired_log_error(folder: str, version: int, claim: int | None) -> WaterclockError:

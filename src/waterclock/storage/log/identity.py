@@ -84,6 +84,16 @@ def identity_in(commit_info: Mapping[str, Any]) -> Identity | None:
     try:
         said = json.loads(commit_info.get("userMetadata") or "null")[KEY]
         parts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in said.items()}
-        return Identity(**parts)
-    except (TypeError, KeyError, ValueError):
+        found = Identity(**parts)
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return None
+    return found if _is_well_formed(found) else None
+
+
+def _is_well_formed(found: Identity) -> bool:
+    """Return whether the parts that were read have their declared types: another program may write anything."""
+    if not isinstance(found.labels, tuple):
+        return False
+    texts = (found.project, found.table, found.kind, found.newest_label, found.code, *found.labels)
+    has_time = found.stands_from is None or isinstance(found.stands_from, str)
+    return type(found.claim) is int and has_time and all(isinstance(text, str) for text in texts)

@@ -13,7 +13,7 @@ from waterclock.errors import WaterclockError
 from waterclock.filesystem import entry_path, stat_file
 from waterclock.object_stores import delta_options
 from waterclock.storage.lake import STAGE
-from waterclock.storage.log.delta_log import is_recreated, last_of_same_rows
+from waterclock.storage.log.delta_log import is_recreated, last_of_same_rows, require_shallow_commits
 from waterclock.timelabel.label import TIMELABEL
 
 _WITH_COLUMN_MAPPING = 2
@@ -28,6 +28,12 @@ class LiveFile:
     label: str | None
     low: str | None
     high: str | None
+
+
+def open_delta(folder: str, version: int | None = None) -> DeltaTable:
+    """Open a version of a table with delta-rs, or the newest. Raises  E643 for a commit that would end the process."""
+    require_shallow_commits(folder, version)
+    return DeltaTable(folder, version=version, storage_options=delta_options(folder))
 
 
 def live_files(table: DeltaTable) -> list[LiveFile]:
@@ -81,7 +87,7 @@ def open_kept_version(folder: str, version: int, low: str | None = None, high: s
 
 def _whole(folder: str, version: int, low: str | None, high: str | None) -> DeltaTable | None:
     try:
-        table = DeltaTable(folder, version=version, storage_options=delta_options(folder))
+        table = open_delta(folder, version)
         files = live_files(table)
         if "deletionVectors" in (table.protocol().reader_features or ()):
             files_with_deletion_vectors(table, folder)  # reads the vectors, which fails if one is missing

@@ -9,18 +9,17 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import entry_path, readable
-from waterclock.object_stores import delta_options, is_remote
+from waterclock.object_stores import is_remote
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import (
     commit_identity,
@@ -36,9 +35,13 @@ from waterclock.storage.log.live_files import (
     files_with_deletion_vectors,
     is_plain,
     live_files,
+    open_delta,
     open_kept_version,
 )
 from waterclock.timelabel.label import TIMELABEL
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 _MOST_KEPT = 512
 _MOST_FILES = 1_000_000  # of all tables together, some 400 bytes each
@@ -63,7 +66,7 @@ class OpenTable:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._delta = DeltaTable(folder, storage_options=delta_options(folder))
+        self._delta = open_delta(folder)
         self._take()
 
     def _take(self) -> None:
@@ -95,7 +98,7 @@ class OpenTable:
         if not self._are_listed:
             at_version = self._delta
             if at_version.version() != self.version:
-                at_version = DeltaTable(self.folder, version=self.version, storage_options=delta_options(self.folder))
+                at_version = open_delta(self.folder, self.version)
             self._are_listed = True
             for file in live_files(at_version):
                 self._add(file)
@@ -150,7 +153,7 @@ class OpenTable:
             self._reopen()  # the commits in between were cleaned up
 
     def _reopen(self) -> None:
-        self._delta = DeltaTable(self.folder, storage_options=delta_options(self.folder))
+        self._delta = open_delta(self.folder)
         self._take()
 
     def _apply(self, actions: Iterable[Mapping[str, Any]]) -> None:
@@ -246,7 +249,7 @@ def open_table(folder: str) -> Iterator[OpenTable]:
         except TableNotFoundError as error:
             kept.table = None
             raise _no_table(folder, str(error)) from error
-        except (DeltaError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, DeltaError, KeyError, RecursionError, TypeError, ValueError) as error:
             kept.table = None
             raise damaged_log(folder, f"{folder}/_delta_log", str(error).partition("\n")[0][:300]) from error
         except WaterclockError:

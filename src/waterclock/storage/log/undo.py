@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from waterclock.object_stores import delta_options
-from waterclock.storage.log.live_files import files_with_deletion_vectors, live_files
+from waterclock.storage.log.live_files import files_with_deletion_vectors, live_files, open_delta
 
 
 def is_undone(folder: str, *, before: int, after: int) -> bool:
@@ -23,7 +21,7 @@ def is_undone(folder: str, *, before: int, after: int) -> bool:
 
 def _files(folder: str, version: int) -> frozenset[str] | None:
     """Return the paths of a version's files, or None if one carries a deletion vector, which hides some of its rows."""
-    table = DeltaTable(folder, version=version, storage_options=delta_options(folder))
+    table = open_delta(folder, version)
     may_hide = "deletionVectors" in (table.protocol().reader_features or ())
     if may_hide and files_with_deletion_vectors(table, folder):
         return None

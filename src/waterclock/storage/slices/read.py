@@ -9,13 +9,12 @@ from datetime import datetime
 from stat import S_ISREG
 from typing import TYPE_CHECKING
 
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.types import StructType
 
 from waterclock.filesystem import entry_path
-from waterclock.object_stores import delta_options, is_remote
+from waterclock.object_stores import is_remote
 from waterclock.spark_sql import literal_path
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.live_files import (
@@ -24,6 +23,7 @@ from waterclock.storage.log.live_files import (
     is_plain,
     live_files,
     may_hold_any,
+    open_delta,
     open_kept_version,
 )
 from waterclock.storage.log.open_tables import open_table
@@ -170,7 +170,7 @@ def _live_paths(
             if kept.version == version:
                 files, schema, plain = list(kept.files.values()), kept.schema, kept.is_plain
             else:
-                table = DeltaTable(folder, version=version, storage_options=delta_options(folder))
+                table = open_delta(folder, version)
                 files, schema, plain = live_files(table), table.schema().to_json(), is_plain(table)
     except DeltaError:
         return None  # a type or feature that Spark knows and delta-rs does not

@@ -17,7 +17,7 @@ from waterclock.connectors.interface import Collected
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.batch.columns_kept import find_new_schema
-from waterclock.engine.collect.columns_seen import Noticed, find_source_changes
+from waterclock.engine.collect.columns_seen import Noticed, find_source_changes, fit_columns
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
@@ -97,3 +97,15 @@ def test_columns_of_the_table_that_a_batch_recorded_since_are_not_new(
     assert work.schemas_of("web.clicks") == tuple(recorded)
     recorded.append(SchemaVersion(Side.TABLE, 2, day(2), 2, NEW, day(3)))
     assert find_new_schema(work, table, None, made, day(3)) == {}
+
+
+def test_columns_that_senders_invent_over_many_windows_have_a_limit(make_work: Callable[[str], RunContext]) -> None:
+    table = make_work("ADD").flow.tables["web.clicks"]
+    stored = StructType([StructField(f"c{number}", StringType()) for number in range(9_999)])
+    for added, is_refused in ((["a"], False), (["a", "b"], True)):
+        frame: Any = SimpleNamespace(columns=[field.name for field in stored.fields] + added)
+        if is_refused:
+            with pytest.raises(WaterclockError, match=r"web\.clicks would have 10,001 columns"):
+                fit_columns(table, Collected(frame), stored)
+        else:
+            assert fit_columns(table, Collected(frame), stored).frame is frame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.connectors.json_depth import MOST_LEVELS, require_depth
+from waterclock.json_depth import MOST_LEVELS, require_depth
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ MOST_LEVELS = 1_000
 """The levels of objects and arrays that Spark's parser (Jackson) accepts."""
 
 # an unterminated string extends to the end of the text, so that each character is scanned once
-_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
+_TOKENS = re.compile(r'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)[^"\[\]{}]*+)++|[\[{]|[\]}]', re.DOTALL)
 
 
 def require_depth(text: str, most: int = MOST_LEVELS) -> None:
