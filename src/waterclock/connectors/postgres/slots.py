@@ -31,7 +31,7 @@ FROM pg_replication_slots, (SELECT pg_current_wal_flush_lsn() AS here) AS log WH
   AND database = current_database()"""
 _STANDS = {"reserved": Stands.SAFE, "extended": Stands.SAFE, "unreserved": Stands.LOSING, "lost": Stands.LOST}
 _STATE = """
-SELECT confirmed_flush_lsn, coalesce(wal_status, 'lost'), active,
+SELECT confirmed_flush_lsn, coalesce(wal_status, 'lost'),
   pg_wal_lsn_diff(pg_current_wal_flush_lsn(), restart_lsn)
 FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()"""
 _NO_PLUGIN, _NO_RIGHT, _IN_USE, _UNKNOWN_OPTION = "58P01", "42501", "55006", "22023"
@@ -58,7 +58,6 @@ class SlotState:
 
     confirmed: int
     status: str
-    is_active: bool
     held: int
 
 
@@ -206,7 +205,7 @@ def require_as_of(connection: Connection, table: str, where: str) -> None:
 def state_of(connection: Connection, slot: Slot) -> SlotState | None:
     """Return the state of a slot; None if it does not exist."""
     row = connection.execute(_STATE, (slot.name,)).fetchone()
-    return None if row is None else SlotState(position_of(row[0]), str(row[1]), bool(row[2]), int(row[3] or 0))
+    return None if row is None else SlotState(position_of(row[0]), str(row[1]), int(row[2] or 0))
 
 
 def query_retained_logs(connection: Connection, names: Sequence[str]) -> Mapping[str, RetainedLog]:

@@ -50,7 +50,7 @@ def row_filter_of(table: Table) -> RowFilter | None:
     is_unique = not table.is_fold or table.is_snapshot
     if by_key is None:
         return RowFilter(row_rules)
-    return RowFilter(row_rules, by_key.columns, is_unique, order, stays.past is not None)
+    return RowFilter(row_rules, by_key.columns, is_unique, order)
 
 
 def through_of(table: Table, shaped: Conformed, past: DataFrame | None = None) -> Through | None:

@@ -39,9 +39,9 @@ def row_hash(schema: StructType) -> Column:
     return F.expr(row_hash_text(schema))
 
 
-def digest_columns(schema: StructType, *, hash_column: str | None = None) -> list[Column]:
+def digest_columns(schema: StructType) -> list[Column]:
     """Return the aggregates of a digest of rows of `schema`: count, sum of high halves, sum of low halves."""
-    return [F.expr(text) for text in digest_texts(quote_name(hash_column) if hash_column else row_hash_text(schema))]
+    return [F.expr(text) for text in digest_texts(row_hash_text(schema))]
 
 
 def digest_texts(hashed: str, *, suffix: str = "") -> list[str]:
