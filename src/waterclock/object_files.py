@@ -97,10 +97,7 @@ def is_there(store: Store, key: str) -> bool:
 
 
 def content_of(store: Store, key: str, most: int = MOST_BYTES) -> bytes:
-    """Return the content of an object.
-
-    Raises  E609 for more than `most` bytes; transient for an incomplete response
-    """
+    """Return the content of an object. Raises  E609 above `most` bytes; transient for an incomplete response."""
     import obstore
 
     where = f"{store.bucket}/{key}"
@@ -225,10 +222,7 @@ def _chunks_of(store: Store, key: str, offset: str | None) -> Iterator[Sequence[
 
 
 def _next_chunk(chunks: Iterator[Sequence[ObjectMeta]], where: str) -> Sequence[ObjectMeta]:
-    """Return the next chunk of a listing, or an empty one at its end.
-
-    Raises  E609 for a time that Python cannot represent
-    """
+    """Return the next chunk of a listing, or an empty one at its end. Raises  E609 for a time out of Python's range."""
     try:
         return next(chunks, ())
     except ValueError as error:
@@ -281,10 +275,7 @@ def _max_copy_size(store: Store) -> int:
 
 
 def copy_content(source: IO[bytes], sink: IO[bytes], size: int, where: str) -> None:
-    """Copy the content of the open file at `where`, in bounded memory.
-
-    Raises  E807 where it does not have `size` bytes, transient
-    """
+    """Copy the open file at `where`, in bounded memory. Raises  E807 (transient) where it has not `size` bytes."""
     shutil.copyfileobj(source, sink, _PART)
     if sink.tell() != size:
         raise object_changed_error(where)

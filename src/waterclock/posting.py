@@ -34,10 +34,7 @@ class NotDelivered(Exception):
 
 
 def post(address: str, token: str | None, body: Mapping[str, Any]) -> None:
-    """Post an object as JSON, with the token as a bearer token if there is one. Redirects are not followed.
-
-    Raises  NotDelivered
-    """
+    """Post an object as JSON, with the token if there is one. Redirects are not followed. Raises  NotDelivered."""
     headers = {"Content-Type": "application/json"}
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"

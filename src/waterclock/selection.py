@@ -132,10 +132,7 @@ class _Item:
 
 
 def parse_labels(text: str) -> Labels:
-    """Parse a label or a range of labels.
-
-    Raises  E512 for an invalid label, E514 for a range that ends before it starts
-    """
+    """Parse a label or a range of labels. Raises  E512 for an invalid label, E514 for a reversed range."""
     body = text.strip()
     low, at = _point(body, 0)
     if at == len(body) and low is not None:

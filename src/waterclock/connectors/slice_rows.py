@@ -44,10 +44,7 @@ def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.Recor
 
 
 def stored_type(spark_type: str) -> pa.DataType:
-    """Return the Arrow type of a column in a slice, from its Spark type.
-
-    Raises  E815 for a type without a counterpart, such as VARIANT
-    """
+    """Return the Arrow type of a Spark type in a slice. Raises  E815 for one without a counterpart, such as VARIANT."""
     if is_plain(spark_type):
         return arrow_type(spark_type)
     # its parser takes long to import, and `check` imports this module

@@ -129,10 +129,7 @@ def current_slice(work: RunContext, table: str, label: datetime) -> Slice | None
 
 
 def verb_of(work: RunContext, table: Table, label: datetime) -> str | None:
-    """Return the command that restores a batch whose slice is damaged: `recompute` or `recollect`.
-
-    None if the source does not have the rows any more.
-    """
+    """Return the command that restores a damaged slice, `recompute` or `recollect`; None if the source has no rows."""
     batching = None if table.source is None else table.source.batching
     if table.kind is not Kind.COLLECT or batching in {Batching.ARRIVAL_TIME, Batching.EACH}:
         return RECOMPUTE

@@ -60,10 +60,7 @@ def _follow_rotation(ledger: Ledger, project: Project) -> None:
 
 
 def ledger_url(project: Project) -> str:
-    """Return the URL of a project's ledger. A URL that is a secret is resolved.
-
-    Raises  E225 where the secret does not resolve
-    """
+    """Return the URL of a project's ledger, with a secret resolved. Raises  E225 where that does not resolve."""
     return Secrets.of(project.secrets).value_of(project.ledger)
 
 
@@ -80,10 +77,7 @@ def refuse_unknown(project: Project) -> None:
 
 
 def refuse_lost(project: Project) -> None:
-    """Raise an error if a storage with tables of the project has no ledger. An empty one would make them all again.
-
-    Raises  E421
-    """
+    """Raise E421 if a storage with the project's tables has no ledger. An empty one would make all of them again."""
     from waterclock.ledger.refusals import lost_ledger_error
     from waterclock.ledger.store.locations import place_of, redact_url_text
 

@@ -36,8 +36,5 @@ def reach_all(project: Project) -> tuple[Store, ...]:
 
 
 def resolve_options(options: Mapping[str, str | Secret], secrets: Secrets) -> dict[str, str]:
-    """Return options with their secrets resolved.
-
-    Raises  E225 for a secret that does not resolve
-    """
+    """Return options with their secrets resolved. Raises  E225 for a secret that does not resolve."""
     return {name: secrets.read(value.name) if isinstance(value, Secret) else value for name, value in options.items()}

@@ -167,10 +167,7 @@ def _of_state(work: RunContext, table: Table, found: Resolved) -> tuple[ListedFi
 
 
 def _only_folder(table: Table, folder: str, label: str, files: Sequence[ListedFile]) -> str:
-    """Return the single folder of a label's files, if it contains no other Parquet files.
-
-    Raises  E434 where there is no such folder
-    """
+    """Return the single folder of a label's files, if it has no other Parquet files. Raises  E434 without one."""
     folders = {file.folder for file in files}
     if len(folders) == 1 and (only := folders.pop()):
         there = {file.path for file in files_below(entry_path(folder, only)) if file.path.endswith(".parquet")}

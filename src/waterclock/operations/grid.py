@@ -131,10 +131,7 @@ def bounds(by: Cadence, span: tuple[datetime, datetime], cadence: Cadence) -> tu
 
 
 def parse_columns(text: str, zone: str) -> Cadence:
-    """Parse the span of a column: `day`, `hour`, `15 minutes`, `week`, `month`.
-
-    Raises  E102 for an invalid period
-    """
+    """Parse the span of a column: `day`, `hour`, `15 minutes`, `week`, `month`. Raises  E102 for an invalid period."""
     from waterclock.timelabel.period import parse_period
 
     try:

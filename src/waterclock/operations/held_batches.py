@@ -21,10 +21,7 @@ def find_held_labels(at: OpenedProject, selection: str, labels: str | None) -> F
 
 
 def held_labels(at: OpenedProject, which: str) -> tuple[str, tuple[datetime, ...]]:
-    """Return a table and its held labels, all or those selected, oldest first.
-
-    Raises  E440 where none is held
-    """
+    """Return a table and its held labels, all or those selected, oldest first. Raises  E440 where none is held."""
     name, said = one_table(at.flow, which)
     table = at.flow.tables[name]
     meant = _list_held_labels(at, table, said)

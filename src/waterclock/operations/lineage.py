@@ -212,10 +212,7 @@ def columns_known(project: Project, table: str, ledger: Ledger | None = None) ->
 
 
 def table_and_column(flow: Flow, which: str) -> tuple[str, str | None]:
-    """Parse `schema.table` or `schema.table.column`.
-
-    Raises  E511 for an unknown table, with the nearest names
-    """
+    """Parse `schema.table` or `schema.table.column`. Raises  E511 for an unknown table, with the nearest names."""
     if which in flow.tables:
         return which, None
     name, _, column = which.rpartition(".")

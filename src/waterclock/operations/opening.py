@@ -56,10 +56,7 @@ class OpenedProject:
 
 
 def open_project(folder: Path, env: str | None) -> Project:
-    """Load and check a project.
-
-    Raises  ProjectErrors with all errors of the project
-    """
+    """Load and check a project. Raises  ProjectErrors with all errors of the project."""
     from waterclock.connectors.registry import capabilities
     from waterclock.dpl.project import load_project
 
@@ -175,10 +172,7 @@ def _folders(url: str | Secret, *, connect: bool) -> Mapping[str, str]:
 
 @contextmanager
 def open_read_only(folder: Path, env: str | None, now: str | None) -> Iterator[OpenedProject]:
-    """Open a project for reading.
-
-    Raises  E421 where its ledger is gone, E422 where it is damaged
-    """
+    """Open a project for reading. Raises  E421 where its ledger is gone, E422 where it is damaged."""
     from waterclock.engine.connections import connections_of
     from waterclock.engine.earlier_starts import as_applied
     from waterclock.engine.ledger_opening import open_ledger
@@ -266,10 +260,7 @@ def known_label_bounds(at: OpenedProject, table: Table, labels: Labels) -> tuple
 
 
 def one_table(flow: Flow, text: str) -> tuple[str, Labels | None]:
-    """Return the one table that a command selects.
-
-    Raises  E515 where the text selects several, and as `selection.select`
-    """
+    """Return the one table that a command selects. Raises  E515 where the text selects several; as `select`."""
     found = select(flow, text)
     if len(found.tables) != 1:
         raise WaterclockError(

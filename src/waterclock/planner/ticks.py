@@ -89,10 +89,7 @@ class Ticks:
     def latest_known(
         self, tables: Collection[str], worlds: Worlds, at: datetime, *, is_partial: bool = False
     ) -> datetime:
-        """Return the newest tick at which all the tables, as known at an instant, had their content and agreed.
-
-        Raises  E523 where there was none
-        """
+        """Return the newest tick at which all tables, as known at an instant, agreed. Raises  E523 without one."""
         snapshot = worlds.snapshot(at)
         then = replace(self, snapshot=snapshot, settlement=settle(self.graph, snapshot, {}, self.starts))
         return then.latest(tables, is_partial=is_partial)

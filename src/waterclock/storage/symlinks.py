@@ -94,10 +94,7 @@ def remove(folder: str) -> None:
 
 
 def require_plain(table: OpenTable) -> None:
-    """Raise an error if a table's rows differ from the rows in its files.
-
-    Raises  E434 for deletion vectors and column mapping
-    """
+    """Raise E434 if a table's rows differ from its files: for deletion vectors and column mapping."""
     if table.is_plain and not table.marked_paths:
         return
     raise WaterclockError(

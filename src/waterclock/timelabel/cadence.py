@@ -95,10 +95,7 @@ class Cadence:
         return self.floor(t) == t
 
     def shift(self, t: datetime, n: int) -> datetime:
-        """Return the boundary `n` windows after the boundary `t`, or before it if `n` is negative.
-
-        Raises  E103 where `t` is no boundary
-        """
+        """Return the boundary `n` windows after the boundary `t`; before it for a negative `n`. Raises  E103."""
         if not self.is_boundary(t):
             raise self._no_start(t, t.isoformat())
         grid = self._grid()

@@ -134,10 +134,7 @@ def _height(graph: Layered, vertex: int, sizes: Sizes) -> float:
 def _find_preferred_position(
     graph: Layered, vertex: int, beside: Sequence[Sequence[Sequence[int]]], middles: Sequence[float]
 ) -> tuple[float, float]:
-    """Return the preferred position of a vertex, the mean of its neighbours, and its weight.
-
-    Straight lines through layers weigh most.
-    """
+    """Return the mean of a vertex's neighbours, its preferred position, and its weight: straight lines weigh most."""
     total = weight = 0.0
     for side in beside:
         for other in side[vertex]:

@@ -18,10 +18,7 @@ from waterclock.operations.opening import open_project
 
 
 def run_export(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) -> None:
-    """Write the ledger to the storage, and print the location.
-
-    Raises  E419 where there is no ledger
-    """
+    """Write the ledger to the storage, and print the location. Raises  E419 where there is no ledger."""
     project = open_project(folder, env)
     ledger = open_ledger(project)
     if ledger is None:

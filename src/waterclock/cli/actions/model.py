@@ -66,10 +66,7 @@ def draw_model(folder: Path, env: str | None, selection: list[str] | None, out: 
 
 
 def drawn_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is_json: bool) -> None:
-    """Draw the tables that FLAT joins to a table.
-
-    Raises  E237 where FLAT cannot read it, E511, E515, and as `draw_model`
-    """
+    """Draw the tables that FLAT joins to a table. Raises  E237 where FLAT cannot read it; as `draw_model`."""
     project = open_project(folder, env)
     name, _ = one_table(project.flow, text)
     errors: list[WaterclockError] = []

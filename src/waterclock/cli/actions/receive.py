@@ -143,10 +143,7 @@ class _Served:
         wait_until_reachable(self._name, lambda: not self._thread.is_alive())
 
     def end(self) -> None:
-        """Stop accepting events, answer those received, and close the files.
-
-        Raises  the server's error, E872 for the disk
-        """
+        """Stop accepting events, answer those received, close the files. Raises  the server's error, E872 for disks."""
         self._endpoint.is_ready = False
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended already

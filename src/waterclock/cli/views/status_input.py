@@ -87,10 +87,7 @@ def see(
 
 
 def behind(at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None) -> StatusInput:
-    """Collect how far tables are behind, in addition to their newest labels.
-
-    Raises  E919 where some labels or columns are selected
-    """
+    """Collect how far tables are behind, besides their newest labels. Raises  E919 for selected labels or columns."""
     seen = see(at, selection, None, None, _WIDE, is_drawn=False)
     found, by_table = select_tables(at.flow, selection, labels)
     if by is not None or by_table:

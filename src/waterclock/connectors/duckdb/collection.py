@@ -155,10 +155,7 @@ def _build_batch(batch: pa.RecordBatch, extract: DuckdbExtract) -> pa.RecordBatc
 
 
 def _array(values: pa.Array, one: DuckdbRequestedColumn, extract: DuckdbExtract) -> pa.Array:
-    """Convert values to the column's type.
-
-    Raises  E812 for a value that does not fit
-    """
+    """Convert values to the column's type. Raises  E812 for a value that does not fit."""
     import pyarrow as pa
 
     try:
@@ -199,10 +196,7 @@ def set_aside(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> 
 
 
 def require_time(found: DuckdbColumn, source: str, unit: str) -> str:
-    """Return the kind of time that a column has.
-
-    Raises  E815 for a column that is not a time
-    """
+    """Return the kind of time that a column has. Raises  E815 for a column that is not a time."""
     if found.time_kind is not None:
         return found.time_kind
     fix = (

@@ -153,10 +153,7 @@ def _merge(
 def _refuse_like_keys(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
 ) -> None:
-    """Refuse a key that a collation treats as equal to another key of the table, such as `a` and `A` with NOCASE.
-
-    Raises  E876
-    """
+    """Raise E876 for a key that a collation treats as equal to another of the table: `a` and `A` with NOCASE."""
     schema, _, name = unit.path.rpartition(".")
     sql = "SELECT sql FROM duckdb_tables() WHERE database_name = current_database() AND lower(schema_name) = lower(?)"
     row = first_of(connection, f"{sql} AND lower(table_name) = lower(?)", (schema or "main", name))
@@ -247,10 +244,7 @@ def _as_json(values: pa.Array) -> pa.Array:
 def _refuse_cut(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
 ) -> None:
-    """Refuse values that the destination's own types would not store exactly.
-
-    Raises  E812, with the first such value
-    """
+    """Refuse values that the destination's own types would not store exactly. Raises  E812 with the first one."""
     for name, kind, spelt, kept in _other_types(delivery, there):
         if kept == "VARCHAR" or kept in _BITS:  # a text stores all; binary fractions were checked before
             continue

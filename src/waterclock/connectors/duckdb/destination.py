@@ -55,10 +55,7 @@ def read_stored_columns(connection: duckdb.DuckDBPyConnection, unit: Unit) -> di
 def settle_table(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, *, is_ours: bool
 ) -> dict[str, tuple[str, str]]:
-    """Create the destination or add missing columns. Return its columns as `read_stored_columns` does.
-
-    Raises  E820 for a table that belongs to someone else
-    """
+    """Create the destination or add missing columns; return it as `read_stored_columns` does. Raises  E820."""
     session, wanted = session_in(connection), wanted_columns(delivery)
     known = read_stored_columns(connection, unit)
     if not known:

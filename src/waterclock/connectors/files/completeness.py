@@ -125,10 +125,7 @@ def _avro_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
 
 
 def _sync_marker(head: bytes) -> bytes:
-    """Return the marker that ends each block of an Avro file, from its header; empty if the header is longer.
-
-    Raises  ValueError for a header that is broken
-    """
+    """Return the marker after each block of an Avro file; empty if the header is longer. Raises  ValueError."""
     at = len(_AVRO)
     remaining = 0  # keys and values of the current part of the metadata; a part without entries is the end
     while True:

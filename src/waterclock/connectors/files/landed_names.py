@@ -235,10 +235,7 @@ def _link(path: str) -> Report:
 
 
 def list_folder(folder: Path | str) -> list[str]:
-    """Return the names in a folder, in no order; none if it does not exist.
-
-    Raises  E804 without permission to list it
-    """
+    """Return the names in a folder; none if it does not exist. Raises  E804 without permission to list it."""
     try:
         return os.listdir(folder)  # noqa: PTH208 - tens of thousands of Paths
     except PermissionError as error:

@@ -13,10 +13,7 @@ from waterclock.object_stores import OPTIONS, is_remote, reach_by, store_of
 
 
 def folder_of(setting: Setting) -> Path:
-    """Return the connection's folder; a relative path starts at the project's folder.
-
-    Raises  E803 without a path; E607 for a URL of an unknown store
-    """
+    """Return the connection's folder; a relative path starts at the project's. Raises  E803 without a path, E607."""
     path = str(setting.options.get("path") or "")
     if not path:
         raise WaterclockError(

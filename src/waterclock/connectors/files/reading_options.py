@@ -155,10 +155,7 @@ def outer_of(text: str, rows: tuple[str, ...]) -> tuple[Outer, ...]:
 
 
 def positions_of(text: str) -> tuple[Position, ...]:
-    """Parse the fields of fixed-width lines: `id 1-6, name 7-30, note 31-`.
-
-    Raises  E335 for an invalid field, or one that ends before it begins
-    """
+    """Parse the fields of fixed-width lines: `id 1-6, name 7-30, note 31-`. Raises  E335 for an invalid field."""
     found: list[Position] = []
     for part in text.split(","):
         match = _POSITION.fullmatch(part)

@@ -94,10 +94,7 @@ class Cluster:
         return AdminClient(self._client(heard, {}), logger=_silent())
 
     def log_of(self, topic: str, where: str) -> Log:
-        """Return the identity and the offsets of a topic. Cost: three requests.
-
-        Raises  E854 to E856, E864
-        """
+        """Return the identity and the offsets of a topic. Cost: three requests. Raises  E854 to E856, E864."""
         from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
         from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
@@ -312,10 +309,7 @@ def _permission_error(name: str, why: str, where: str, topic: str) -> Waterclock
 
 
 def cluster_of(setting: Setting) -> Cluster:
-    """Build the cluster of a connection.
-
-    Raises  E803 without an address
-    """
+    """Build the cluster of a connection. Raises  E803 without an address."""
     options = setting.options
     servers = options.get("servers")
     if not servers:

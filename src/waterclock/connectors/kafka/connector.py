@@ -94,10 +94,7 @@ class KafkaCollector:
         return find_worker_error(error, str(unit), unit.path)
 
     def next_range(self, unit: Unit, reached: Positions | None, first: datetime) -> Positions | None:
-        """Return the next range of offsets to read.
-
-        The first range starts at the earliest offset, at START or at the end, as the option `from` declares.
-        """
+        """Return the next range of offsets to read; the first one starts where the option `from` declares."""
         from waterclock.connectors.kafka.ranges import first_range, next_range
 
         where = str(unit)
@@ -112,10 +109,7 @@ class KafkaCollector:
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read the ranges of labels.
-
-        Raises  E852 if records of them are gone, E853 if the topic was replaced by another one
-        """
+        """Read the ranges of labels. Raises  E852 if records of them are gone, E853 if the topic was replaced."""
         from waterclock.connectors.kafka.collection import collect_records
         from waterclock.connectors.kafka.ranges import require_there, spans_of
         from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart

@@ -93,10 +93,7 @@ def ends_of(delivery: Delivery, arrived: Mapping[int, int]) -> Iterator[SentMess
 
 
 def resolve_message_format(unit: Unit, delivery: Delivery) -> MessageFormat:
-    """Resolve how a delivery's rows become messages.
-
-    Raises  E856 for columns that its options name, or its format needs, and that it does not have
-    """
+    """Resolve how a delivery's rows become messages. Raises  E856 for missing columns of its options or format."""
     columns = dict(delivery.columns)
     kind = str(unit.options.get("format", "json"))
     keeps_all = unit.options.get("keep") == "all"

@@ -87,10 +87,7 @@ def spans_of(positions: Positions) -> tuple[OffsetSpan, ...]:
 
 
 def require_there(log: Log, positions: Positions, *, where: str) -> None:
-    """Check that the range of a label can still be read.
-
-    Raises  E852 if records of it are gone now, E853 if the topic was replaced by another one
-    """
+    """Check that the range of a label can still be read. Raises  E852 if records are gone, E853 for another topic."""
     if log.identity != positions.of:
         raise _another(log, positions, where)
     spans = spans_of(positions)

@@ -46,10 +46,7 @@ def minute_of(time: str, step: int) -> str:
 
 
 def change_filter(column: MysqlColumn, unit: Unit) -> WindowFilter:
-    """Return the column of CHANGED BY with its type.
-
-    Raises  E827 if it is not a time
-    """
+    """Return the column of CHANGED BY with its type. Raises  E827 if it is not a time."""
     if column.time_kind is None:
         raise no_time_of_change(column.name, f"is of type {column.kind}", unit)
     return WindowFilter(column.name, column.time_kind, ())

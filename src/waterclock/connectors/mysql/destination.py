@@ -187,10 +187,7 @@ def _collation(connection: Connection) -> str:
 
 
 def refuse_engine(connection: Connection, unit: Unit, delivery: Delivery) -> None:
-    """Refuse a table whose changes would remain when a delivery is rolled back.
-
-    Raises  E875
-    """
+    """Refuse a table whose changes would remain when a delivery is rolled back. Raises  E875."""
     row = run_statement(
         connection,
         "SELECT TABLE_TYPE, ENGINE FROM information_schema.TABLES"

@@ -185,10 +185,7 @@ def set_aside(connection: Connection, extract: MysqlExtract) -> Mapping[str, int
 
 
 def require_time(column: MysqlColumn, unit: Unit) -> str:
-    """Return the kind of time that a column has.
-
-    Raises  E815 for a column that is not a time
-    """
+    """Return the kind of time that a column has. Raises  E815 for a column that is not a time."""
     if column.time_kind is not None:
         return column.time_kind
     times = "a timestamp, a datetime, a date, or an integer that counts from 1970, so that an index can find the rows"

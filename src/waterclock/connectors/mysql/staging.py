@@ -100,10 +100,7 @@ def merge(
 def _refuse_like_keys(
     connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlDestinationColumn], staged: Staged
 ) -> None:
-    """Refuse different keys that the collations of the destination's columns treat as equal, such as `a` and `A`.
-
-    Raises  E876
-    """
+    """Raise E876 for different keys that the collations of the destination treat as equal, such as `a` and `A`."""
     listed = ", ".join(map(quote_identifier, staged.keys))
     row = run_statement(
         connection, f"SELECT {listed} FROM {staged.name} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1"
@@ -209,10 +206,7 @@ def _rows(
 
 
 def _refuse_cut(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
-    """Refuse values that the server would silently round, pad or replace.
-
-    Raises  E812
-    """
+    """Refuse values that the server would silently round, pad or replace. Raises  E812."""
     import pyarrow as pa
 
     refuse_inexact(values, into.stored, where)

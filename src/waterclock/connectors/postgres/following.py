@@ -164,10 +164,7 @@ class Following:
         slots: Sequence[Slot],
         table: str,
     ) -> Begun:
-        """Create the first of the slots that the server accepts. If it accepts none, raise the error of the first one.
-
-        Raises  E861, E862
-        """
+        """Create the first of the slots that the server accepts, or raise the error of the first one: E861, E862."""
         refused: list[UnfitDecoder] = []
         for slot in slots:
             try:
@@ -352,10 +349,7 @@ def _read_log_range(
 
 
 def _log_rows(followed: Followed, span: Range) -> Iterator[pa.RecordBatch]:
-    """Read a range whose end is known.
-
-    Raises  E866 (transient) for a slot that another connection still reads
-    """
+    """Read a range whose end is known. Raises  E866 (transient) for a slot that another connection still reads."""
     with (
         followed.extract.database.open_connection(followed.extract.where) as connection,
         _reading_log(followed),

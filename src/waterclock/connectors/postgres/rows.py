@@ -213,10 +213,7 @@ def _whole(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtr
 
 
 def _exact(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Parse numbers exactly; only zeros at the end of a fraction are dropped.
-
-    Raises  TypeMismatch
-    """
+    """Parse numbers exactly; only zeros at the end of a fraction are dropped. Raises  TypeMismatch."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -220,10 +220,7 @@ def query_retained_logs(connection: Connection, names: Sequence[str]) -> Mapping
 
 
 def require_whole(state: SlotState | None, slot: Slot, since: int, where: str) -> None:
-    """Check that a slot still has everything after a position.
-
-    Raises  E860 if it is gone, has lost its log, or was advanced by someone else
-    """
+    """Check that a slot has everything after a position. Raises  E860 if it is gone, lost its log, or was advanced."""
     if state is None:
         what, why = "is gone", "it was dropped, or the server was restored or replaced"
     elif state.status == "lost":
@@ -297,10 +294,7 @@ def mark_of_publication(connection: Connection, slot: Slot, table: int) -> str |
 
 
 def require_published(connection: Connection, slot: Slot, table: int, since: Mapping[str, Any], where: str) -> None:
-    """Check that the slot's publication is unchanged, as pgoutput sends only published changes.
-
-    Raises  E860 if it was dropped or altered
-    """
+    """Check that the slot's publication is unchanged: only published changes are sent. Raises  E860."""
     if slot.plugin != "pgoutput":
         return
     mark = mark_of_publication(connection, slot, table)

@@ -94,10 +94,7 @@ def events_of(body: bytes) -> StoredEvents:
 
 
 def decode_body(body: bytes, encoding: str, most: int) -> bytes:
-    """Decode a Content-Encoding: none, or gzip.
-
-    Raises  RefusedError: 413 for a result larger than `most` bytes, 415 for an unknown encoding
-    """
+    """Decode a Content-Encoding: none, or gzip. Raises  RefusedError: 413 above `most` bytes, 415 for others."""
     if encoding in {"", "identity"}:
         return body
     if encoding not in {"gzip", "x-gzip"}:

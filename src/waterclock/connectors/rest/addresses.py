@@ -92,10 +92,7 @@ def with_params(address: str, params: Mapping[str, str]) -> str:
 
 
 def resolve_link(base: str, link: str, *, without: str) -> str:
-    """Resolve a link in a response to a complete address, without the parameter that contains the key.
-
-    Raises  OutsideApi for a link that is not an address
-    """
+    """Resolve a link in a response to a full address, without the key's parameter. Raises  OutsideApi for others."""
     try:
         whole = urljoin(base, link)
         if not without:

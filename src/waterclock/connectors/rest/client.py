@@ -148,10 +148,7 @@ class Api:
             return None
 
     def reach(self, path: str) -> None:
-        """Send one HEAD request for a path, and accept any response except a refusal of our credentials.
-
-        Raises  E840, E844
-        """
+        """Send one HEAD request for a path; accept all responses except refused credentials. Raises  E840, E844."""
         request = ApiRequest("HEAD", path, {})
         try:
             answer = self._send(request, self._authorization(self.name))

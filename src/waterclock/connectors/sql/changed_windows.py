@@ -71,10 +71,7 @@ def look(request: LookRequest, unit: Unit, zone: str, tally: Callable[[Bounds], 
 
 
 def change_column_of(name: str, known: Sequence[str], unit: Unit) -> str:
-    """Return the column of CHANGED BY in the spelling of the source.
-
-    Raises  E827 if it does not exist
-    """
+    """Return the column of CHANGED BY in the spelling of the source. Raises  E827 if it does not exist."""
     for column in known:
         if column.lower() == name.lower():
             return column

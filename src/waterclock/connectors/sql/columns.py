@@ -97,10 +97,7 @@ def count_missing_times(row: Sequence[int] | None) -> dict[str, int]:
 
 
 def refuse_undeclared_types(matched: Matched, columns: Sequence[SqlColumn], unit: Unit) -> None:
-    """Refuse columns without a declared type or a known counterpart, all of them in one error.
-
-    Raises  E815
-    """
+    """Refuse columns without a declared type or a known counterpart, all of them in one error. Raises  E815."""
     by_name = {column.name: column for column in columns}
     undeclared = [
         (taken, by_name[taken.source])

@@ -39,10 +39,7 @@ _SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class SqliteExtract(SqlExtract[SqliteFile, SqlRequestedColumn[SqlColumn]]):
-    """The rows to read.
-
-    `rowids` selects a part: `low <= rowid < high`. `seen` is the state of the database that every part must see.
-    """
+    """The rows to read: of a part, `low <= rowid < high`, if `rowids`. All parts must see the same state `seen`."""
 
     rowids: tuple[int, int] | None = None
     seen: str | None = None

@@ -122,10 +122,7 @@ def _deliver_rows(
 def _refuse_like_keys(
     connection: sqlite3.Connection, unit: Unit, delivery: Delivery, keys: Sequence[tuple[Any, ...]]
 ) -> None:
-    """Refuse a key if the table has a row of another key that its collation treats as equal: `a` and `A` with NOCASE.
-
-    Raises  E876
-    """
+    """Raise E876 for a key that the table's collation treats as equal to another: `a` and `A` with NOCASE."""
     listed = ", ".join(map(quote_identifier, delivery.keys))
     condition = " AND ".join(f"{quote_identifier(key)} = ?" for key in delivery.keys)
     sql = f"SELECT {listed} FROM {table_of(unit)} WHERE {condition}"

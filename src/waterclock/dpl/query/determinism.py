@@ -110,10 +110,7 @@ def _qualifier(tokens: Sequence[Token], index: int) -> list[str]:
 
 
 def _sample(source: SourceText, tokens: Sequence[Token], index: int) -> WaterclockError | None:
-    """Return an error for a sample.
-
-    By rows it takes the first that arrive. By share it draws anew in each task, whatever its seed.
-    """
+    """Return an error for a sample: by rows it takes the first that arrive, by share it draws anew in each task."""
     if index + 1 >= len(tokens) or tokens[index + 1].token_type is not TokenType.L_PAREN:
         return None
     return source.span(tokens[index].start, tokens[index].end + 1).refuse(

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 def require_time(table: Table, said: Watermark, frames: Mapping[Any, DataFrame]) -> None:
-    """Raise an error for rows without the columns of a watermark, or whose time is no TIMESTAMP.
-
-    Raises  E715
-    """
+    """Raise an error for rows without the columns of a watermark, or whose time is no TIMESTAMP. Raises  E715."""
     read, rows = next((read, frame) for read, frame in frames.items() if read.kind is ReadKind.PLAIN)
     types = {field.name.lower(): field.dataType.simpleString() for field in rows.schema.fields}
     absent = [name for name in (said.column, *said.per) if name.lower() not in types]

@@ -76,10 +76,7 @@ def another(settings: SparkSettings) -> SparkSession:
 
 
 def require_reachable(address: str, what: str) -> None:
-    """Raise an error if nothing listens at the address `…//host:port`: Spark itself would retry for minutes.
-
-    Raises  E714
-    """
+    """Raise E714 if nothing listens at the address `…//host:port`: Spark itself would retry for minutes."""
     parts = urlsplit(address)
     if parts.hostname is None:
         return

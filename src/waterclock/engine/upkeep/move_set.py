@@ -216,10 +216,7 @@ def write_down(live: RunContext, token: str, moves: Sequence[Move], asked_again:
 
 
 def carry_on(live: RunContext) -> tuple[str, ...]:
-    """Move the recorded tables in, upstream first, and record them all at once. Return their names.
-
-    Raises  E645 where the recorded moves are missing
-    """
+    """Move the recorded tables in, upstream first, and record all at once. Return their names. Raises  E645."""
     place = entry_path(live.lake.root, PLACE)
     known = live.ledger.keeping.current_rebuilding()
     if known is None or not known.is_moving:

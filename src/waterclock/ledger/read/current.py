@@ -82,10 +82,7 @@ _TAKEN_OF = _TAKEN.where(items.c.item.in_(sa.bindparam("names", expanding=True))
 
 
 def table(database: LedgerDatabase, name: str) -> TableRecord:
-    """Return the ledger's record of a table.
-
-    Raises  E412 for a table that no applied flow has declared
-    """
+    """Return the ledger's record of a table. Raises  E412 for a table that no applied flow has declared."""
     with database.read() as connection:
         return _record(_row(connection, name))
 
@@ -191,20 +188,14 @@ def changed_slices(database: LedgerDatabase, name: str, after: int) -> list[Comm
 
 
 def content(database: LedgerDatabase, name: str, low: datetime, high: datetime) -> str:
-    """Return the content of a table's interval, as `facts.InputFact` compares it.
-
-    Raises  E412 for a table that no applied flow has declared
-    """
+    """Return the content of a table's interval, as `facts.InputFact` compares it. Raises  E412 for an unknown table."""
     return contents(database, [(name, low, high)])[name, low, high]
 
 
 def contents(
     database: LedgerDatabase, wanted: Collection[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], str]:
-    """Return the contents of tables' intervals, all at one moment.
-
-    Raises  E412 for a table that no applied flow has declared
-    """
+    """Return the contents of tables' intervals, all at one moment. Raises  E412 for an unknown table."""
     with database.read() as connection:
         modes = {name: row.mode for name, row in _rows(connection, {name for name, _, _ in wanted}).items()}
         return contents_of(connection, modes, wanted)

@@ -197,10 +197,7 @@ def oldest_label(database: LedgerDatabase, name: str) -> datetime | None:
 
 
 def amount(database: LedgerDatabase, name: str) -> tuple[int, int]:
-    """Return how many labels of a table readers see, and how many rows these have.
-
-    Cost: a pass over its batches, in the database
-    """
+    """Return how many labels of a table readers see, and their rows. Cost: a pass over its batches, in the database."""
     with database.read() as connection:
         labels, rows = connection.execute(_AMOUNT, {"of": name}).one()
         return int(labels), int(rows)
@@ -242,10 +239,7 @@ def read_row_warnings(
 
 
 def audit(database: LedgerDatabase, table: str, label: datetime) -> Audit:
-    """Return everything that is stored about one batch.
-
-    Raises  E412 for a table that no flow has declared, or a label that was never claimed nor skipped
-    """
+    """Return everything that is stored about one batch. Raises  E412 for an unknown table or label."""
     which = {"of": table, "at": label}
     with database.read() as connection:
         row = connection.execute(_BATCH, which).first()

@@ -164,10 +164,7 @@ class LedgerDatabase:
         self._engine = engine
 
     def log_in_by(self, url: Callable[[], str]) -> None:
-        """Read user and password of each new connection from a URL obtained at that time, as they may have changed.
-
-        A file has neither.
-        """
+        """Read user and password of each new connection from a URL obtained then. A file has neither."""
         if self.url.get_backend_name() == "sqlite":
             return
 

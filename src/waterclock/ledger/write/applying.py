@@ -111,10 +111,7 @@ def apply(
 
 
 def refuse_pending(database: LedgerDatabase, flow: Flow) -> None:
-    """Raise the errors that `apply` would raise for the declarations; changes nothing.
-
-    Raises  E318 as `rename_tables`
-    """
+    """Raise the errors that `apply` would raise for the declarations; change nothing. Raises  as `rename_tables`."""
     said, since = database.said, database.said_since
     database.use_names({})
     try:

@@ -323,10 +323,7 @@ def end_following(database: LedgerDatabase, table: str, labels: Collection[datet
 
 
 def note_rule(database: LedgerDatabase, table: str, rule: str, text: str, *, who: str) -> None:
-    """Record a note on a rule, replacing the previous one. An empty text removes it.
-
-    Raises  E412 for an unknown table
-    """
+    """Record a note on a rule, replacing the previous one; an empty text removes it. Raises  E412."""
     with database.write() as write:
         _check_table(write, table)
         write.log(RULE_NOTED, who=who, table=table, data={"rule": rule, "text": text})

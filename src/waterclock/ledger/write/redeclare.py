@@ -100,10 +100,7 @@ def give_rebuild_up(database: LedgerDatabase, table: str, claim: int, *, who: st
 
 
 def refuse_busy(database: LedgerDatabase, table: str) -> None:
-    """Raise an error if a batch of the table is running.
-
-    Raises  E407 naming its runner
-    """
+    """Raise an error if a batch of the table is running. Raises  E407 naming its runner."""
     with database.read() as connection:
         _refuse(table, connection.execute(_OPEN, {"of": table}).first())
 

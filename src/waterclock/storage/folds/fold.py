@@ -117,10 +117,7 @@ def may_be_beaten(merge: Merge) -> bool:
 def slices_with_later_deletes(
     folder: str, earlier: Iterable[str], later: Sequence[Manifest], merge: Merge, schema: str
 ) -> tuple[Manifest, ...]:
-    """Return earlier slices with a delete that sorts after the first row of a later slice.
-
-    Cost: each manifest is read once per process.
-    """
+    """Return slices with a delete after the first row of a later slice. Cost: each manifest is read once a process."""
     if not may_be_beaten(merge):
         return ()
     fields = fields_of(schema)

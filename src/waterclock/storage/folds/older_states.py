@@ -146,10 +146,7 @@ def _read_stored_state(
 
 
 def manifests_of(folder: str, steps: Iterable[LogStep]) -> tuple[Manifest, ...]:
-    """Read the manifests of slices.
-
-    Raises  E640 where one is gone
-    """
+    """Read the manifests of slices. Raises  E640 where one is gone."""
     found = []
     for step in steps:
         if not is_sealed(folder, step.slice_path):

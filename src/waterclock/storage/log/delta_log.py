@@ -100,10 +100,7 @@ def foreign_commits(folder: str, *, after_version: int, project: str) -> list[Fo
 
 
 def read_commits_after(folder: str, version: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Yield the commits after a version with their actions, up to the first missing file.
-
-    Raises  E643 where one is torn or damaged
-    """
+    """Yield the commits after a version with their actions, up to the first missing file. Raises  E643."""
     while True:
         version += 1
         try:
@@ -157,10 +154,7 @@ def _find_claim_identity(actions: list[dict[str, Any]], claim: int) -> Identity 
 
 
 def actions_of(path: Path) -> list[dict[str, Any]]:
-    """Return the actions of a commit's file.
-
-    Raises  E643 where it is torn or damaged
-    """
+    """Return the actions of a commit's file. Raises  E643 where it is torn or damaged."""
     return _parse_commit(path, _read_commit(path))
 
 

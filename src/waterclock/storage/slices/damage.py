@@ -54,10 +54,7 @@ def place_in(root: str, text: str) -> FilePlace | None:
 
 
 def require_whole(folder: str, manifest: Manifest) -> None:
-    """Raise an error if a slice's rows cannot be read. Cost: a scan of all its columns in this process.
-
-    Raises  E605 where they cannot
-    """
+    """Raise E605 if a slice's rows cannot be read. Cost: a scan of all its columns in this process."""
     why = damage_of(folder, manifest.slice_path, is_deep=True)
     if why is not None:
         raise WaterclockError(

@@ -100,10 +100,7 @@ class Manifest:
 
 
 def _file(parts: Mapping[str, Any]) -> DataFile:
-    """Return a file of a manifest.
-
-    Raises  ValueError for a path that leads out of the table's folder
-    """
+    """Return a file of a manifest. Raises  ValueError for a path that leads out of the table's folder."""
     require_within(str(parts["path"]))
     return DataFile(**parts)
 
@@ -158,10 +155,7 @@ def _read(path: Path, *_: object) -> Manifest:
 
 
 def seal(folder: str, manifest: Manifest) -> None:
-    """Write the manifest, after everything else. The slice never changes afterwards.
-
-    Raises  E604 where the slice is sealed already
-    """
+    """Write the manifest, after everything else, and for good. Raises  E604 where the slice is sealed already."""
     fault("seal")
     if not put_if_absent(entry_path(folder, manifest.slice_path, MANIFEST), manifest.to_json()):
         raise already_sealed(folder, manifest.slice_path)

@@ -145,10 +145,7 @@ def _edges(at: OpenedProject, table: Table, meant: Labels) -> tuple[datetime, da
 
 
 def states_of(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labels]) -> States:
-    """Return by table the states of the selected due labels.
-
-    Cost: a query of the ledger, a plan, and some microseconds per label.
-    """
+    """Return by table the states of the selected due labels. Cost: a query, a plan, some microseconds per label."""
     meant = {table.name: labels.get(table.name, Labels()) for table in tables}
     bounds = [(at.flow.tables[name], *meant[name].bounds(at.flow.tables[name].cadence)) for name in meant]
     low = min((low or BEGINNING for _, low, _ in bounds), default=BEGINNING)

@@ -19,10 +19,7 @@ _MOST_LABELS = 200  # of a table, that are listed singly
 
 
 def plan(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return a plan for the address' `verb`, `t` and `l`. Nothing is changed.
-
-    Raises  as `proposals.propose`
-    """
+    """Return a plan for the address' `verb`, `t` and `l`. Nothing is changed. Raises  as `proposals.propose`."""
     return _describe_plan(at, asked, _propose_plan(at, asked))
 
 

@@ -21,10 +21,7 @@ _MOST = 50
 
 
 def today(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the problems that need a user, the late tables and the running batches.
-
-    Cost: one or two plans, and one query of the ledger.
-    """
+    """Return the problems that need a user, the late tables and the running batches. Cost: two plans and a query."""
     tables, _ = asked.tables(at)
     plan = plan_of_due(at, [table.name for table in tables])
     found = freshness(at.flow, [table.name for table in tables], at.snapshot, plan)
