@@ -47,10 +47,7 @@ class LabelPoint:
     kind: str
 
     def span(self, zone: str) -> tuple[datetime, datetime]:
-        """Return the bounds `[low, high)` of the labels that the point means.
-
-        Raises  E106 for the last of all years, months and days, which has no end
-        """
+        """Return the bounds `[low, high)` of the labels that the point means. Raises  E106 at the end of all time."""
         try:
             return self._span(zone)
         except OverflowError:

@@ -85,10 +85,7 @@ def _unreadable_slice_error(path: Path, why: str) -> WaterclockError:
 
 
 def flat(column: pa.Array, spark_type: str, *, mark: str = "") -> pa.Array:
-    """Return times, dates and decimals as the text that is delivered, nested values as JSON, and others unchanged.
-
-    Instants are in UTC and end with `mark`.
-    """
+    """Return times (instants in UTC, ending with `mark`), dates and decimals as text, nested values as JSON."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -159,10 +159,7 @@ def older_log(work: RunContext, name: str) -> WaterclockError | None:
 
 
 def require_versions(work: RunContext, name: str) -> None:
-    """Check that a table's log contains every version that the ledger knows, whichever rows it shows.
-
-    Raises  E754 where the log is older, or missing
-    """
+    """Check that a table's log contains every version that the ledger knows. Raises  E754 where it is older or gone."""
     folder, known = work.lake.folder(name), work.ledger.reads.table(name).head_version
     if is_older_than(folder, known):
         raise _older_log(work, name, known, head(folder))

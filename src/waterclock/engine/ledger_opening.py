@@ -65,10 +65,7 @@ def ledger_url(project: Project) -> str:
 
 
 def refuse_unknown(project: Project) -> None:
-    """Check that a ledger URL is valid, without connecting to it.
-
-    Raises  E403 for an unknown kind or option, E424 where its driver is not installed, E225 as `ledger_url`
-    """
+    """Check that a ledger URL is valid, without connecting. Raises  E403, E424 without its driver, E225."""
     url = ledger_url(project)
     if not url.startswith("sqlite:///"):
         from waterclock.ledger.store.locations import require_known

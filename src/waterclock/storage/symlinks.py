@@ -62,10 +62,7 @@ def follow(folder: str) -> int:
 
 
 def stale(folder: str) -> list[str]:
-    """Return the labels whose manifest differs from the table's files, with "" for a table without partitions.
-
-    Cost: a small file read for each label.
-    """
+    """Return the labels whose manifest differs from the table's files, "" for all. Cost: a small file per label."""
     with open_table(folder) as table:
         wanted = _build_manifests(table, None)
     there = _there(folder)

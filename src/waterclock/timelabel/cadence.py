@@ -111,10 +111,7 @@ class Cadence:
         return Window(self.floor(t), self.next(t))
 
     def window(self, label: str) -> Window:
-        """Return the window that a label names.
-
-        Raises  E101 for a malformed label, E103 for one at which no window starts, naming the nearest labels
-        """
+        """Return the window that a label names. Raises  E101 for a malformed label, E103 for one without a window."""
         start = instant_of(label)
         if not self.is_boundary(start):
             raise self._no_start(start, f"label {label!r}")

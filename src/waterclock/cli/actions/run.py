@@ -134,10 +134,7 @@ def execute_run(project: Project, asked: RunOptions, to: Console, *, sessions: S
 
 
 def _ready_beside(work: RunContext, asked: RunOptions, outcome: RunOutcome, now: datetime) -> int:
-    """Count the ready batches that were not requested, because `nothing is due` does not include them.
-
-    Cost: a plan of all tables, for commands that make batches again.
-    """
+    """Count the ready batches that were not requested, for the `nothing is due` line. Cost: a plan of all tables."""
     if asked.command not in _OF_BATCHES or asked.only is None or asked.is_json or asked.is_beside or outcome.away:
         return 0
     known = {(each.table, each.label) for each in outcome.plan.batches} if outcome.plan else set()

@@ -93,10 +93,7 @@ def collect_rows(
 
 
 def _are_many(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> bool:
-    """Return whether a table certainly has too many rows of the windows to be read in this process.
-
-    Queries are not counted, since that would run them twice.
-    """
+    """Return whether a table certainly has too many rows for this process. Queries would run twice to be counted."""
     if extract.source.startswith("("):
         return False
     sql = f"SELECT count(*) FROM (SELECT 1 FROM {extract.source}{_condition(extract)} LIMIT {DIRECT_ROWS + 1})"

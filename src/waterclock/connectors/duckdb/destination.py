@@ -32,10 +32,7 @@ def list_type(spark_type: str) -> str | None:
 
 
 def wanted_columns(delivery: Delivery, there: Mapping[str, tuple[str, str]] | None = None) -> dict[str, str]:
-    """Return the columns of a delivery, with the types of a newly created destination.
-
-    An array is JSON, unless its column in `there` is a list.
-    """
+    """Return a delivery's columns with the types of a new destination; arrays are JSON unless `there` has lists."""
     wanted = destination.wanted_columns(delivery, DIALECT)
     for name, kind in delivery.columns:
         _, kept = (there or {}).get(name.lower(), ("", ""))

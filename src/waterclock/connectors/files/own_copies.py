@@ -25,10 +25,7 @@ _CHUNK = 1 << 20
 
 
 def changeable(paths: Sequence[str], landing: Path | None) -> dict[str, str]:
-    """Return the files that another user can change: their paths, with their paths below the landing folder.
-
-    Cost: a check of each file and folder of this machine
-    """
+    """Return the paths of files that another user can change, with their relative paths. Cost: a check of each."""
     if landing is None or is_remote(landing):
         return {}
     known: dict[Path, bool] = {}

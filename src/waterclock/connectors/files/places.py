@@ -38,10 +38,7 @@ def resolve_landing(setting: Setting, unit: Unit) -> Landing:
 
 
 def reach(setting: Setting) -> None:
-    """Register the connection's buckets with the options to access them. No request is sent.
-
-    Raises  E607 for a URL of an unknown store; E609 for an endpoint that is not an address
-    """
+    """Register the connection's buckets and options, without a request. Raises  E607 for an unknown store; E609."""
     said = {name: _text(setting.options[name]) for name in OPTIONS if setting.options.get(name) is not None}
     for url in (str(setting.options.get(name) or "") for name in ("path", "archive")):
         if is_remote(url) and said:

@@ -272,10 +272,7 @@ def _fills(
 
 
 def _bounded_ranges(found: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return the merged cells, as far as they are in rows that are used.
-
-    Raises  ValueError for merged cells that overlap: together they may have far more cells than the sheet
-    """
+    """Return the merged cells in used rows. Raises  ValueError for overlaps: their cells may exceed the sheet's."""
     last, end = found.end
     ranges = [
         (start, (min(bottom, last), right))

@@ -48,10 +48,7 @@ class SqlColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpressionColumn(SqlColumn):
-    """A column that is read by an expression: `asked` is the SQL that reads it, `text` the SQL of its text.
-
-    The text is used for a column that is declared STRING.
-    """
+    """A column that is read by SQL: `asked` reads its value, `text` its text, for a column that is declared STRING."""
 
     asked: str
     text: str

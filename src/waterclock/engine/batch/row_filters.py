@@ -60,10 +60,7 @@ def through_of(table: Table, shaped: Conformed, past: DataFrame | None = None) -
 
 
 def put_together(through: Through | None, shapes: Sequence[Conformed]) -> tuple[DataFrame, Through | None]:
-    """Return rows of several schemas as one frame, and their row filter, with each row's original form.
-
-    A column in several schemas has its type in the last.
-    """
+    """Return rows of several schemas as one frame, with their row filter; a column has the type of the last one."""
     if through is None:
         return reduce(_by_name, [shaped.frame for shaped in shapes]), None
     frames = []

@@ -44,10 +44,7 @@ class Noticed:
 
 
 def find_source_changes(work: RunContext, table: Table, collected: Collected, labels: Sequence[datetime]) -> Noticed:
-    """Find columns of the source that are in no version, and report changes.
-
-    Raises  E770 where ON SCHEMA CHANGE says FAIL, naming the first label with a change
-    """
+    """Find columns of the source that are in no version, and report changes. Raises  E770 for ON SCHEMA CHANGE FAIL."""
     seen = {label: columns for label, columns in _list_seen_columns(collected, labels).items() if columns}
     if not seen:
         return Noticed({}, {})

@@ -83,10 +83,7 @@ def find_claim(folder: str, claim: int, *, newest: int) -> Outcome:
 
 
 def foreign_commits(folder: str, *, after_version: int, project: str) -> list[ForeignCommit]:
-    """List the commits after `after_version` that changed data and are not this project's.
-
-    OPTIMIZE, VACUUM and changes of metadata alone are fine.
-    """
+    """List the commits after `after_version` that changed data and are not this project's; OPTIMIZE changes none."""
     found = []
     for version, text in _commits(folder, after_version, None):
         actions = _actions(folder, version, text)
@@ -231,10 +228,7 @@ def require_commits(folder: str, newest: int) -> None:
 
 
 def is_older_than(folder: str, version: int) -> bool:
-    """Return whether a table's log ends before a version that was committed: an older copy of it was restored.
-
-    Cost: a look-up, and one more where the version's file was cleaned up.
-    """
+    """Return whether a log ends before a committed version: an older copy was restored. Cost: one or two look-ups."""
     return version > _NONE and not is_there(commit_file(folder, version)) and find_checkpoint_version(folder) < version
 
 

@@ -330,10 +330,7 @@ def _as_they_came(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> tu
 
 
 def _line(frame: DataFrame, raw: dict[str, str], table: str) -> str:
-    """Return SQL for the column with the text of an unreadable row, and add its name to `raw`.
-
-    Raises  E808 for a source with a column of the name under which the text is kept
-    """
+    """Return SQL for the column with the text of an unreadable row, and add its name to `raw`. Raises  E808."""
     if any(name.lower() == UNREAD_AS for name in raw):
         raise WaterclockError(
             "E808",

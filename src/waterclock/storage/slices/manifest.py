@@ -127,10 +127,7 @@ def is_sealed(folder: str, slice_path: str) -> bool:
 
 
 def read_manifest(folder: str, slice_path: str) -> Manifest:
-    """Read the manifest of a sealed slice. If it was read before, this costs only one `stat` of its file.
-
-    Raises  E605 where there is none, or it cannot be read
-    """
+    """Read the manifest of a sealed slice; one read before costs one `stat`. Raises  E605 for a missing one."""
     path = entry_path(folder, slice_path, MANIFEST)
     try:
         require_within(slice_path)

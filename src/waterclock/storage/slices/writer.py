@@ -87,10 +87,7 @@ class Aside:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The sealed slices of one claim, in the order of the labels, and the measures of each label's rows.
-
-    `sifted`: the counts of the row filter, if there is one.
-    """
+    """The sealed slices of one claim in label order, the measures of each, and the counts of the row filter, if any."""
 
     manifests: tuple[Manifest, ...]
     measures: Mapping[datetime, Mapping[str, Any]]

@@ -29,10 +29,7 @@ States = Mapping[str, Sequence[LabelState]]
 
 
 def batches(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the states of the labels that the address selects by `t` and `l`.
-
-    Raises  E512 without labels; E510, E511, E512 and E514 as `selection.select`; E525 as `several`
-    """
+    """Return the states of the labels that the address selects. Raises  E512 without labels, E525; as `select`."""
     if not asked.labels:
         raise WaterclockError("E512", "no label is given", fix="add &l=2013-01-05, or a range: 2013-01-01..2013-01-05")
     tables, labels = asked.tables(at)

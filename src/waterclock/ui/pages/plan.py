@@ -24,10 +24,7 @@ def plan(at: OpenedProject, asked: PageQuery) -> Content:
 
 
 def carry_out_plan(at: OpenedProject, asked: PageQuery, who: str) -> tuple[Content, bool]:
-    """Carry out the plan that was shown, and return it. If the plan has changed, return the new one and change nothing.
-
-    Raises  as `proposals.propose` and `proposals.decide`
-    """
+    """Carry out the shown plan and return it, or a changed one unexecuted. Raises  as `proposals`."""
     proposal = _propose_plan(at, asked)
     content = _describe_plan(at, asked, proposal)
     if not proposal.is_possible or asked.values.get("digest") != proposal.digest:
