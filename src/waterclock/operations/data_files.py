@@ -42,10 +42,7 @@ class ListedFile:
 
 @dataclass(frozen=True, slots=True)
 class DataFiles:
-    """The files of a table, ordered by label and path. `moment` is set if they are as of a tick.
-
-    `labels` are all that a PARTITIONED table ever contained.
-    """
+    """The files of a table by label and path; `labels` are all that it ever contained, `moment` is set as of a tick."""
 
     table: Table
     files: tuple[ListedFile, ...]

@@ -216,10 +216,7 @@ def nothing_ran() -> WaterclockError:
 def select_tables(
     flow: Flow, texts: list[str] | None, labels: str | None = None
 ) -> tuple[Selection, Mapping[str, Labels]]:
-    """Return the selected tables, and by table their labels: those after its `@`, or else those of `--labels`.
-
-    Raises  E510, E511, E512 and E514 as `selection.select`
-    """
+    """Return the selected tables, and by table their labels: after its `@`, or of `--labels`. Raises  as `select`."""
     found = select(flow, *(texts or ()))
     try:
         common = None if labels is None else parse_labels(labels)
@@ -249,10 +246,7 @@ def _means_tables(flow: Flow, text: str) -> bool:
 
 
 def known_label_bounds(at: OpenedProject, table: Table, labels: Labels) -> tuple[datetime, datetime]:
-    """Return the bounds of selected labels among all that a table has now or had before its START was moved.
-
-    Raises  E513 where none is selected, with the nearest
-    """
+    """Return the bounds of selected labels among all that a table has, or had before START was moved. Raises  E513."""
     start = at.planner.starts(at.snapshot, at.now)[table.name]
     oldest = None if at.ledger is None else at.ledger.past.oldest_label(table.name)
     begin = start if oldest is None else min(start, oldest)

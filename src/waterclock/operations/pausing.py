@@ -29,10 +29,7 @@ class OfTables:
 
 
 def to_pause(at: OpenedProject, selection: str, labels: str | None) -> OfTables:
-    """Return the tables that are not paused by name yet. An empty selection means all.
-
-    Raises  E430 where labels are given, E510 to E514 as `selection.select`
-    """
+    """Return the tables that are not paused by name yet; empty means all. Raises  E430 for labels; as `select`."""
     names = tables_meant(at.flow, [selection] if selection else None, labels)
     if names is None:
         of_all = at.snapshot.paused

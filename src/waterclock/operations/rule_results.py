@@ -109,10 +109,7 @@ def rules_in(
     said: Mapping[datetime, Sequence[str]],
     notes: Mapping[tuple[str, str], RuleNote],
 ) -> list[RuleResults]:
-    """Return the rules of a table with their results in some batches, oldest first; pure.
-
-    `said`: by label the warnings of the rows that readers see.
-    """
+    """Return a table's rules with results in some batches, oldest first, from the warnings `said` by label; pure."""
     return [
         RuleResults(
             table.name, *rule, tuple(_answer(rule[0], cell, said) for cell in cells), notes.get((table.name, rule[0]))

@@ -116,10 +116,7 @@ class Ticks:
         return {name: (min(max(low, dropped[name]), high), high) for name, (low, high) in needs.items()}
 
     def find_missing_windows(self, tables: Collection[str], tick: datetime) -> dict[str, IntervalSet]:
-        """Return the missing or dropped windows among those that the tables' content as of a tick rests on.
-
-        Raises  E521 for a tick in the future or before a table's first window
-        """
+        """Return the missing or dropped windows of the tables' content as of a tick. Raises  E521 for a wrong tick."""
         if tick > self.now:
             raise WaterclockError(
                 "E521",

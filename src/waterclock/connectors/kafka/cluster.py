@@ -118,10 +118,7 @@ class Cluster:
             return Log(topic, str(found.topic_id), starts, ends)
 
     def offsets_since(self, log: Log, at: datetime, where: str) -> dict[int, int]:
-        """Return by partition the offset of the first record with a time at or after `at`, or the end without one.
-
-        Raises  E854 to E856 if a partition does not respond
-        """
+        """Return by partition the offset of the first record at or after `at`, else the end. Raises  E854 to E856."""
         from confluent_kafka import KafkaException, TopicPartition
 
         with self.translate_errors(where, log.name), self.open_consumer() as (consumer, _):

@@ -38,10 +38,7 @@ def count_minutes(connection: Connection, unit: Unit, scan: ChangedIn, asked: Mi
 
 
 def minute_of(time: str, step: int) -> str:
-    """Return the SQL of the minute that contains a time; `step` is a minute in its unit.
-
-    A quotient would be rounded to four digits, and 05:59:59.999 be in the next hour.
-    """
+    """Return the SQL of a time's minute; `step` is a minute in its unit. A quotient would be rounded to four digits."""
     return f"{time} - ({time} % {step} + {step}) % {step}"
 
 

@@ -60,10 +60,7 @@ _CASCADES = (
 
 @dataclass(frozen=True, slots=True)
 class MysqlDestinationColumn:
-    """A column of the destination. `kind` is the name of its type, `sql` the full type for a statement.
-
-    `stored` describes the values that it stores exactly.
-    """
+    """A column of the destination: the name and the full SQL of its type, and the values that it stores exactly."""
 
     name: str
     kind: str

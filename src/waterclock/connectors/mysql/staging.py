@@ -128,10 +128,7 @@ def put(
     *,
     with_marks: bool,
 ) -> int:
-    """Write the slice's rows into a table, and `with_marks` whether they are deleted. Return their number.
-
-    Raises  E812 for a value that the destination's column would not store exactly
-    """
+    """Write the slice's rows, `with_marks` whether they are deleted; return their number. Raises  E812 for misfits."""
     names = [there[name.lower()].name for name in names_of(delivery)] + ([_GONE] if with_marks else [])
     head = f"INSERT INTO {table} ({', '.join(map(quote_identifier, names))}) VALUES "
     places = f"({', '.join(['%s'] * len(names))})"

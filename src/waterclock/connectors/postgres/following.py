@@ -332,10 +332,7 @@ def _add_change_columns(frame: DataFrame, position: int, at: datetime) -> DataFr
 def _read_log_range(
     connection: Connection, followed: Followed, span: Range, until: datetime
 ) -> tuple[list[LogRow], LogScanSummary]:
-    """Read a range until its end is known. Return its first rows and the facts of the pass.
-
-    At most DIRECT_ROWS + 1 rows are returned, which shows whether there are more than a few.
-    """
+    """Read a range until its end is known. Return up to DIRECT_ROWS + 1 first rows and the facts of the pass."""
     for end in ends_of(span, until, datetime.now(UTC)):
         seen = LogScanSummary()
         with _reading_log(followed), closing(events_of(connection, followed, end)) as events:

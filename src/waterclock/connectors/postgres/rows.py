@@ -119,10 +119,7 @@ def _parse_batch(text: bytes, extract: PostgresExtract, schema: pa.Schema, came:
 
 
 def _read(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> pa.Table:
-    """Parse the text into the columns' types as far as Arrow can, and other columns into similar types.
-
-    Raises  ArrowInvalid if `decimals_as_text` may still help, else E812
-    """
+    """Parse the text into the columns' types as far as Arrow can. Raises  ArrowInvalid to try again as text, E812."""
     import pyarrow as pa
     from pyarrow import csv
 

@@ -113,10 +113,7 @@ def path_of_link(link: str) -> str:
 
 
 def parse_below(url: str, address: str) -> httpx2.URL:
-    """Parse an address into the form that is sent.
-
-    Raises  OutsideApi where it is not of the API's scheme, host and port, names a user, or is not below the url's path
-    """
+    """Parse an address into the form that is sent. Raises  OutsideApi where it leaves the API's host, port or path."""
     import httpx2
 
     base = httpx2.URL(url)

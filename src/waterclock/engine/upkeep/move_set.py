@@ -68,10 +68,7 @@ class Move:
 
 
 def prepare(live: RunContext, cut: Cut, work: RunContext, linked: list[tuple[str, int]]) -> list[Move]:
-    """Link all new files into the live folders, where no reader sees them yet. The links are recorded in `linked`.
-
-    Cost: a link for each file, a copy in an object store.
-    """
+    """Link all new files into the live folders, unseen by readers, and record them in `linked`. Cost: a link each."""
     moves = []
     for name in cut.flow.order:
         if name in cut.recut_collects or name in cut.transforms:

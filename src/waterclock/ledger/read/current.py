@@ -142,10 +142,7 @@ def newest(database: LedgerDatabase, name: str) -> Slice | None:
 
 
 def last_recorded(database: LedgerDatabase, name: str) -> Slice | None:
-    """Return the current slice that was made last, whatever its label; None before the first batch is done.
-
-    Cost: a check of each label of the table, in the database.
-    """
+    """Return the current slice that was made last; None before the first batch. Cost: a check of each label."""
     with database.read() as connection:
         row = connection.execute(_LAST_RECORDED, {"of": name}).first()
         return None if row is None else slice_of(row)
@@ -177,10 +174,7 @@ def list_committed_slices(database: LedgerDatabase, name: str) -> list[Committed
 
 
 def changed_slices(database: LedgerDatabase, name: str, after: int) -> list[Committed]:
-    """Return the slices that commits after a version added to a table, and the slices that they replaced.
-
-    Cost: a check of each revision of the table
-    """
+    """Return the slices that commits after a version added, and those they replaced. Cost: a check of each revision."""
     with database.read() as connection:
         rows = [Committed(*row) for row in connection.execute(_COMMITTED_SINCE, {"of": name, "after": after})]
     before = {row.label: row for row in rows if row.version <= after}

@@ -65,10 +65,7 @@ def read_measures_before(
 
 
 def newest_counted(database: LedgerDatabase, table: str, most: int) -> tuple[Counted, ...]:
-    """Return the newest `most` labels of a table that readers see, oldest first, with the measures of each.
-
-    Cost: one statement, of at most `most` rows
-    """
+    """Return the newest `most` labels that readers see, oldest first, with their measures. Cost: one statement."""
     with database.read() as connection:
         rows = connection.execute(_NEWEST, {"of": table, "most": most}).all()
         return tuple(Counted(row.label, row.rows, _all(row)) for row in reversed(rows))

@@ -215,10 +215,7 @@ class LedgerDatabase:
                 _write_first_row(connection, self.clock())
 
     def carry_out(self, function: Callable[Concatenate[LedgerDatabase, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a function of one transaction. Retry it where its connection broke, since none of it was written then.
-
-        Raises  E423 where the server stays unavailable
-        """
+        """Call a function of one transaction again where its connection broke. Raises  E423 for a lasting failure."""
         for _ in range(_MOST_TRIES - 1):
             try:
                 return function(self, *args, **kwargs)

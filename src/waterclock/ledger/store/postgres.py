@@ -173,10 +173,7 @@ def schemas_of(engine: sa.Engine, project: str) -> list[str]:
 
 
 def make_room(engine: sa.Engine, url: sa.URL) -> None:
-    """Create the schema; concurrent calls are safe.
-
-    If it exists, nothing is created: CREATE SCHEMA IF NOT EXISTS would require CREATE on the database even then.
-    """
+    """Create the schema, concurrently or not, unless it exists: even IF NOT EXISTS requires CREATE on the database."""
     schema = _quote_identifier(schema_of(url))
     with engine.connect() as connection:
         connection.execute(sa.text("SELECT pg_advisory_lock(hashtext('waterclock'))"))

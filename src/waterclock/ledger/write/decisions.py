@@ -74,10 +74,7 @@ _CHUNK = 500
 
 
 def record_skipped(database: LedgerDatabase, table: str, windows: Sequence[Window], *, who: str, why: str) -> None:
-    """Skip batches: they count as covered, without rows, until a user revokes the skip.
-
-    Raises  E413 for a label that is done or under an open claim, E412 for an unknown table
-    """
+    """Skip batches: they count as covered, without rows, until that is revoked. Raises  E412, E413 for a done label."""
     with database.write() as write:
         _check_table(write, table)
         known = read_batches(write, table, [window.start for window in windows])

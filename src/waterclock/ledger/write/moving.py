@@ -28,10 +28,7 @@ def _read_new_location(database: LedgerDatabase) -> str | None:
 
 
 def close_for(database: LedgerDatabase, to: str, *, who: str) -> None:
-    """Close the ledger for all writes; free where it was closed for the same destination before.
-
-    Raises  E425 where it was moved elsewhere, E426 where claims are open
-    """
+    """Close the ledger for all writes; repeatable for the same destination. Raises  E425, E426 for open claims."""
     if _read_new_location(database) == to:
         return
     with database.write() as write:

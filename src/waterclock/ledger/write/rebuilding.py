@@ -27,10 +27,7 @@ def find_rebuilding(database: LedgerDatabase) -> Rebuilding | None:
 def begin_rebuilding(
     database: LedgerDatabase, token: str, *, runner: str, who: str, lease_seconds: float
 ) -> Rebuilding:
-    """Take the rebuild lock, which blocks all new claims. Running batches end normally.
-
-    Raises  E644 where another rebuild is running, or stopped while it moved the new tables in
-    """
+    """Take the rebuild lock, which blocks new claims but no running batches. Raises  E644 for another rebuild."""
     with database.write() as write:
         known = write.rebuilding
         if known is not None and known.is_blocking(write.at):
