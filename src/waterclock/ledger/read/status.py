@@ -25,35 +25,22 @@ from waterclock.ledger.store.schema import (
     claim_labels,
     claims,
     events,
+    made_by,
     offline_measures,
     revisions,
     tables,
 )
 
-_GRID = (
-    sa.select(batches)
-    .where(
-        batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
-        batches.c.label >= sa.bindparam("low"),
-        batches.c.label < sa.bindparam("high"),
-    )
-    .order_by(batches.c.table_name, batches.c.label)
+_SELECTED = (
+    batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
+    batches.c.label >= sa.bindparam("low"),
+    batches.c.label < sa.bindparam("high"),
 )
+_GRID = sa.select(batches).where(*_SELECTED).order_by(batches.c.table_name, batches.c.label)
 _MEASURES = (
     sa.select(revisions.c.table_name, revisions.c.label, revisions.c.measures)
-    .join(
-        batches,
-        sa.and_(
-            batches.c.table_name == revisions.c.table_name,
-            batches.c.label == revisions.c.label,
-            batches.c.current_claim == revisions.c.claim,
-        ),
-    )
-    .where(
-        batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
-        batches.c.label >= sa.bindparam("low"),
-        batches.c.label < sa.bindparam("high"),
-    )
+    .join(batches, made_by(revisions, batches, batches.c.current_claim))
+    .where(*_SELECTED)
 )
 _WARNED = _MEASURES.where(HAS_WARNINGS)
 _IS_DONE = batches.c.status == BatchStatus.DONE.value
@@ -65,11 +52,7 @@ _DONE = (  # one row per table, since drivers spend time on each row
         sa.func.aggregate_strings(sa.case((_IS_DONE, _LISTED)), ",").label("done"),
         sa.func.coalesce(sa.func.max(sa.case((_IS_OTHER, 1))), 0).label("has_others"),
     )
-    .where(
-        batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
-        batches.c.label >= sa.bindparam("low"),
-        batches.c.label < sa.bindparam("high"),
-    )
+    .where(*_SELECTED)
     .group_by(batches.c.table_name)
 )
 _NEWEST = _GRID.order_by(None).order_by(batches.c.table_name.desc(), batches.c.label.desc()).limit(sa.bindparam("most"))
@@ -100,14 +83,7 @@ _ATTEMPTS = (
 )
 _REVISIONS = (
     sa.select(revisions, offline_measures.c.found)
-    .outerjoin(
-        offline_measures,
-        sa.and_(
-            offline_measures.c.table_name == revisions.c.table_name,
-            offline_measures.c.label == revisions.c.label,
-            offline_measures.c.claim == revisions.c.claim,
-        ),
-    )
+    .outerjoin(offline_measures, made_by(offline_measures, revisions, revisions.c.claim))
     .where(revisions.c.table_name == sa.bindparam("of"), revisions.c.label == sa.bindparam("at"))
 )
 _EVENTS = (
