@@ -88,7 +88,7 @@ def wider(by: Cadence, span: tuple[datetime, datetime], most: int) -> Cadence:
 
 def newest_span(tables: Sequence[Table], by: Cadence, now: datetime, count: int) -> tuple[datetime, datetime]:
     """Return the span `[low, high)` of the newest `count` columns up to the newest due label."""
-    newest = max((_newest_label(table, now) for table in tables), default=now)
+    newest = max((table.cadence.previous(table.cadence.last_due(now)) for table in tables), default=now)
     high = by.next(by.floor(newest))
     return by.shift(high, -count), high
 
@@ -138,10 +138,6 @@ def parse_columns(text: str, zone: str) -> Cadence:
         return Cadence(parse_period(text), zone=zone)
     except WaterclockError as error:
         raise error.at("--by") from None
-
-
-def _newest_label(table: Table, now: datetime) -> datetime:
-    return table.cadence.previous(table.cadence.last_due(now))
 
 
 def _count_states(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]) -> Counter[State]:

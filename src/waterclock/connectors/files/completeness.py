@@ -44,13 +44,9 @@ def problem_of(path: str, size: int, changed: object, kind: tuple[str, str]) -> 
         return "half-written", "it is empty"
     with open_for_reading(path, size) as file:
         if compression:
-            return _compressed_problem(file, size, compression, is_json=_is_json(ending))
+            return _compressed_problem(file, size, compression, is_json=ending in ("json", "jsonl", "ndjson"))
         look_at = _LOOKS.get("xls" if ending == "xls" else FORMATS.get(ending, ""))
         return look_at(file, size) if look_at else None
-
-
-def _is_json(ending: str) -> bool:
-    return ending in ("json", "jsonl", "ndjson")
 
 
 def _compressed_problem(file: IO[bytes], size: int, compression: str, *, is_json: bool) -> tuple[str, str] | None:

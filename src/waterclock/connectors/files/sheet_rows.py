@@ -202,7 +202,7 @@ def _sheet(file: IO[bytes], request: SheetRequest, library: Any) -> Sheet:
                     whole[left : right + 1] = [value] * (right + 1 - left)
                 yield whole
 
-    cells = request.cells or Cells(_first_row(found), offset)
+    cells = request.cells or Cells(int(found.start[0]), offset)
     _refuse_merged(found, request, cells, name)
     header = next(rows(cells.top), [])
     right = len(header) - 1 if cells.right is None else cells.right
@@ -247,10 +247,6 @@ def _errors(file: IO[bytes], name: str) -> dict[int, dict[int, str]]:
 
 def _make_column_name(at: int) -> str:
     return f"column_{at + 1}"
-
-
-def _first_row(found: Any) -> int:
-    return int(found.start[0])
 
 
 def _fills(

@@ -207,7 +207,7 @@ class _Plan:
             text = _cast(source, type_, wanted, name, is_loose=is_loose)
         elif name in self.known and _fits(type_, self.known[name].dataType):
             text = f"CAST({source} AS {sql_type(self.known[name].dataType.jsonValue())})"
-        elif _has_void(type_):
+        elif _without_void(type_) != type_:
             text = f"CAST({source} AS {sql_type(_without_void(type_).jsonValue())})"
         return text
 
@@ -394,10 +394,6 @@ def _simple(text: str) -> str | None:
 
 def _fits(have: DataType, stored: DataType) -> bool:
     return have != stored and readable_as(have.jsonValue(), stored.jsonValue())
-
-
-def _has_void(type_: DataType) -> bool:
-    return _without_void(type_) != type_
 
 
 def _without_void(type_: DataType) -> DataType:

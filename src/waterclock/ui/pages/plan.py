@@ -73,7 +73,7 @@ def _describe_plan(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> C
         "about": seconds_words(proposal.cost.seconds),
         "unknown": list(proposal.cost.unknown),
         "command": proposal.command,
-        "why_option": _why_option(proposal.verb),
+        "why_option": "" if proposal.verb is Verb.BACKFILL else " --why '…'",
         "digest": proposal.digest,
         "needs_reason": proposal.verb in {Verb.SKIP, Verb.PAUSE, Verb.RELEASE},
         "needs_runner": proposal.verb not in {Verb.WITHDRAW, Verb.PAUSE},
@@ -81,11 +81,6 @@ def _describe_plan(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> C
         "is_done": False,
         "has_changed": False,
     }
-
-
-def _why_option(verb: Verb) -> str:
-    """Return the command line option for the reason."""
-    return "" if verb is Verb.BACKFILL else " --why '…'"
 
 
 def _of_tables(at: OpenedProject, proposal: Proposal, of: OfTables) -> Content:

@@ -83,14 +83,10 @@ def _trouble(at: OpenedProject, batches: list[Batch], failed: Iterable[Batch], b
         "retried": len(within),
         "labels": label_of(first.label) if len(batches) == 1 else f"{label_of(first.label)}..{label_of(last.label)}",
         "first": _words(at, first),
-        "others": [_words(at, each) for each in _some(batches[:-1])],
+        "others": [_words(at, each) for each in list(batches[:-1])[-6:]],
         "can_retry": last.status is not Status.EXPIRED,
         "can_release": last.status is Status.HELD and not last.is_outdated,
     }
-
-
-def _some(batches: Iterable[Batch]) -> list[Batch]:
-    return list(batches)[-6:]
 
 
 def _batch(at: OpenedProject, batch: Batch) -> Content:
