@@ -91,37 +91,31 @@ class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _The
     def _deliver_rows(
         self, connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: _There
     ) -> Delivered:
-        return _deliver_rows(connection, unit, delivery, there)
-
-
-def _deliver_rows(
-    connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
-) -> Delivered:
-    table = table_of(unit)
-    names = list(wanted_columns(delivery))
-    is_staged = delivery.mode is Mode.MERGE or any(True for _ in _other_types(delivery, there))
-    if is_staged:
-        _stage(connection, delivery, there)
-        _refuse_cut(connection, unit, delivery, there)
-    deleted = 0
-    if delivery.is_by_label or delivery.mode is Mode.REPLACE:
-        names_there = {name: spelt for name, (spelt, _) in there.items()}
-        deleted = _count(connection, *replaced_rows("DELETE", unit, delivery, DIALECT, names_there))
-    spelt = [there[name.lower()][0] for name in names]
-    if not is_staged:
-        rows = _put(connection, table, spelt, names, delivery, there)
+        table = table_of(unit)
+        names = list(wanted_columns(delivery))
+        is_staged = delivery.mode is Mode.MERGE or any(True for _ in _other_types(delivery, there))
+        if is_staged:
+            _stage(connection, delivery, there)
+            _refuse_cut(connection, unit, delivery, there)
+        deleted = 0
+        if delivery.is_by_label or delivery.mode is Mode.REPLACE:
+            names_there = {name: spelt for name, (spelt, _) in there.items()}
+            deleted = _count(connection, *replaced_rows("DELETE", unit, delivery, DIALECT, names_there))
+        spelt = [there[name.lower()][0] for name in names]
+        if not is_staged:
+            rows = _put(connection, table, spelt, names, delivery, there)
+        else:
+            if delivery.mode is Mode.MERGE:
+                _refuse_like_keys(connection, unit, delivery, there)
+                deleted += _merge(connection, table, delivery, there)
+                _refuse_like_keys(connection, unit, delivery, there)  # different keys within this delivery
+            else:
+                listed, taken = (", ".join(map(quote_identifier, some)) for some in (spelt, names))
+                first_of(connection, f"INSERT INTO {table} ({listed}) SELECT {taken} FROM temp.{_STAGED}")
+            row = first_of(connection, f"SELECT count(*) FROM temp.{_STAGED} WHERE NOT {_GONE}")
+            first_of(connection, f"DROP TABLE temp.{_STAGED}")
+            rows = row[0] if row else 0
         return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
-    if delivery.mode is Mode.MERGE:
-        _refuse_like_keys(connection, unit, delivery, there)
-        deleted += _merge(connection, table, delivery, there)
-        _refuse_like_keys(connection, unit, delivery, there)  # different keys within this delivery
-    else:
-        listed, taken = (", ".join(map(quote_identifier, some)) for some in (spelt, names))
-        first_of(connection, f"INSERT INTO {table} ({listed}) SELECT {taken} FROM temp.{_STAGED}")
-    row = first_of(connection, f"SELECT count(*) FROM temp.{_STAGED} WHERE NOT {_GONE}")
-    first_of(connection, f"DROP TABLE temp.{_STAGED}")
-    rows = row[0] if row else 0
-    return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
 
 
 def _merge(

@@ -26,6 +26,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.origins import IN_ROWS
 from waterclock.spark_sql import cast_text, column_name, illegal_signs, quote_name, sql_text
+from waterclock.storage.rows import map_leaf_types
 from waterclock.storage.slices.row_filter import HIDDEN, UNREAD, UNREAD_AS, is_hidden
 from waterclock.storage.types import clashes, readable_as, schema_text, sql_type
 from waterclock.temporal.instants import instant
@@ -398,15 +399,7 @@ def _fits(have: DataType, stored: DataType) -> bool:
 
 def _without_void(type_: DataType) -> DataType:
     """Return the type with STRING in place of every VOID: a column with only nulls has no type of its own."""
-    if isinstance(type_, NullType):
-        return StringType()
-    if isinstance(type_, ArrayType):
-        return ArrayType(_without_void(type_.elementType), type_.containsNull)
-    if isinstance(type_, MapType):
-        return MapType(_without_void(type_.keyType), _without_void(type_.valueType), type_.valueContainsNull)
-    if isinstance(type_, StructType):
-        return StructType([StructField(f.name, _without_void(f.dataType), f.nullable) for f in type_.fields])
-    return type_
+    return map_leaf_types(type_, lambda leaf: StringType() if isinstance(leaf, NullType) else leaf)
 
 
 def _nullable(type_: DataType, like: DataType) -> DataType:
