@@ -64,7 +64,7 @@ class _Sight:
 
     def of(self, scope: Scope) -> Iterator[tuple[str, str]]:
         """Yield the columns of open collects that one SELECT names."""
-        aliases = {each.alias.lower() for each in scope.expression.selects if isinstance(each, exp.Alias)}
+        aliases = _aliases(scope.expression)
         for column in scope.columns:
             if column.table:
                 yield from self._behind([scope.sources.get(column.table)], column.name)
@@ -93,7 +93,7 @@ class _Sight:
         if not isinstance(source, Scope) or id(source) in self._busy:
             return set()
         select = source.expression
-        if column.lower() in {name.lower() for name in select.named_selects}:
+        if column.lower() in _list_selected_names(select):
             return None
         if not select.is_star:
             return set()
@@ -113,7 +113,15 @@ class _Sight:
         return {name} if table.kind is Kind.COLLECT and table.columns.is_open else set()
 
 
+def _list_selected_names(query: Any) -> set[str]:
+    return {name.lower() for name in query.named_selects}
+
+
 def _is_in_alias_of_its_name(column: exp.Column) -> bool:
     """Return whether a column is the x of `upper(x) AS x`: that x belongs to a table, any other x is the alias."""
     alias = column.find_ancestor(exp.Alias)
     return alias is not None and alias.alias.lower() == column.name.lower()
+
+
+def _aliases(query: Any) -> set[str]:
+    return {each.alias.lower() for each in query.selects if isinstance(each, exp.Alias)}

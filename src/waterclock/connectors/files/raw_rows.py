@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.column_matching import Taken, map_column_types
 from waterclock.connectors.files import avro_reading, csv_records, excel_reading
@@ -113,7 +113,8 @@ def _parquet(asked: ReadRequest) -> RawRows:
 
     said = asked.spark.read.parquet(*asked.places).schema
     # a file's metadata may contain column defaults as SQL, which Spark would evaluate
-    frame = asked.spark.read.schema(map_leaf_types(said, lambda leaf: leaf)).parquet(*asked.places)
+    plain: Any = map_leaf_types(said, lambda leaf: leaf)
+    frame = asked.spark.read.schema(plain).parquet(*asked.places)
     types = {field.name: field.dataType.simpleString() for field in said}
     frame, file = show_metadata(frame, types)
     path, row = f"{file}.file_path", f"{file}.row_index + 1"
