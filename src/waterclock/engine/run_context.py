@@ -16,7 +16,7 @@ from waterclock.dpl.project import Project
 from waterclock.engine.code_lineages import CodeLineages
 from waterclock.engine.connections import Connections
 from waterclock.engine.links import Links, links_of
-from waterclock.engine.progress import Listener, SilentListener
+from waterclock.engine.progress import Listener
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.shared_rows import SharedRows
 from waterclock.engine.spark.session import Sessions
@@ -40,7 +40,7 @@ class RunContext:
     sessions: Sessions
     connections: Connections
     settings: RunSettings = field(default_factory=RunSettings)
-    listener: Listener = field(default_factory=SilentListener)
+    listener: Listener = field(default_factory=Listener)
     run: str | None = None
     past: Ledger | None = None
     former: FormerNames = field(init=False)
