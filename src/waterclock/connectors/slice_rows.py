@@ -24,10 +24,7 @@ BATCH_ROWS = 20_000
 
 
 def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the named columns of Parquet files, file by file, at most `BATCH_ROWS` rows at a time.
-
-    Raises  E822 for a file that is missing or damaged, or has no such column
-    """
+    """Yield the named columns of Parquet files, at most `BATCH_ROWS` rows at a time. Raises  E822 for damaged files."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -85,10 +85,7 @@ class RunContext:
             self._held.pop(claim.number, None)
 
     def schemas_of(self, table: str) -> tuple[SchemaVersion, ...]:
-        """Return the schema versions of a table, cached at first use.
-
-        Batches add versions, also those of other runners: code that misses one clears the cache and looks again.
-        """
+        """Return the schema versions of a table, cached; code that misses one clears the cache and looks again."""
         with self._lock:
             known = self._schemas.get(table)
         if known is None:

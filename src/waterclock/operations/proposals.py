@@ -231,10 +231,7 @@ def _replay(at: OpenedProject, selection: str, labels: str | None, most: int | N
 
 
 def _release(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
-    """Find held batches and those that wait for them. The next runner makes them visible as sealed.
-
-    Batches that cannot be released any more are left out: they must be made again.
-    """
+    """Find held batches that the next runner can make visible as sealed, and those that wait for them."""
     found = find_held_labels(at, selection, labels).items()
     of_tables = {name: frozenset(it for it in of if can_be_released(at, name, it)) for name, of in found}
     held = {name: of_table for name, of_table in of_tables.items() if of_table}

@@ -47,10 +47,7 @@ _NO_ROWS = Rows((), {}, ())
 
 @contextmanager
 def open_bench(project: Project, typed: Typed, sessions: Sessions, folder: Path, empty: Path) -> Iterator[Bench]:
-    """Open a bench for one scenario below `folder`. The project's own storage is not opened.
-
-    `empty` is an empty ledger: copying it costs less than creating one.
-    """
+    """Open a bench for one scenario below `folder`, without the project's storage, on a copy of the `empty` ledger."""
     derived = derive(project.flow, typed)
     folder.mkdir(parents=True)
     shutil.copy(empty, folder / LEDGER)

@@ -80,10 +80,7 @@ def lay_out(
     sizes: Sizes = Sizes(),
     heights: Mapping[str, float] | None = None,
 ) -> Layout:
-    """Lay out nodes and their edges. Every edge points right, except one of each cycle.
-
-    `heights` has the nodes whose height differs from `sizes`.
-    """
+    """Lay out nodes and edges, all to the right but one of each cycle; `heights` differ from `sizes`."""
     graph = Layered.of(nodes, edges)
     for name, height in (heights or {}).items():
         graph.heights[graph.index[name]] = height

@@ -76,10 +76,7 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
 
 
 def endpoint_of(project: Project, *, is_open: bool) -> Endpoint:
-    """Return the endpoint for all streams that a project's tables collect from. `is_open`: other machines can reach it.
-
-    Raises  E870, E873, E874 as `take_events`
-    """
+    """Return the endpoint for all streams; `is_open`: other machines can reach it. Raises  E870, E873, E874."""
     cadences: dict[tuple[str, str], list[Cadence]] = {}
     for table in project.flow.tables.values():
         unit = table.source.unit if table.source is not None else None

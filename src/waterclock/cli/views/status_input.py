@@ -67,10 +67,7 @@ class StatusInput:
 def see(
     at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None, width: int, *, is_drawn: bool
 ) -> StatusInput:
-    """Collect the selected labels, or the newest that fit the width.
-
-    If selected labels are drawn and do not fit, the columns become wider, unless `by` sets their period.
-    """
+    """Collect the selected labels, in wider columns if they do not fit and `by` is not set, or the newest that fit."""
     found, by_table = select_tables(at.flow, selection, labels)
     tables = [at.flow.tables[name] for name in found.tables]
     zone = zone_of_columns(tables, at.zone)

@@ -107,10 +107,7 @@ def _of_part(extract: DuckdbExtract) -> Iterator[pa.RecordBatch]:
 
 
 def batches(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the wanted rows in batches of at most `BATCH_ROWS`, with their labels if they are read by window.
-
-    Raises  E812 for a value that does not fit its column's type
-    """
+    """Yield the wanted rows in batches of up to `BATCH_ROWS`, by window with labels. Raises  E812 for misfits."""
     for batch in connection.sql(_query(extract)).to_arrow_reader(BATCH_ROWS):
         made = _build_batch(batch, extract)
         if made.num_rows:

@@ -199,10 +199,7 @@ def _put(
 
 
 def _batches(delivery: Delivery, there: _There) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a slice: its columns, its label if the destination has one, and whether the key was deleted.
-
-    Nested columns are JSON, unless the destination's column is a list.
-    """
+    """Yield the rows of a slice with labels and whether the key was deleted; nested values are JSON or lists."""
     import pyarrow as pa
 
     names, wanted = [name for name, _ in delivery.columns], wanted_columns(delivery, there)

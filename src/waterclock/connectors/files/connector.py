@@ -194,10 +194,7 @@ class FilesCollector:
     setting: Setting
 
     def clock(self, unit: Unit) -> datetime | None:
-        """Return the second after the newest complete file's stamp: all rows before it have arrived.
-
-        Raises  E804 if there is no file, and the unit's name is that of one file
-        """
+        """Return the second after the newest complete file's stamp. Raises  E804 if a file is named and missing."""
         newest = land.newest_stamp(self._resolve_landing(unit), _names_of(unit), now=datetime.now(UTC))
         if newest is None and landed_names.ends_as_files_do(_names_of(unit)):
             raise _no_such_file(unit)  # without a clock its labels would be made without rows

@@ -145,10 +145,7 @@ class ReceiverCollector:
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read files of events into one frame by one scan, each row with the label that took its file.
-
-        No event needs all keys, so a column that no event of a batch has is NULL.
-        """
+        """Read files of events into one frame, with labels; a column without a value in a batch's events is NULL."""
         make_private_folder(self._folder(unit))
         collected = self._files().read_items(spark, _build_landed_unit(unit), items, columns, zone)
         left_out = tuple(name for name in collected.left_out if name not in OWN)

@@ -60,10 +60,7 @@ class Passing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """A request: a path below the API's url, or a `link` to a following page. `kind` is the media type of `content`.
-
-    `may_lack`: 404 and 410 are valid responses.
-    """
+    """A request for a path or a following `link`. `may_lack`: 404 and 410 are valid. `kind` is the media type."""
 
     method: str
     path: str

@@ -95,10 +95,7 @@ def pace_of(url: str, credential: str, rate: tuple[int, float] | None) -> Pace:
 
 
 def _folder() -> Path:
-    """Return the folder of the user's rates: in their cache, or in the temporary folder if the cache is read-only.
-
-    Raises  E931 if another user has created a folder of this name
-    """
+    """Return the folder of the user's rates: in their cache, or else the temporary folder. Raises  E931."""
     why = "it stores the times of requests, and another user could replace its files"
     try:
         return require_private_folder(cache_folder() / "rates", why=why, fix="remove it")

@@ -47,10 +47,7 @@ Bounds = Mapping[datetime, datetime | None]
 
 
 def look(request: LookRequest, unit: Unit, zone: str, tally: Callable[[Bounds], Tallies]) -> ChangedWindows:
-    """Compare the tallies above the bounds of the marks with the recorded ones, and record those above a newer bound.
-
-    `tally` is called twice, and sees the same rows both times.
-    """
+    """Compare the tallies above the marks' bounds with recorded ones, and record those above a newer bound."""
     bounds: dict[datetime, datetime | None] = dict.fromkeys(window.start for window in request.windows)
     known: list[datetime] = []
     for start, mark in request.marks.items():

@@ -146,10 +146,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
 
 
 class DeliversInOneTransaction(DatabaseDeliverer[_Connection], Generic[_Connection, _Columns]):
-    """Delivers to a database whose transactions include statements that create tables.
-
-    `_Columns` is the type of the facts about a table's columns.
-    """
+    """Delivers to a database with transactional DDL; `_Columns` are the facts about a table's columns."""
 
     __slots__ = ()
 

@@ -51,10 +51,7 @@ _ALIAS_FOLLOWS = frozenset(
 
 
 def nondeterministic(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Return an error if the call at `index` is not deterministic.
-
-    `unix_timestamp` is not without arguments, `aes_encrypt` not without an initialization vector, except for 'ECB'.
-    """
+    """Return an error if the call at `index` is not deterministic, as `unix_timestamp()` and most `aes_encrypt`."""
     if tokens[index].token_type in _TEXTS:
         return None
     if upper == "UNIX_TIMESTAMP":

@@ -116,10 +116,7 @@ def has_usable_log(work: RunContext, table: Table) -> bool:
 
 
 def renew_log(work: RunContext, spark: SparkSession, table: Table, manifests: Sequence[Manifest]) -> None:
-    """Replace an unusable log of a table by a new one, above every version that was ever recorded.
-
-    Abandoned claims are settled afterwards: before, nothing could be committed.
-    """
+    """Replace an unusable log by a new one above every recorded version. Abandoned claims are settled afterwards."""
     folder, above = work.folder(table), work.ledger.reads.table(table.name).head_version
     project = work.flow.project
     if _is_readable(folder):

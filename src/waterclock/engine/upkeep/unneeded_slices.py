@@ -54,10 +54,7 @@ def find_retention_start(table: Table, now: datetime) -> datetime:
 
 
 def find_replacement_times(revisions: Sequence[tuple[datetime, int, datetime]]) -> dict[tuple[datetime, int], datetime]:
-    """Return when each slice, given as (label, claim, committed at) from the oldest on, was replaced.
-
-    Current ones are left out.
-    """
+    """Return when each slice, as (label, claim, committed at) from the oldest, was replaced; without current ones."""
     found: dict[tuple[datetime, int], datetime] = {}
     newest: dict[datetime, int] = {}
     for label, claim, at in revisions:

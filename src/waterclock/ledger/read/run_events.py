@@ -67,10 +67,7 @@ _Inputs = Mapping[tuple[int, datetime], Sequence[Input]]
 
 
 def read_happenings_after(database: LedgerDatabase, after: int, most: int) -> Happened:
-    """Return the happenings after an event, from at most `most` events.
-
-    A label that a claim did not make, although it committed others, follows the last label that it made.
-    """
+    """Return the happenings after an event, from `most` events; unmade labels of a claim follow its made ones."""
     with database.read() as connection:
         rows = connection.execute(_AFTER, {"after": after, "most": most}).all()
         numbers = sorted({row.claim for row in rows if row.claim is not None})

@@ -176,10 +176,7 @@ class LedgerDatabase:
         sa.event.listen(self._engine, "do_connect", log_in)
 
     def found_schema(self) -> str | None:
-        """Read the schema version of the database, without upgrading it; None for an empty one.
-
-        Raises  E401 where the database is no ledger, E402 where newer code has written it
-        """
+        """Read the schema version of the database without upgrading it; None for an empty one. Raises  E401, E402."""
         return self._schema_version()
 
     def exists(self) -> bool:
