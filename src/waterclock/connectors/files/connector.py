@@ -38,6 +38,7 @@ from waterclock.connectors.files.writing import wrong_writing
 from waterclock.connectors.interface import (
     ChangedWindows,
     Collected,
+    ConnectionType,
     Item,
     Listing,
     LookRequest,
@@ -165,26 +166,19 @@ CAPABILITIES = Capabilities(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FilesConnector:
-    """Opens folders as sources and destinations."""
-
-    capabilities: Capabilities = CAPABILITIES
-
-    def collector(self, setting: Setting) -> FilesCollector:
-        """Open a landing folder."""
-        reach(setting)
-        return FilesCollector(setting)
-
-    def deliverer(self, setting: Setting) -> Deliverer:
-        """Open a destination folder."""
-        from waterclock.connectors.files.delivery import FilesDeliverer
-
-        reach(setting)
-        return FilesDeliverer(folder_of(setting))
+def _open_source(setting: Setting) -> FilesCollector:
+    reach(setting)
+    return FilesCollector(setting)
 
 
-CONNECTOR = FilesConnector()
+def _open_destination(setting: Setting) -> Deliverer:
+    from waterclock.connectors.files.delivery import FilesDeliverer
+
+    reach(setting)
+    return FilesDeliverer(folder_of(setting))
+
+
+CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 
 @dataclass(frozen=True, slots=True)

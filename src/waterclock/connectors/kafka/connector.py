@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Deliverer
-from waterclock.connectors.interface import Collected, Item, Positions, Report, Setting
+from waterclock.connectors.interface import Collected, ConnectionType, Item, Positions, Report, Setting
 from waterclock.connectors.kafka import declared
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Driver
@@ -46,27 +46,20 @@ CAPABILITIES = Capabilities(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaConnector:
-    """Opens clusters as sources and destinations."""
+def _open_source(setting: Setting) -> KafkaCollector:
+    from waterclock.connectors.kafka.cluster import cluster_of
 
-    capabilities: Capabilities = CAPABILITIES
-
-    def collector(self, setting: Setting) -> KafkaCollector:
-        """Open a cluster as a source."""
-        from waterclock.connectors.kafka.cluster import cluster_of
-
-        return KafkaCollector(cluster_of(setting), setting.folder)
-
-    def deliverer(self, setting: Setting) -> Deliverer:
-        """Open a cluster as a destination."""
-        from waterclock.connectors.kafka.cluster import cluster_of
-        from waterclock.connectors.kafka.delivery import KafkaDeliverer
-
-        return KafkaDeliverer(cluster_of(setting))
+    return KafkaCollector(cluster_of(setting), setting.folder)
 
 
-CONNECTOR = KafkaConnector()
+def _open_destination(setting: Setting) -> Deliverer:
+    from waterclock.connectors.kafka.cluster import cluster_of
+    from waterclock.connectors.kafka.delivery import KafkaDeliverer
+
+    return KafkaDeliverer(cluster_of(setting))
+
+
+CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 
 @dataclass(frozen=True, slots=True)
