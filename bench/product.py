@@ -14,7 +14,7 @@ from measure import Cost, now
 
 import waterclock.engine.batch.retry  # noqa: F401 - loaded by the first batch, which is not to be charged for it
 from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.engine.progress import GroupReport, SilentListener
+from waterclock.engine.progress import GroupReport, Listener
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner
 from waterclock.engine.spark.session import Sessions, open_session
@@ -34,7 +34,7 @@ class Batch:
     steps: dict[str, float]
 
 
-class Clocked(SilentListener):
+class Clocked(Listener):
     """Reads the clocks as a group begins and ends; right where one thread works."""
 
     def __init__(self, spark: SparkSession) -> None:

@@ -18,6 +18,7 @@ from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.engine.opening import apply_flow, open_workplace
+from waterclock.engine.progress import Listener
 from waterclock.engine.query.query import query
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_outcome import RunOutcome
@@ -60,16 +61,12 @@ def evening(number: int) -> datetime:
 
 
 @dataclass
-class Heard:
+class Heard(Listener):
     """A listener that keeps what it hears."""
 
     said_: list[str] = field(default_factory=list)
     finished_: list[Any] = field(default_factory=list)
 
-    def tick(self, now: datetime) -> None: ...
-    def on_plan(self, plan: Any) -> None: ...
-    def on_group_start(self, group: Any) -> None: ...
-    def step(self, group: Any, name: str) -> None: ...
     def on_group_finish(self, report: Any) -> None:
         self.finished_.append(report)
 

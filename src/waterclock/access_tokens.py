@@ -16,10 +16,7 @@ _MOST_SLOWED = 32
 
 
 def require_length(token: str, named: str, *, where: str | None = None) -> str:
-    """Return a token that is too long to be guessed.
-
-    Raises  E923 for a shorter one
-    """
+    """Return a token that is too long to be guessed. Raises  E923 for a shorter one."""
     if len(token) >= MIN_LENGTH:
         return token
     raise WaterclockError(
@@ -32,10 +29,7 @@ def require_length(token: str, named: str, *, where: str | None = None) -> str:
 
 
 def token_of_environment(name: str) -> str | None:
-    """Return the token in an environment variable; None if it is not set.
-
-    Raises  E923 for a short one
-    """
+    """Return the token in an environment variable; None if it is not set. Raises  E923 for a short one."""
     token = os.environ.get(name)
     return require_length(token, name) if token else None
 

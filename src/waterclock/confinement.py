@@ -112,10 +112,7 @@ def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
 
 
 def _keep_modes() -> None:
-    """Block changes of a file's mode, owner, times or attributes; to the caller they appear to succeed.
-
-    Programs set modes on files that they create, and would exit if that failed.
-    """
+    """Block changes of a file's mode, owner, times or attributes, which appear to succeed: programs would exit."""
     if os.uname().machine not in _FILTERED:
         return
     architecture, calls = _FILTERED[os.uname().machine]

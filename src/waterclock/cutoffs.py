@@ -14,10 +14,7 @@ from contextlib import closing, contextmanager, suppress
 
 @contextmanager
 def cut_off_after(seconds: float, fileno: int) -> Iterator[None]:
-    """Shut down the connection of a socket if the block is not over in time. A pending read then fails.
-
-    Raises  TimeoutError if it was shut down, in place of the block's own error
-    """
+    """Shut down a socket's connection if the block is not over in time. Raises  TimeoutError then."""
     own = socket.socket(fileno=os.dup(fileno))  # the block may close its own, and the number be another file's then
 
     def shut_down() -> None:

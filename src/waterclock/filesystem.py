@@ -43,10 +43,7 @@ class FileInfo:
 
 
 def entry_path(folder: str | Path, *parts: str) -> Path:
-    """Return the path of an entry below a folder; one in an object store is not a Path, but is used like one.
-
-    Raises  E607 for a URL of an unknown store
-    """
+    """Return an entry below a folder; one in an object store only resembles a Path. Raises  E607 for its URL."""
     store = store_of(folder)
     if store is None:
         return Path(folder, *parts)

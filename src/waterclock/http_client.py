@@ -72,10 +72,7 @@ class _Late(Exception):
 def client_of(
     *, timeout: float, headers: Mapping[str, str] | None = None, trusted: ssl.SSLContext | None = None
 ) -> httpx2.Client:
-    """Return a client for `receive`. `timeout` in seconds is the limit for one piece of a response.
-
-    `trusted` has the certificates to trust; None means those of the system.
-    """
+    """Return a client for `receive`; `timeout` in seconds limits a piece of a response, `trusted` are certificates."""
     import httpx2
 
     # their log lines contain complete addresses, with the keys in them
@@ -110,10 +107,7 @@ def send_once(  # noqa: PLR0913 - two by place, the others by name
     content: bytes | None = None,
     trusted: ssl.SSLContext | None = None,
 ) -> HttpResponse:
-    """Send one request over a connection of its own, and return its response as `receive` does.
-
-    Raises  TooBig; NoResponse, also for an invalid address or header
-    """
+    """Send one request over a connection of its own, and return its response. Raises  TooBig; NoResponse."""
     import httpx2
 
     try:

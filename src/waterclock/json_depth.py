@@ -15,10 +15,7 @@ _TOKENS = re.compile(r'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)[^"\[\]{}]*+)++|[
 
 
 def require_depth(text: str, most: int = MOST_LEVELS) -> None:
-    """Check that a JSON text is not nested deeper than Spark reads. Cost: a pass over a text with many brackets.
-
-    Raises  RecursionError, as Python's parser does beyond its own limit
-    """
+    """Check that a JSON text is not nested deeper than Spark reads: a pass over brackets. Raises  RecursionError."""
     if text.count("[") + text.count("{") <= most:
         return
     depth = 0

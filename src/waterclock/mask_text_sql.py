@@ -22,10 +22,7 @@ PARAMETERS: Mapping[str, str] = {
 
 
 def mask_sql() -> str:
-    """Return `mask_text` as a Spark SQL expression over its parameters.
-
-    If `keep_first` and `keep_last` are literals, Spark's planner reduces the CASE to one branch.
-    """
+    """Return `mask_text` as Spark SQL over its parameters; the planner reduces it to a branch for literals."""
     masked = "value"
     for pattern, letter in STEPS:
         masked = f"regexp_replace({masked}, r'{pattern}', '{letter}')"

@@ -102,10 +102,7 @@ def is_there(store: Store, key: str) -> bool:
 
 
 def content_of(store: Store, key: str, most: int = MOST_BYTES) -> bytes:
-    """Return the content of an object.
-
-    Raises  E609 for more than `most` bytes; transient for an incomplete response
-    """
+    """Return the content of an object. Raises  E609 above `most` bytes; transient for an incomplete response."""
     import obstore
 
     where = f"{store.bucket}/{key}"
@@ -320,10 +317,7 @@ def _max_copy_size(store: Store) -> int:
 
 
 def copy_content(source: IO[bytes], sink: IO[bytes], size: int, where: str) -> None:
-    """Copy the content of the open file at `where`, in bounded memory.
-
-    Raises  E807 where it does not have `size` bytes, transient
-    """
+    """Copy the open file at `where`, in bounded memory. Raises  E807 (transient) where it has not `size` bytes."""
     shutil.copyfileobj(source, sink, _PART)
     if sink.tell() != size:
         raise object_changed_error(where)

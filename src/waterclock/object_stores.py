@@ -90,10 +90,7 @@ class Store:
 
     @cached_property
     def objects(self) -> ObjectStore:
-        """The obstore object of the store, for functions that fsspec does not have.
-
-        Raises  E609 for a URL or options that obstore refuses
-        """
+        """The obstore object of the store, for what fsspec cannot do. Raises  E609 for a URL or options it refuses."""
         return self._connect(self.for_obstore)
 
     def _connect(self, options: dict[str, Any]) -> ObjectStore:
@@ -188,10 +185,7 @@ def _with_one_other_letter(scheme: str) -> str | None:
 
 
 def require_libraries(url: str) -> None:
-    """Raise an error if the libraries for a URL's store are not installed.
-
-    Raises  E609 naming the extra that installs them
-    """
+    """Raise E609 if the libraries for a URL's store are not installed, naming the extra that installs them."""
     missing = [name for name in ("obstore", "upath") if importlib.util.find_spec(name) is None]
     if missing:
         raise WaterclockError(
@@ -204,10 +198,7 @@ def require_libraries(url: str) -> None:
 
 
 def store_of(folder: str | Path) -> Store | None:
-    """Return the object store of a folder, or None for a local one.
-
-    Raises  E607 for a URL of no known store
-    """
+    """Return the object store of a folder, or None for a local one. Raises  E607 for a URL of no known store."""
     if not is_remote(folder):
         return None
     bucket = bucket_of(str(folder))

@@ -69,10 +69,7 @@ def make_private_folder(path: Path) -> None:
 
 
 def create_private_file(path: Path, flags: int = 0) -> int:
-    """Create a file that other users cannot read. Return its descriptor, open for writing, with more open `flags`.
-
-    Raises  FileExistsError where the name exists, also as a link
-    """
+    """Create a file that other users cannot read; return its descriptor. Raises  FileExistsError, also for a link."""
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, _FILE)
     if (shared := _shared_mode(path.parent)) is not None:
         os.fchmod(descriptor, _FILE | shared & 0o666)
@@ -80,10 +77,7 @@ def create_private_file(path: Path, flags: int = 0) -> int:
 
 
 def require_private_folder(path: Path, *, why: str, fix: str) -> Path:
-    """Create a folder for this user alone, and return it.
-
-    Raises  E931 where it is a link or belongs to another user; OSError where it cannot be created
-    """
+    """Create a folder for this user alone, and return it. Raises  E931 for a link or another owner; OSError."""
     make_private_folder(path.parent)
     with suppress(FileExistsError):  # the next lines report an existing link or file
         path.mkdir(_FOLDER, exist_ok=True)

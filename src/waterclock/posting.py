@@ -23,10 +23,7 @@ _REFUSALS = frozenset({400, 413, 422})  # rejections of the content itself, whic
 
 
 class NotDelivered(Exception):
-    """The reason why a message did not reach its target, without addresses or secrets.
-
-    `is_refused`: the target answered, and rejects this message.
-    """
+    """The reason why a message did not arrive, without secrets; `is_refused`: the target rejects this message."""
 
     def __init__(self, why: str, *, is_refused: bool = False) -> None:
         super().__init__(why)
@@ -34,10 +31,7 @@ class NotDelivered(Exception):
 
 
 def post(address: str, token: str | None, body: Mapping[str, Any]) -> None:
-    """Post an object as JSON, with the token as a bearer token if there is one. Redirects are not followed.
-
-    Raises  NotDelivered
-    """
+    """Post an object as JSON, with the token if there is one. Redirects are not followed. Raises  NotDelivered."""
     headers = {"Content-Type": "application/json"}
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"

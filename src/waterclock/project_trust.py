@@ -87,10 +87,7 @@ def list_file() -> Path:
 
 
 def _read_list_lines() -> Iterator[str]:
-    """Yield the lines of the user's list.
-
-    Raises  E930 where another user can change the list
-    """
+    """Yield the lines of the user's list. Raises  E930 where another user can change the list."""
     try:
         with list_file().open("rb") as file:
             status = os.fstat(file.fileno())

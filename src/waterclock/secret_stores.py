@@ -23,10 +23,7 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
 def in_keyring(service: str, name: str) -> str | None:
-    """Return the value that this user's keyring has for a service and a name, or None.
-
-    Raises  E920 where there is no keyring, or it stays locked; E921 where keyring is not installed
-    """
+    """Return the value of this user's keyring for a service and a name, or None. Raises  E920, E921 without keyring."""
     try:
         import keyring
         from keyring.errors import KeyringError

@@ -47,10 +47,7 @@ class LabelPoint:
     kind: str
 
     def span(self, zone: str) -> tuple[datetime, datetime]:
-        """Return the bounds `[low, high)` of the labels that the point means.
-
-        Raises  E106 for the last of all years, months and days, which has no end
-        """
+        """Return the bounds `[low, high)` of the labels that the point means. Raises  E106 at the end of all time."""
         try:
             return self._span(zone)
         except OverflowError:
@@ -132,10 +129,7 @@ class _Item:
 
 
 def parse_labels(text: str) -> Labels:
-    """Parse a label or a range of labels.
-
-    Raises  E512 for an invalid label, E514 for a range that ends before it starts
-    """
+    """Parse a label or a range of labels. Raises  E512 for an invalid label, E514 for a reversed range."""
     body = text.strip()
     low, at = _point(body, 0)
     if at == len(body) and low is not None:

@@ -9,7 +9,6 @@ import ipaddress
 import os
 import re
 import socket
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 HOSTS = "WATERCLOCK_HOSTS"
@@ -43,11 +42,7 @@ def hosts_of(listens: str) -> ServedHosts:
     if listens in LOOPBACK or listens.startswith("unix:"):
         return ServedHosts(LOOPBACK | more)
     own = {socket.gethostname(), socket.getfqdn()} if listens in ALL_ADDRESSES else {listens}
-    return ServedHosts(LOOPBACK | more | _lower(own), by_address=True)
-
-
-def _lower(names: Iterable[str]) -> set[str]:
-    return {each.lower() for each in names}
+    return ServedHosts(LOOPBACK | more | {each.lower() for each in own}, by_address=True)
 
 
 def _is_address(name: str) -> bool:

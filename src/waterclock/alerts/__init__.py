@@ -1,3 +1,1 @@
 """Alerts people to problems that need action: root causes, rules, messages, and their targets."""
-
-from __future__ import annotations

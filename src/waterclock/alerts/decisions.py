@@ -7,7 +7,7 @@ quiet hours are sent after them, including those about causes that started and e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -137,11 +137,7 @@ def _record_notification(alert: Alert, target: str, telling: Telling, now: datet
     noted = (
         Notification(now, now, of_end=is_end) if sent is None else Notification(sent.first, now, sent.times + 1, is_end)
     )
-    return replace(alert, told=_with(alert.told, target, noted))
-
-
-def _with(sent: Mapping[str, Notification], target: str, noted: Notification) -> Mapping[str, Notification]:
-    return {**sent, target: noted}
+    return replace(alert, told={**alert.told, target: noted})
 
 
 def _mark_finished(alert: Alert, alerting: Alerting) -> Alert:

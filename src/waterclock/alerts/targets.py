@@ -62,10 +62,7 @@ def _find_secret_error(said: str | Secret | None, secrets: Secrets) -> Watercloc
 
 
 def deliver(target: Target, secrets: Secrets, body: Mapping[str, Any]) -> None:
-    """Send one message to a target.
-
-    Raises  NotDelivered, with a reason that contains no secret; as `check_target`
-    """
+    """Send one message to a target. Raises  NotDelivered, with a reason that contains no secret; as `check_target`."""
     address = secrets.value_of(target.address)
     if target.kind is TargetKind.WEBHOOK:
         token = None if target.token is None else secrets.value_of(target.token)

@@ -1,3 +1,1 @@
 """Data classes for batches, their revisions and audit trail, shared by ledger, planner and engine. Pure data."""
-
-from __future__ import annotations

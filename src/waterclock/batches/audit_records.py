@@ -69,10 +69,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One claim of a label: its owner, its code and inputs, and its outcome.
-
-    `status` is open, done, failed, held or lost. `revision` is set where the claim committed this label.
-    """
+    """One claim of a label, open, done, failed, held or lost; `revision` is set where it committed this label."""
 
     claim: int
     status: str

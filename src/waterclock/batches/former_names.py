@@ -52,10 +52,7 @@ def folder_of(table: str) -> str:
 
 
 def replace_table_names(text: str, names: Mapping[str, str]) -> str:
-    """Return a text with whole table names replaced by other names. Two names may be swapped.
-
-    Cost: one pass over the text, however many names there are.
-    """
+    """Return a text with whole table names replaced, all in one pass, so that two names may be swapped."""
     return _NAMED_WHOLE.sub(lambda found: names.get(found[0], found[0]), text)
 
 

@@ -123,10 +123,7 @@ class OpenClaim:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A decision that no new batch is claimed: of one table, or of any where `is_of_all`. It applies until a resume.
-
-    `at` is by the ledger's real clock.
-    """
+    """A decision that no new batch is claimed until a resume: of one table, or of any (`is_of_all`), `at` real time."""
 
     at: datetime
     who: str

@@ -185,10 +185,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The changes made by recording a claim.
-
-    `changed` has the labels whose content differs from before. `suspects` is how many batches became suspect.
-    """
+    """The changes made by a claim: `changed` labels with other content, and the number of new `suspects`."""
 
     changed: tuple[datetime, ...]
     suspects: int

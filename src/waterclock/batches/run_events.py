@@ -70,10 +70,7 @@ class Happening:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """A page of happenings, in order.
-
-    `up_to` is the event after which the next page starts. `is_all` means that there are no more happenings.
-    """
+    """A page of happenings, in order; the next page starts after `up_to`. `is_all`: there are no more."""
 
     found: tuple[Happening, ...]
     up_to: int

@@ -2,5 +2,3 @@
 
 Importing it loads neither Spark, nor a database, nor the parser: every command imports its dependencies when it runs.
 """
-
-from __future__ import annotations

@@ -12,10 +12,7 @@ _ENVIRONMENT = "env"
 
 
 def tables_from(ctx: Any, incomplete: str) -> list[str]:
-    """Return the tables whose names start with the typed text. A leading `+` (with all upstream) is kept.
-
-    The names are parsed from the project's files; no file is executed.
-    """
+    """Return the tables that start with the typed text, after a `+` too, from the files, of which none is executed."""
     sign = "+" if incomplete.startswith("+") else ""
     found: list[str] = []
     with suppress(Exception):

@@ -1,3 +1,1 @@
 """The systems that data is collected from and delivered to, each behind the protocols of `interface`."""
-
-from __future__ import annotations

@@ -88,10 +88,7 @@ def is_plain(type_name: str) -> bool:
 
 
 def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
-    """Convert values to an Arrow column; values that are of the type already cost nothing more.
-
-    Raises  Misfit with the first value that does not fit
-    """
+    """Convert values to an Arrow column; those of the type already cost no more. Raises  TypeMismatch."""
     import pyarrow as pa
 
     wanted = arrow_type(type_name)

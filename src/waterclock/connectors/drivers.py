@@ -10,10 +10,7 @@ from waterclock.flow.capabilities import Capabilities
 
 
 def require_driver(capabilities: Capabilities, connection: str, where: str | None = None) -> None:
-    """Import the driver of a connection; `where` is the place of its declaration.
-
-    Raises  E825 if it is not installed, with the command that installs it
-    """
+    """Import the driver of a connection declared at `where`. Raises  E825, with the command that installs it."""
     driver = capabilities.driver
     if driver is None:
         return

@@ -457,3 +457,12 @@ class Connector(Protocol):
     def deliverer(self, setting: Setting) -> Deliverer:
         """Return a deliverer for a destination, without connecting to it."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionType:
+    """A connector that opens sources and destinations by two functions."""
+
+    capabilities: Capabilities
+    collector: Callable[[Setting], Collector]
+    deliverer: Callable[[Setting], Deliverer]

@@ -24,10 +24,7 @@ BATCH_ROWS = 20_000
 
 
 def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the named columns of Parquet files, file by file, at most `BATCH_ROWS` rows at a time.
-
-    Raises  E822 for a file that is missing or damaged, or has no such column
-    """
+    """Yield the named columns of Parquet files, at most `BATCH_ROWS` rows at a time. Raises  E822 for damaged files."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -44,10 +41,7 @@ def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.Recor
 
 
 def stored_type(spark_type: str) -> pa.DataType:
-    """Return the Arrow type of a column in a slice, from its Spark type.
-
-    Raises  E815 for a type without a counterpart, such as VARIANT
-    """
+    """Return the Arrow type of a Spark type in a slice. Raises  E815 for one without a counterpart, such as VARIANT."""
     if is_plain(spark_type):
         return arrow_type(spark_type)
     # its parser takes long to import, and `check` imports this module
@@ -88,10 +82,7 @@ def _unreadable_slice_error(path: Path, why: str) -> WaterclockError:
 
 
 def flat(column: pa.Array, spark_type: str, *, mark: str = "") -> pa.Array:
-    """Return times, dates and decimals as the text that is delivered, nested values as JSON, and others unchanged.
-
-    Instants are in UTC and end with `mark`.
-    """
+    """Return times (instants in UTC, ending with `mark`), dates and decimals as text, nested values as JSON."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -36,10 +36,7 @@ def are_few(rows: float, size: float = 0) -> bool:
 def read_if_few(
     batches: Generator[pa.RecordBatch, None, None], came: Sequence[int] = (0,)
 ) -> list[pa.RecordBatch] | None:
-    """Read all batches. As soon as they are not few, stop reading and return None.
-
-    `came` counts the rows that the source sent, if the batches do not contain all of them.
-    """
+    """Read all batches while they are few, else return None; `came` counts the rows sent, if batches omit some."""
     read: list[pa.RecordBatch] = []
     rows = size = 0
     with closing(batches):

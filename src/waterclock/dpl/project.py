@@ -299,10 +299,7 @@ def _resolve_location(root: Path, location: str) -> str:
 
 
 def _unfit(storage: str, config: Config) -> list[WaterclockError]:
-    """Return errors for a storage location that cannot be used.
-
-    Delta's libraries take some characters of a path for escapes, so a path with them is refused.
-    """
+    """Return errors for a storage location that Delta's libraries cannot use: they take some characters as escapes."""
     if is_remote(storage):
         return _unreachable(storage, config)
     found = _NO_PATH_OF_DELTA.search(storage)

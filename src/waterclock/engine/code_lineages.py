@@ -23,10 +23,7 @@ class CodeLineages:
         self._lock = threading.Lock()
 
     def analyse(self, function: PythonFunction) -> CodeLooks:
-        """Return the results of analysing a function's code.
-
-        Cost: a parse of its file and of the modules that it imports, once per fingerprint.
-        """
+        """Return the results of analysing a function's code. Cost: a parse of its files, once per fingerprint."""
         key = (function.file, function.name, function.fingerprint)
         with self._lock:
             if key not in self._looks:

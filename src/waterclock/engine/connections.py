@@ -34,10 +34,7 @@ class Connections:
         self._lock = threading.Lock()
 
     def collector(self, name: str) -> Collector:
-        """Return the collector of a connection.
-
-        Raises  E825 where its driver is not installed
-        """
+        """Return the collector of a connection. Raises  E825 where its driver is not installed."""
         setting = self._setting(name)
         with self._lock:
             opened = self._collectors.get(name)

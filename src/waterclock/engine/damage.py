@@ -142,10 +142,7 @@ def current_slice(work: RunContext, table: str, label: datetime) -> Slice | None
 
 
 def verb_of(work: RunContext, table: Table, label: datetime) -> str | None:
-    """Return the command that restores a batch whose slice is damaged: `recompute` or `recollect`.
-
-    None if the source does not have the rows any more.
-    """
+    """Return the command that restores a damaged slice, `recompute` or `recollect`; None if the source has no rows."""
     batching = None if table.source is None else table.source.batching
     if table.kind is not Kind.COLLECT or batching in {Batching.ARRIVAL_TIME, Batching.EACH}:
         return RECOMPUTE
@@ -175,10 +172,7 @@ def older_log(work: RunContext, name: str) -> WaterclockError | None:
 
 
 def require_versions(work: RunContext, name: str) -> None:
-    """Check that a table's log contains every version that the ledger knows, whichever rows it shows.
-
-    Raises  E754 where the log is older, or missing
-    """
+    """Check that a table's log contains every version that the ledger knows. Raises  E754 where it is older or gone."""
     folder, known = work.lake.folder(name), work.ledger.reads.table(name).head_version
     if is_older_than(folder, known):
         raise _older_log(work, name, known, head(folder))

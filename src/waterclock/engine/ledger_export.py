@@ -60,10 +60,7 @@ def heads(root: str) -> list[tuple[str, Head]]:
 
 
 def chain_of(root: str, name: str) -> list[str]:
-    """Return an export and those that it follows, newest first.
-
-    Raises  E418 where one of them is missing or damaged
-    """
+    """Return an export and those that it follows, newest first. Raises  E418 for a missing or damaged one."""
     by_name = dict(heads(root))
     chain = [name]
     while True:

@@ -60,18 +60,12 @@ def _follow_rotation(ledger: Ledger, project: Project) -> None:
 
 
 def ledger_url(project: Project) -> str:
-    """Return the URL of a project's ledger. A URL that is a secret is resolved.
-
-    Raises  E225 where the secret does not resolve
-    """
+    """Return the URL of a project's ledger, with a secret resolved. Raises  E225 where that does not resolve."""
     return Secrets.of(project.secrets).value_of(project.ledger)
 
 
 def refuse_unknown(project: Project) -> None:
-    """Check that a ledger URL is valid, without connecting to it.
-
-    Raises  E403 for an unknown kind or option, E424 where its driver is not installed, E225 as `ledger_url`
-    """
+    """Check that a ledger URL is valid, without connecting. Raises  E403, E424 without its driver, E225."""
     url = ledger_url(project)
     if not url.startswith("sqlite:///"):
         from waterclock.ledger.store.locations import require_known
@@ -80,10 +74,7 @@ def refuse_unknown(project: Project) -> None:
 
 
 def refuse_lost(project: Project) -> None:
-    """Raise an error if a storage with tables of the project has no ledger. An empty one would make them all again.
-
-    Raises  E421
-    """
+    """Raise E421 if a storage with the project's tables has no ledger. An empty one would make all of them again."""
     from waterclock.ledger.refusals import lost_ledger_error
     from waterclock.ledger.store.locations import place_of, redact_url_text
 

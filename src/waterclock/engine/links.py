@@ -71,10 +71,7 @@ class Links:
         return place.ledger.startswith("sqlite:") and not is_remote(place.storage)
 
     def pins(self, table: Table, windows: list[Window]) -> list[tuple[Window, Pin]]:
-        """Bind the reads of a linked table's windows to the current versions of the other project.
-
-        Raises  the error that prevents the table from being read
-        """
+        """Bind the reads of a linked table's windows to the other project's versions, or raise what prevents it."""
         unit, collector = self._open_source(table)
         link = self._check_link(table, collector.facts(unit))
         if link.problem is not None:

@@ -16,7 +16,7 @@ from waterclock.engine.connections import connections_of
 from waterclock.engine.earlier_starts import reading_back
 from waterclock.engine.ledger_export import export_ledger, heads
 from waterclock.engine.ledger_opening import lake_of, make_ledger, open_ledger
-from waterclock.engine.progress import Listener, SilentListener
+from waterclock.engine.progress import Listener
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.spark.session import Sessions
@@ -71,7 +71,7 @@ def open_workplace(
             own,
             connections_of(project),
             settings or RunSettings(),
-            listener or SilentListener(),
+            listener or Listener(),
         )
     finally:
         ledger.close()

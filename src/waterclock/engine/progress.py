@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
 
 from waterclock.batches.ledger_snapshot import HELD_BACK
 from waterclock.errors import WaterclockError
@@ -45,8 +44,11 @@ class GroupReport:
         return isinstance(error, ClaimRefused | ClaimClosed) or (error is not None and error.code == _TAKEN_OVER)
 
 
-class Listener(Protocol):
-    """Receives the events of a runner. Calls come from several threads concurrently; each returns at once."""
+class Listener:
+    """Receives the events of a runner. Calls come from several threads concurrently; each returns at once.
+
+    This one ignores all events.
+    """
 
     def tick(self, now: datetime) -> None:
         """Receive that the runner works at `now`."""
@@ -65,25 +67,3 @@ class Listener(Protocol):
 
     def on_message(self, message: str) -> None:
         """Receive a message for the user: an ignored file, a takeover, a retry."""
-
-
-class SilentListener:
-    """A listener that ignores all events."""
-
-    def tick(self, now: datetime) -> None:
-        """Ignore the event."""
-
-    def on_plan(self, plan: Plan) -> None:
-        """Ignore the event."""
-
-    def on_group_start(self, group: Group) -> None:
-        """Ignore the event."""
-
-    def step(self, group: Group, name: str) -> None:
-        """Ignore the event."""
-
-    def on_group_finish(self, report: GroupReport) -> None:
-        """Ignore the event."""
-
-    def on_message(self, message: str) -> None:
-        """Ignore the event."""

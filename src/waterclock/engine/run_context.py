@@ -16,7 +16,7 @@ from waterclock.dpl.project import Project
 from waterclock.engine.code_lineages import CodeLineages
 from waterclock.engine.connections import Connections
 from waterclock.engine.links import Links, links_of
-from waterclock.engine.progress import Listener, SilentListener
+from waterclock.engine.progress import Listener
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.shared_rows import SharedRows
 from waterclock.engine.spark.session import Sessions
@@ -40,7 +40,7 @@ class RunContext:
     sessions: Sessions
     connections: Connections
     settings: RunSettings = field(default_factory=RunSettings)
-    listener: Listener = field(default_factory=SilentListener)
+    listener: Listener = field(default_factory=Listener)
     run: str | None = None
     past: Ledger | None = None
     former: FormerNames = field(init=False)
@@ -85,10 +85,7 @@ class RunContext:
             self._held.pop(claim.number, None)
 
     def schemas_of(self, table: str) -> tuple[SchemaVersion, ...]:
-        """Return the schema versions of a table, cached at first use.
-
-        Batches add versions, also those of other runners: code that misses one clears the cache and looks again.
-        """
+        """Return the schema versions of a table, cached; code that misses one clears the cache and looks again."""
         with self._lock:
             known = self._schemas.get(table)
         if known is None:

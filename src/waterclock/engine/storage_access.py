@@ -12,19 +12,13 @@ from waterclock.secrets import Secrets
 
 
 def reach_storage(project: Project) -> None:
-    """Register the access options of the project's storage, without connecting to it.
-
-    Raises  E225 for a secret that does not resolve, E609 for an endpoint that is no address
-    """
+    """Register the access options of the project's storage, without connecting to it. Raises  E225, E609."""
     if is_remote(project.storage):
         reach_by(project.storage, resolve_options(project.storage_options, Secrets.of(project.secrets)))
 
 
 def reach_all(project: Project) -> tuple[Store, ...]:
-    """Register the access options of every object store of the project, and return the stores, the storage's first.
-
-    No store is connected to. Raises  as `reach_storage`
-    """
+    """Register the access options of every object store, the storage's first, and return them. Raises  E225, E609."""
     reach_storage(project)
     connections, urls = connections_of(project), [project.storage]
     for name, said in project.flow.connections.items():
@@ -36,8 +30,5 @@ def reach_all(project: Project) -> tuple[Store, ...]:
 
 
 def resolve_options(options: Mapping[str, str | Secret], secrets: Secrets) -> dict[str, str]:
-    """Return options with their secrets resolved.
-
-    Raises  E225 for a secret that does not resolve
-    """
+    """Return options with their secrets resolved. Raises  E225 for a secret that does not resolve."""
     return {name: secrets.read(value.name) if isinstance(value, Secret) else value for name, value in options.items()}

@@ -1,3 +1,1 @@
 """Data types of a flow's declarations: tables, functions, modes, policies, and their graph. Pure functions."""
-
-from __future__ import annotations

@@ -33,10 +33,7 @@ class TargetKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The destination of messages: an address of the library apprise, or of a webhook with an optional token.
-
-    `place`: its place in the project file.
-    """
+    """The destination of messages, declared at `place`: an apprise address, or a webhook with an optional token."""
 
     name: str
     kind: TargetKind

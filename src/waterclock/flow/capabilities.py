@@ -30,10 +30,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """An invalid combination of options: the error's code, the option, and the parts of the message.
-
-    `option` is empty if an option is missing.
-    """
+    """An invalid combination of options: the error's code, the option or "", and the parts of the message."""
 
     code: str
     option: str
@@ -44,10 +41,7 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The Python module that a connector imports to connect to its systems.
-
-    `package` installs it, or `extra` of Waterclock for its own connectors.
-    """
+    """The Python module that a connector imports; `package` installs it, or Waterclock's `extra`."""
 
     module: str
     package: str = ""

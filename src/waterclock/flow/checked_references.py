@@ -34,10 +34,7 @@ class CheckedReference:
 
 
 def checked_references(columns: Columns) -> tuple[CheckedReference, ...]:
-    """Return the checked references of a column list, in the order of their first columns.
-
-    Columns that refer to one table in one role form one key together, with a single ELSE.
-    """
+    """Return the checked references of a column list; columns that refer to a table in one role are one key."""
     groups: dict[tuple[str, str], list[str]] = {}
     said = {column.name: column.references for column in columns.named if column.references is not None}
     for name, reference in said.items():

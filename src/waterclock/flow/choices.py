@@ -14,10 +14,7 @@ class Kind(StrEnum):
 
 
 class TableType(StrEnum):
-    """The type of a table: a regular one has one open claim at a time, a partitioned one has one per label.
-
-    A publish of either type has one open claim at a time.
-    """
+    """The type of a table: regular, one open claim at a time, as for each publish; or partitioned, one per label."""
 
     REGULAR = "regular"
     PARTITIONED = "partitioned"

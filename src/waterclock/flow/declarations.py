@@ -334,14 +334,13 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A named query that replaces its name in other queries. If `is_shared`, its rows are computed once for all."""
+    """A named query that replaces its name in other queries."""
 
     name: str
     columns: Columns
     query: Query
     about: About
     place: Place = field(compare=False)
-    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

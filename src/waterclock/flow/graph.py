@@ -46,10 +46,7 @@ def late_tables(flow: Flow, table: str) -> tuple[str, ...]:
 
 
 def order_of(tables: Mapping[str, Table]) -> tuple[str, ...]:
-    """Return the tables upstream first. A PREVIOUS does not affect the order, since it reads another batch.
-
-    Raises graphlib.CycleError where there is none
-    """
+    """Return the tables upstream first, regardless of PREVIOUS. Raises  graphlib.CycleError where there is none."""
     edges = {
         name: [
             *(read.table for read in table.reads if read.kind is not ReadKind.PREVIOUS and read.table in tables),

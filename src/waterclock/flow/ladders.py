@@ -15,10 +15,7 @@ _STRENGTH = {Action.WARN: 0, Action.QUARANTINE: 1, Action.DROP: 1, Action.HOLD: 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One action, for up to `most` rows that break the rule, or percent of all rows; None: for any number.
-
-    Anything beyond the last rung fails.
-    """
+    """One action, for up to `most` rows that break the rule, or percent of all; None: any number. The rest fails."""
 
     action: Action
     most: Decimal | None = None

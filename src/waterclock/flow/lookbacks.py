@@ -15,10 +15,7 @@ class Tells(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """LOOKBACK ... CHANGED: only past windows that changed are collected again.
-
-    `column` contains the time of a row's last change; None if the source itself reports changes.
-    """
+    """LOOKBACK ... CHANGED: `column` has the time of a row's last change; None if the source reports changes."""
 
     column: str | None = None
 

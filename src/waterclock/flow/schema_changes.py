@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -44,18 +44,16 @@ class SchemaChange:
         ]
 
 
-def change_between(old: Mapping[str, str], new: Mapping[str, str], *, typed: Collection[str] = ()) -> SchemaChange:
-    """Compare columns by name, ignoring case, and type; types of names in `typed` are ignored."""
+def change_between(old: Mapping[str, str], new: Mapping[str, str]) -> SchemaChange:
+    """Compare columns by name, ignoring case, and type."""
     before = {name.lower(): (name, kind) for name, kind in old.items()}
     after = {name.lower(): (name, kind) for name, kind in new.items()}
-    cast = {name.lower() for name in typed}
-    both = [name for name in before if name in after and name not in cast]
     return SchemaChange(
         {name: kind for lower, (name, kind) in after.items() if lower not in before},
         {name: kind for lower, (name, kind) in before.items() if lower not in after},
         {
             after[name][0]: (before[name][1], after[name][1])
-            for name in both
-            if not is_same_type(before[name][1], after[name][1])
+            for name in before
+            if name in after and not is_same_type(before[name][1], after[name][1])
         },
     )

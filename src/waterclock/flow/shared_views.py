@@ -37,10 +37,7 @@ def views_shared_by(table: Table) -> tuple[str, ...]:
 
 
 def readers_of_shared(flow: Flow) -> Mapping[str, tuple[str, ...]]:
-    """Return by SHARED view the tables that read it, if there is more than one.
-
-    A table of open windows, or with rules on its inputs, computes a view's rows for itself.
-    """
+    """Return by SHARED view the tables that read it, if several; some tables compute a view's rows for themselves."""
     found: dict[str, list[str]] = {}
     for name, table in flow.tables.items():
         for view in views_shared_by(table) if table.open_of is None and not table.input_rules else ():

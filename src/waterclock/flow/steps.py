@@ -10,10 +10,7 @@ ROWS, STATE, BEFORE, AFTER = "rows", "state", "before", "after"
 
 @dataclass(frozen=True, slots=True)
 class StatefulStep:
-    """Which of the two tables of a step its function computes: that of the state, or that of the results.
-
-    The rows of a key are grouped with the state's rows of that key.
-    """
+    """Which table of a step its function computes: the state, whose rows are grouped by key, or the results."""
 
     keys: tuple[str, ...]
     is_state: bool

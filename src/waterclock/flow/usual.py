@@ -52,10 +52,7 @@ _WIDTH = 24  # the number of values in the recent level
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """The usual value at one instant.
-
-    `middle` and `spread` are logarithms if `is_ratio`, of values plus `offset`, since 0 has no logarithm.
-    """
+    """The usual value at one instant; logarithms of values plus `offset` if `is_ratio`, since 0 has none."""
 
     middle: float
     spread: float

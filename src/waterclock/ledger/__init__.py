@@ -2,5 +2,3 @@
 
 Opening a ledger imports SQLAlchemy. The facts and records that planner and engine exchange do not need it.
 """
-
-from __future__ import annotations

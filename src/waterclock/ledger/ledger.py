@@ -155,10 +155,7 @@ class Ledger:
 
     @classmethod
     def look(cls, url: str, ask: Callable[[Ledger], R]) -> R | None:
-        """Query another project's ledger without ever writing to it; return None where there is none.
-
-        Raises  as `looking.look`
-        """
+        """Query another project's ledger without writing to it; None where there is none. Raises  as `looking.look`."""
         return look(url, lambda database: ask(cls(database)))
 
     def close(self) -> None:

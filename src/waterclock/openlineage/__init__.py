@@ -1,3 +1,1 @@
 """Reports each batch to other tools as OpenLineage events: its inputs, its code and its output."""
-
-from __future__ import annotations

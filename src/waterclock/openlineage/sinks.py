@@ -15,10 +15,7 @@ from waterclock.secrets import Secrets
 
 
 def deliver(sink: LineageSink, root: Path, secrets: Secrets, event: Mapping[str, Any]) -> None:
-    """Deliver one event. When the function returns, the event has arrived.
-
-    Raises  NotDelivered, with a reason that contains no address and no secret
-    """
+    """Deliver one event; it has arrived when this returns. Raises  NotDelivered, without addresses and secrets."""
     if sink.file is not None:
         _append(root / sink.file, event)
         return

@@ -42,10 +42,7 @@ class ListedFile:
 
 @dataclass(frozen=True, slots=True)
 class DataFiles:
-    """The files of a table, ordered by label and path. `moment` is set if they are as of a tick.
-
-    `labels` are all that a PARTITIONED table ever contained.
-    """
+    """The files of a table by label and path; `labels` are all that it ever contained, `moment` is set as of a tick."""
 
     table: Table
     files: tuple[ListedFile, ...]
@@ -167,10 +164,7 @@ def _of_state(work: RunContext, table: Table, found: Resolved) -> tuple[ListedFi
 
 
 def _only_folder(table: Table, folder: str, label: str, files: Sequence[ListedFile]) -> str:
-    """Return the single folder of a label's files, if it contains no other Parquet files.
-
-    Raises  E434 where there is no such folder
-    """
+    """Return the single folder of a label's files, if it has no other Parquet files. Raises  E434 without one."""
     folders = {file.folder for file in files}
     if len(folders) == 1 and (only := folders.pop()):
         there = {file.path for file in files_below(entry_path(folder, only)) if file.path.endswith(".parquet")}

@@ -66,10 +66,7 @@ def _cause_words(due: Due, flow: Flow) -> str:
 
 
 def left_words(due: Due) -> str:
-    """Format how long the remaining work usually takes, or how long a batch took.
-
-    Returns "" if that is unknown or if the work is stopped.
-    """
+    """Format how long the remaining work, or a batch, usually takes; "" if that is unknown or the work is stopped."""
     if due.stand is Stand.LONG:
         return f": {seconds_words(due.left.total_seconds())}"
     if due.left < _WORTH_SAYING or not due.root.is_proceeding:

@@ -234,10 +234,7 @@ def long_ones(
     work: Iterable[AtWork],
     clock: datetime,
 ) -> Iterator[Due]:
-    """Yield the batches that exceed their RUNTIME, by table: a running one, or else the newest done one.
-
-    A claim of several labels may take the RUNTIME for each.
-    """
+    """Yield the batches beyond their RUNTIME, times the labels of their claim: a running one, or the newest done."""
     running: set[str] = set()
     for each in work:
         table = flow.tables[each.table]

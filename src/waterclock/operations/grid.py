@@ -88,7 +88,7 @@ def wider(by: Cadence, span: tuple[datetime, datetime], most: int) -> Cadence:
 
 def newest_span(tables: Sequence[Table], by: Cadence, now: datetime, count: int) -> tuple[datetime, datetime]:
     """Return the span `[low, high)` of the newest `count` columns up to the newest due label."""
-    newest = max((_newest_label(table, now) for table in tables), default=now)
+    newest = max((table.cadence.previous(table.cadence.last_due(now)) for table in tables), default=now)
     high = by.next(by.floor(newest))
     return by.shift(high, -count), high
 
@@ -131,20 +131,13 @@ def bounds(by: Cadence, span: tuple[datetime, datetime], cadence: Cadence) -> tu
 
 
 def parse_columns(text: str, zone: str) -> Cadence:
-    """Parse the span of a column: `day`, `hour`, `15 minutes`, `week`, `month`.
-
-    Raises  E102 for an invalid period
-    """
+    """Parse the span of a column: `day`, `hour`, `15 minutes`, `week`, `month`. Raises  E102 for an invalid period."""
     from waterclock.timelabel.period import parse_period
 
     try:
         return Cadence(parse_period(text), zone=zone)
     except WaterclockError as error:
         raise error.at("--by") from None
-
-
-def _newest_label(table: Table, now: datetime) -> datetime:
-    return table.cadence.previous(table.cadence.last_due(now))
 
 
 def _count_states(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]) -> Counter[State]:

@@ -61,10 +61,7 @@ def _first_labels(labels: Sequence[datetime]) -> str:
 
 
 def commands_for_held(table: str, first: str, last: str, *, is_outdated: bool) -> str:
-    """Return the commands to inspect the first of some held labels, and to proceed with all of them.
-
-    Outdated batches cannot be released. They must be made again.
-    """
+    """Return the commands to inspect a held label, and to release all, or make them again if they are outdated."""
     which = first if first == last else f"{first}..{last}"
     looked_at = f"`waterclock audit {table}@{first}` shows why, `SELECT * FROM {table}_held` shows its rows"
     if is_outdated:

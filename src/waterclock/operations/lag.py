@@ -130,10 +130,7 @@ def lag_of(
 def _build_reach_time(
     flow: Flow, name: str, now: datetime, made: Mapping[str, Sequence[MadeLabel]], reached: Sequence[Reached]
 ) -> Callable[[datetime], datetime] | None:
-    """Return a function for when the watermark reached an instant, `now` if it has not.
-
-    Returns None if the table has no deadline BY WATERMARK or no mark.
-    """
+    """Return a function for when the watermark reached an instant, or `now`; None without deadline or mark."""
     if not flow.tables[name].is_by_watermark or not reached:
         return None
     done = {it.end: it.done for it in made.get(mark_of(name), ())}

@@ -160,10 +160,7 @@ def _of_code(project: Project, ledger: Ledger | None) -> Mapping[str, CodeLineag
 
 
 def column_impact(project: Project, table: str, column: str) -> ColumnImpact:
-    """Find all tables that depend on a column. Cost: a parse of each query below it, some milliseconds.
-
-    Raises  E517 for a column that the table does not have, with the nearest
-    """
+    """Find all tables that depend on a column. Cost: milliseconds for each query below it. Raises  E517."""
     from waterclock.dpl.query.column_trace import ColumnOf
     from waterclock.dpl.query.impact import impact_of
 
@@ -212,10 +209,7 @@ def columns_known(project: Project, table: str, ledger: Ledger | None = None) ->
 
 
 def table_and_column(flow: Flow, which: str) -> tuple[str, str | None]:
-    """Parse `schema.table` or `schema.table.column`.
-
-    Raises  E511 for an unknown table, with the nearest names
-    """
+    """Parse `schema.table` or `schema.table.column`. Raises  E511 for an unknown table, with the nearest names."""
     if which in flow.tables:
         return which, None
     name, _, column = which.rpartition(".")

@@ -14,10 +14,7 @@ _NEWEST = 16  # newer claims of done labels may have checked nothing, for exampl
 
 
 def last_looks(at: OpenedProject, names: Collection[str]) -> dict[str, Mapping[str, Any]]:
-    """Return the look-back record of the newest batch of each table with LOOKBACK ... CHANGED.
-
-    The source is not contacted. The next batch finds newer changes.
-    """
+    """Return the look-back record of the newest batch of each table with LOOKBACK ... CHANGED, from the ledger."""
     found: dict[str, Mapping[str, Any]] = {}
     for name in names:
         source = at.flow.tables[name].source

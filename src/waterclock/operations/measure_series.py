@@ -74,10 +74,7 @@ class ColumnProfile:
 
 
 def labels_back(table: Table, last: datetime, newest: int) -> int:
-    """Return how many labels up to `last` are needed for the usual values of the `newest` ones.
-
-    If no rule uses `usual()`, these are only the newest ones.
-    """
+    """Return how many labels are needed for the usual values of the `newest` ones: just these without `usual()`."""
     if not _scales(table):
         return newest
     if table.cadence.next(last) - last > LONGER:

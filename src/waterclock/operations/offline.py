@@ -98,10 +98,7 @@ class OfflineStand:
 
 
 def offline_stands(at: OpenedProject, names: Collection[str]) -> tuple[OfflineStand, ...]:
-    """Return the offline status of the given tables that are measured offline.
-
-    Cost: nothing if there are none; otherwise a statement, and three for each of these tables
-    """
+    """Return the offline status of tables measured offline. Cost: a statement, and three for each of them."""
     tables = [at.flow.tables[name] for name in names if at.flow.tables[name].offline is not None]
     ledger = at.ledger
     if not tables or ledger is None:

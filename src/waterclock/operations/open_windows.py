@@ -19,10 +19,7 @@ _INSTANT = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class OpenWindows:
-    """The open windows of a table: how many have begun, the first of them, and the boundary of their newest state.
-
-    `shown` is None if that state is not made yet.
-    """
+    """The open windows of a table: their number, the first, and the boundary of their newest state, if made."""
 
     table: str
     zone: str

@@ -56,10 +56,7 @@ class OpenedProject:
 
 
 def open_project(folder: Path, env: str | None) -> Project:
-    """Load and check a project.
-
-    Raises  ProjectErrors with all errors of the project
-    """
+    """Load and check a project. Raises  ProjectErrors with all errors of the project."""
     from waterclock.connectors.registry import capabilities
     from waterclock.dpl.project import load_project
 
@@ -175,10 +172,7 @@ def _folders(url: str | Secret, *, connect: bool) -> Mapping[str, str]:
 
 @contextmanager
 def open_read_only(folder: Path, env: str | None, now: str | None) -> Iterator[OpenedProject]:
-    """Open a project for reading.
-
-    Raises  E421 where its ledger is gone, E422 where it is damaged
-    """
+    """Open a project for reading. Raises  E421 where its ledger is gone, E422 where it is damaged."""
     from waterclock.engine.connections import connections_of
     from waterclock.engine.earlier_starts import as_applied
     from waterclock.engine.ledger_opening import open_ledger
@@ -222,10 +216,7 @@ def nothing_ran() -> WaterclockError:
 def select_tables(
     flow: Flow, texts: list[str] | None, labels: str | None = None
 ) -> tuple[Selection, Mapping[str, Labels]]:
-    """Return the selected tables, and by table their labels: those after its `@`, or else those of `--labels`.
-
-    Raises  E510, E511, E512 and E514 as `selection.select`
-    """
+    """Return the selected tables, and by table their labels: after its `@`, or of `--labels`. Raises  as `select`."""
     found = select(flow, *(texts or ()))
     try:
         common = None if labels is None else parse_labels(labels)
@@ -255,10 +246,7 @@ def _means_tables(flow: Flow, text: str) -> bool:
 
 
 def known_label_bounds(at: OpenedProject, table: Table, labels: Labels) -> tuple[datetime, datetime]:
-    """Return the bounds of selected labels among all that a table has now or had before its START was moved.
-
-    Raises  E513 where none is selected, with the nearest
-    """
+    """Return the bounds of selected labels among all that a table has, or had before START was moved. Raises  E513."""
     start = at.planner.starts(at.snapshot, at.now)[table.name]
     oldest = None if at.ledger is None else at.ledger.past.oldest_label(table.name)
     begin = start if oldest is None else min(start, oldest)
@@ -266,10 +254,7 @@ def known_label_bounds(at: OpenedProject, table: Table, labels: Labels) -> tuple
 
 
 def one_table(flow: Flow, text: str) -> tuple[str, Labels | None]:
-    """Return the one table that a command selects.
-
-    Raises  E515 where the text selects several, and as `selection.select`
-    """
+    """Return the one table that a command selects. Raises  E515 where the text selects several; as `select`."""
     found = select(flow, text)
     if len(found.tables) != 1:
         raise WaterclockError(

@@ -15,10 +15,7 @@ _MOST_NAMED = 3
 
 
 def tables_meant(flow: Flow, texts: list[str] | None, labels: str | None = None) -> tuple[str, ...] | None:
-    """Return the tables to pause or resume, or None for the whole project.
-
-    Raises  E430 where labels are given, E510 to E514 as `selection.select`
-    """
+    """Return the tables to pause or resume, None for the whole project. Raises  E430 for labels; as `select`."""
     found = select(flow, *texts) if texts else None
     if labels or (found and found.labels):
         name, said = next(iter(found.labels.items()), (found.tables[0], labels)) if found else ("TABLE", labels)

@@ -29,10 +29,7 @@ class OfTables:
 
 
 def to_pause(at: OpenedProject, selection: str, labels: str | None) -> OfTables:
-    """Return the tables that are not paused by name yet. An empty selection means all.
-
-    Raises  E430 where labels are given, E510 to E514 as `selection.select`
-    """
+    """Return the tables that are not paused by name yet; empty means all. Raises  E430 for labels; as `select`."""
     names = tables_meant(at.flow, [selection] if selection else None, labels)
     if names is None:
         of_all = at.snapshot.paused
@@ -43,10 +40,7 @@ def to_pause(at: OpenedProject, selection: str, labels: str | None) -> OfTables:
 
 
 def to_resume(at: OpenedProject, selection: str, labels: str | None) -> OfTables:
-    """Return the tables that are paused by name, or whether all is paused. An empty selection means all.
-
-    Raises  as `to_pause`
-    """
+    """Return the tables that are paused by name, or whether all is; an empty selection means all. Raises  E430."""
     names, of_all = tables_meant(at.flow, [selection] if selection else None, labels), at.snapshot.paused
     by_name = {name: known for name in at.flow.tables if (known := at.snapshot.of(name).paused)}
     if names is None:
@@ -66,10 +60,7 @@ def due_of(at: OpenedProject, of: OfTables) -> dict[str, list[datetime]]:
 
 
 def pause(ledger: Ledger, of: OfTables, *, who: str, why: str) -> None:
-    """Pause the tables found by `to_pause`.
-
-    Raises  E903 without a reason, E430 where it is paused already, E412 for a table that has never run
-    """
+    """Pause the tables found by `to_pause`. Raises  E903, E430 where it is paused already, E412 if it never ran."""
     need_reason_of_pause(why)
     if of.is_of_all:
         ledger.decisions.pause_all(who=who, why=why)
@@ -78,10 +69,7 @@ def pause(ledger: Ledger, of: OfTables, *, who: str, why: str) -> None:
 
 
 def resume(ledger: Ledger, of: OfTables, *, who: str, why: str) -> None:
-    """Resume the tables found by `to_resume`.
-
-    Raises  E430 where it is not paused any more
-    """
+    """Resume the tables found by `to_resume`. Raises  E430 where it is not paused any more."""
     if of.is_of_all:
         ledger.decisions.resume_all(who=who, why=why)
     else:

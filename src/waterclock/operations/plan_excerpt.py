@@ -12,10 +12,7 @@ _MOST = 20_000  # batches: some 0.4 s
 
 
 def plan_of_due(at: OpenedProject, names: Collection[str]) -> Plan:
-    """Plan some tables. If there are too many batches, only the oldest of each table are listed, others are counted.
-
-    The counts are in `left_out`.
-    """
+    """Plan some tables. If there are too many batches, only the oldest of each are listed; `left_out` counts others."""
     listed = max(50, min(1000, _MOST // max(1, len(names))))
     plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=names, cap=listed))
     left = sum(plan.left_out.values())

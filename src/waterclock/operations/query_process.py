@@ -74,10 +74,7 @@ class QueryProcess:
             self._connection.send(request)
 
     def answer(self, seconds: float) -> AnsweredQuestion | str | None:
-        """Return the next message of the process, BEGUN or the answer, or None after `seconds` without one.
-
-        Raises  the exception of the query; E731 where the process has ended
-        """
+        """Return the next message, BEGUN or the answer; None after `seconds`. Raises  the query's exception, E731."""
         with self._telling_end():
             said = self._connection.recv() if self._connection.poll(seconds) else None
         if isinstance(said, BaseException):

@@ -78,10 +78,7 @@ class RuleResults:
 
 
 def rule_results(at: OpenedProject, tables: Sequence[Table], newest: int) -> tuple[RuleResults, ...]:
-    """Return the rules of some tables with their results in the newest batches of each, broken ones first.
-
-    Cost: two queries of the ledger for each table that has rules, and one.
-    """
+    """Return the rules of tables with newest results, broken first. Cost: two queries for each table, and one."""
     if at.ledger is None:
         return ()
     notes = at.ledger.past.rule_notes([table.name for table in tables])
@@ -109,10 +106,7 @@ def rules_in(
     said: Mapping[datetime, Sequence[str]],
     notes: Mapping[tuple[str, str], RuleNote],
 ) -> list[RuleResults]:
-    """Return the rules of a table with their results in some batches, oldest first; pure.
-
-    `said`: by label the warnings of the rows that readers see.
-    """
+    """Return a table's rules with results in some batches, oldest first, from the warnings `said` by label; pure."""
     return [
         RuleResults(
             table.name, *rule, tuple(_answer(rule[0], cell, said) for cell in cells), notes.get((table.name, rule[0]))

@@ -77,10 +77,7 @@ class Ways:
         return self._ways[table][-1] if self._ways.get(table) else None
 
     def to_mark(self, table: Table, end: datetime) -> Way:
-        """Return the way to the mark of the first window of a table that ends at `end` or later.
-
-        The mark is planned, or not due yet.
-        """
+        """Return the way to the mark, planned or not due, of the first window of a table that ends from `end` on."""
         mark, window = mark_of(table.name), table.cadence.window_of(table.cadence.previous(table.cadence.ceil(end)))
         planned = self.to(mark, window.start)
         if planned is not None:

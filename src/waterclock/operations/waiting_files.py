@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 def find_waiting_files(at: OpenedProject, names: Collection[str]) -> dict[str, Waiting]:
-    """Return the waiting files for each table that has some, or an active writer. Cost: a listing of each.
-
-    No secrets are needed: senders are not authenticated here.
-    """
+    """Return the waiting files of each table with some, or with an active writer. Cost: a listing of each."""
     found: dict[str, Waiting] = {}
     for name in names:
         source = at.flow.tables[name].source

@@ -85,10 +85,7 @@ def parse_watermarks(cadence: Cadence, kept: Sequence[Counted]) -> tuple[Reached
 def read_watermarks(
     flow: Flow, past: PastSection, names: Collection[str], most: int = MOST
 ) -> dict[str, tuple[Reached, ...]]:
-    """Return how far tables with a WATERMARK had come with their newest labels, oldest first.
-
-    Tables without a measured mark are left out. Cost: one query of the ledger for each.
-    """
+    """Return how far tables with a measured WATERMARK had come by newest labels. Cost: one query for each."""
     found: Mapping[str, tuple[Reached, ...]] = {
         name: parse_watermarks(flow.tables[mark_of(name)].cadence, past.newest_counted(mark_of(name), most))
         for name in names

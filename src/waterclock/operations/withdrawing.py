@@ -16,10 +16,7 @@ _MOST_NAMED = 3
 
 
 def withdrawable(at: OpenedProject, selection: str, labels: str | None) -> Found:
-    """Return the requested batches that no runner has started, including those before START.
-
-    Raises  E510 to E514 as `selection.select`
-    """
+    """Return the requested batches that no runner has started, also those before START. Raises  as `select`."""
     found, by_table = select_tables(at.flow, [selection], labels)
     asked = {}
     for name in found.tables:

@@ -84,10 +84,7 @@ class Books:
         return (window for low, high in self.missing for window in self.table.cadence.windows(low, high))
 
     def previous_closing(self, window: Window) -> datetime | None:
-        """Return the tick at which the window before this one closed; None where there is no such bound.
-
-        Skipped windows have no closing tick and are passed over.
-        """
+        """Return the tick at which the last window before this one that was not skipped closed; None without one."""
         known = self.past.closings.items()
         closed = [(label, it.in_order) for label, it in known if label < window.start and it.in_order is not None]
         return max(closed)[1] if closed else None

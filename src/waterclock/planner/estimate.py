@@ -13,10 +13,7 @@ from waterclock.planner.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class TableCost:
-    """The cost of one table: its number of batches, and their seconds in sequence.
-
-    `seconds` is None for a table that has not run any batch yet.
-    """
+    """The cost of one table: its number of batches, and their seconds in sequence; None before its first batch."""
 
     batches: int
     seconds: float | None

@@ -30,10 +30,7 @@ _TROUBLE = frozenset({BatchStatus.FAILED.value, BatchStatus.HELD.value})
 
 @dataclass(frozen=True, slots=True)
 class LabelState:
-    """The state of one label, with a reason where it is not obvious. `stored` is its state in the ledger.
-
-    `is_outdated`: the label is held and cannot be released.
-    """
+    """The state of one label, `stored` in the ledger, with a reason; `is_outdated`: held and not releasable."""
 
     label: datetime
     status: Status

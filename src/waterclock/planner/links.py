@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from waterclock.batches.ledger_snapshot import BEGINNING, BatchStatus, InputFact, LedgerSnapshot, Pause
+from waterclock.batches.ledger_snapshot import BEGINNING, BatchStatus, InputFact, LedgerSnapshot
 from waterclock.batches.links import LinkFacts
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table
@@ -89,7 +89,7 @@ def _gap(link: LinkFacts, window: Window) -> Cause:
         status = Status.HELD if trouble.status is BatchStatus.HELD else Status.FAILED
         return Cause(link.upstream, window, status, f"in its project: {trouble.error.strip().partition(chr(10))[0]}")
     if past.paused is not None and link.cadence is not None:
-        return Cause(link.upstream, window, Status.PAUSED, _describe_pause(past.paused, link.cadence.zone))
+        return Cause(link.upstream, window, Status.PAUSED, f"in its project {past.paused.words(link.cadence.zone)}")
     if link.is_dropped:
         return Cause(link.upstream, window, Status.WAITING, "which its project no longer declares")
     if any(window.start in claim.labels for claim in past.open_claims):
@@ -102,10 +102,6 @@ def _gap(link: LinkFacts, window: Window) -> Cause:
     else:
         detail = "which is not made there yet"
     return Cause(link.upstream, window, Status.WAITING, f"{detail}{_circle(link)}")
-
-
-def _describe_pause(pause: Pause, zone: str) -> str:
-    return f"in its project {pause.words(zone)}"
 
 
 def _circle(link: LinkFacts) -> str:

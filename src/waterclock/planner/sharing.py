@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from waterclock.flow.choices import Batching, Kind
-from waterclock.flow.declarations import Table
 from waterclock.flow.flats import flats_of
 from waterclock.planner.dependency_graph import Node
 
@@ -47,7 +46,7 @@ def queries_of(node: Node, count: int, group_cap: int, of_parents: int = 0) -> S
     unions = count // together * _parts(together, MOST_WINDOWS_OF_A_UNION)
     unions += _parts(count % together, MOST_WINDOWS_OF_A_UNION)
     most = max(unions, min(count, of_parents))
-    return SharedQueries(unions if _is_by_window(node.table) else claims, most)
+    return SharedQueries(unions if node.table.query is None or flats_of(node.table.query) else claims, most)
 
 
 def most_together(node: Node, group_cap: int) -> int:
@@ -55,10 +54,6 @@ def most_together(node: Node, group_cap: int) -> int:
     source = node.table.source
     asks_by_label = source is not None and source.batching in {Batching.DATA_TIME, Batching.LABELS, Batching.EACH}
     return min(group_cap, _MOST_BY_DATA_TIME) if asks_by_label else group_cap
-
-
-def _is_by_window(table: Table) -> bool:
-    return table.query is None or bool(flats_of(table.query))
 
 
 def _parts(count: int, most: int) -> int:

@@ -89,10 +89,7 @@ class Ticks:
     def latest_known(
         self, tables: Collection[str], worlds: Worlds, at: datetime, *, is_partial: bool = False
     ) -> datetime:
-        """Return the newest tick at which all the tables, as known at an instant, had their content and agreed.
-
-        Raises  E523 where there was none
-        """
+        """Return the newest tick at which all tables, as known at an instant, agreed. Raises  E523 without one."""
         snapshot = worlds.snapshot(at)
         then = replace(self, snapshot=snapshot, settlement=settle(self.graph, snapshot, {}, self.starts))
         return then.latest(tables, is_partial=is_partial)
@@ -119,10 +116,7 @@ class Ticks:
         return {name: (min(max(low, dropped[name]), high), high) for name, (low, high) in needs.items()}
 
     def find_missing_windows(self, tables: Collection[str], tick: datetime) -> dict[str, IntervalSet]:
-        """Return the missing or dropped windows among those that the tables' content as of a tick rests on.
-
-        Raises  E521 for a tick in the future or before a table's first window
-        """
+        """Return the missing or dropped windows of the tables' content as of a tick. Raises  E521 for a wrong tick."""
         if tick > self.now:
             raise WaterclockError(
                 "E521",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from waterclock.batches.ledger_snapshot import HELD_BACK
 from waterclock.dpl.project import Project
 from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.engine.progress import GroupReport, SilentListener
+from waterclock.engine.progress import GroupReport, Listener
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_outcome import RunOutcome
@@ -47,10 +47,7 @@ _NO_ROWS = Rows((), {}, ())
 
 @contextmanager
 def open_bench(project: Project, typed: Typed, sessions: Sessions, folder: Path, empty: Path) -> Iterator[Bench]:
-    """Open a bench for one scenario below `folder`. The project's own storage is not opened.
-
-    `empty` is an empty ledger: copying it costs less than creating one.
-    """
+    """Open a bench for one scenario below `folder`, without the project's storage, on a copy of the `empty` ledger."""
     derived = derive(project.flow, typed)
     folder.mkdir(parents=True)
     shutil.copy(empty, folder / LEDGER)
@@ -68,7 +65,7 @@ def open_bench(project: Project, typed: Typed, sessions: Sessions, folder: Path,
 
 
 @dataclass(slots=True)
-class _Heard(SilentListener):
+class _Heard(Listener):
     """The newest result that the engine reported for each finished batch."""
 
     failures: dict[tuple[str, datetime], WaterclockError] = field(default_factory=dict)

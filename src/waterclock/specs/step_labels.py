@@ -26,10 +26,7 @@ def place(meanings: Sequence[Meaning], flow: Flow) -> tuple[tuple[Action, ...], 
 
 
 def named_windows(text: str, table: Table) -> list[Window]:
-    """Return the windows of a table that a label or a range of labels means, oldest first; a row belongs to the last.
-
-    Raises  E512 and E514 as `parse_labels`, E513 where there is no such window
-    """
+    """Return the windows that a label or range means; a row belongs to the last. Raises  E513; as `parse_labels`."""
     cadence = table.cadence
     low, high = parse_labels(text).bounds(cadence)
     if low is not None and high is not None and low < high:

@@ -2,5 +2,3 @@
 
 Modules are imported on demand: reading manifests and logs needs neither Spark nor delta-rs.
 """
-
-from __future__ import annotations

@@ -17,10 +17,7 @@ STAGE = "_stage"
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """The storage of a project. `root` is a folder or a URL.
-
-    `folders` maps renamed tables to the folders of their former names, relative to the root.
-    """
+    """The storage of a project: `root`, a folder or a URL; `folders` of renamed tables, relative to it."""
 
     root: str
     folders: Mapping[str, str] = field(default_factory=dict, kw_only=True, compare=False)

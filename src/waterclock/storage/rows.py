@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -59,13 +60,20 @@ def _holds_variant(kind: DataType) -> bool:
 
 def _choose_arrow_type(kind: DataType) -> DataType:
     """Return the type in which Arrow sends a value: the same type, with strings for types that Arrow does not have."""
+    return map_leaf_types(kind, lambda leaf: StringType() if isinstance(leaf, _AS_TEXT) else leaf)
+
+
+def map_leaf_types(kind: DataType, change: Callable[[DataType], DataType]) -> DataType:
+    """Return a type in which `change` has replaced the types that contain no others. Fields lose their metadata."""
     if isinstance(kind, ArrayType):
-        return ArrayType(_choose_arrow_type(kind.elementType), kind.containsNull)
+        return ArrayType(map_leaf_types(kind.elementType, change), kind.containsNull)
     if isinstance(kind, MapType):
-        return MapType(_choose_arrow_type(kind.keyType), _choose_arrow_type(kind.valueType), kind.valueContainsNull)
+        key, value = map_leaf_types(kind.keyType, change), map_leaf_types(kind.valueType, change)
+        return MapType(key, value, kind.valueContainsNull)
     if isinstance(kind, StructType):
-        return StructType([StructField(it.name, _choose_arrow_type(it.dataType), it.nullable) for it in kind.fields])
-    return StringType() if isinstance(kind, _AS_TEXT) else kind
+        fields = [StructField(it.name, map_leaf_types(it.dataType, change), it.nullable) for it in kind.fields]
+        return StructType(fields)
+    return change(kind)
 
 
 def _in_utc(value: Any) -> Any:

@@ -85,8 +85,5 @@ def require_log_store(spark: SparkSession, folder: str) -> None:
 
 
 def shuffle_partitions(size: int) -> int:
-    """Return the number of shuffle partitions for an input of `size` bytes of Parquet.
-
-    There is one partition per 16 MiB, at least the default number and at most 2,000.
-    """
+    """Return the number of shuffle partitions for `size` bytes of Parquet: one per 16 MiB, 2,000 at most."""
     return max(int(SESSION_CONFS[PARTITIONS]), min(-(-size // _BYTES_A_PARTITION), _MOST_PARTITIONS))

@@ -62,10 +62,7 @@ def follow(folder: str) -> int:
 
 
 def stale(folder: str) -> list[str]:
-    """Return the labels whose manifest differs from the table's files, with "" for a table without partitions.
-
-    Cost: a small file read for each label.
-    """
+    """Return the labels whose manifest differs from the table's files, "" for all. Cost: a small file per label."""
     with open_table(folder) as table:
         wanted = _build_manifests(table, None)
     there = _there(folder)
@@ -94,10 +91,7 @@ def remove(folder: str) -> None:
 
 
 def require_plain(table: OpenTable) -> None:
-    """Raise an error if a table's rows differ from the rows in its files.
-
-    Raises  E434 for deletion vectors and column mapping
-    """
+    """Raise E434 if a table's rows differ from its files: for deletion vectors and column mapping."""
     if table.is_plain and not table.marked_paths:
         return
     raise WaterclockError(

@@ -1,3 +1,1 @@
 """Labels, windows, cadences and interval sets; pure, it never reads the current time (docs/explain/time.md)."""
-
-from __future__ import annotations

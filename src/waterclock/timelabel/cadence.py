@@ -95,10 +95,7 @@ class Cadence:
         return self.floor(t) == t
 
     def shift(self, t: datetime, n: int) -> datetime:
-        """Return the boundary `n` windows after the boundary `t`, or before it if `n` is negative.
-
-        Raises  E103 where `t` is no boundary
-        """
+        """Return the boundary `n` windows after the boundary `t`; before it for a negative `n`. Raises  E103."""
         if not self.is_boundary(t):
             raise self._no_start(t, t.isoformat())
         grid = self._grid()
@@ -114,10 +111,7 @@ class Cadence:
         return Window(self.floor(t), self.next(t))
 
     def window(self, label: str) -> Window:
-        """Return the window that a label names.
-
-        Raises  E101 for a malformed label, E103 for one at which no window starts, naming the nearest labels
-        """
+        """Return the window that a label names. Raises  E101 for a malformed label, E103 for one without a window."""
         start = instant_of(label)
         if not self.is_boundary(start):
             raise self._no_start(start, f"label {label!r}")

@@ -63,10 +63,7 @@ _LONGEST = 1000
 
 
 def parse_cron(text: str) -> CronFields:
-    """Parse the five fields, or a macro such as `@daily`; Sunday is 0, 7 or SUN.
-
-    Raises  E104 where a field cannot be parsed
-    """
+    """Parse the five fields, or a macro such as `@daily`; Sunday is 0, 7 or SUN. Raises  E104 for other texts."""
     if len(text) > _LONGEST:
         raise _unreadable(f"{text[:40]}…", f"it has {len(text)} characters", f"at most {_LONGEST}")
     words = _MACROS.get(text.strip().lower(), text).split()

@@ -49,10 +49,7 @@ class Duration:
         return self._shift_instant(instant, zone, 1)
 
     def to_timedelta(self) -> timedelta:
-        """Return the span as elapsed time, as for DELAY: a day is 24 hours.
-
-        Raises  E107 for months, quarters and years, whose length varies
-        """
+        """Return the span as elapsed time, as for DELAY: a day is 24 hours. Raises  E107 for months and longer."""
         if self.unit in _MONTHS:
             raise WaterclockError(
                 "E107",
@@ -89,10 +86,7 @@ class Duration:
 
 
 def parse_duration(text: str) -> Duration:
-    """Parse a span: `2 HOURS`, `7 days`, or Spark's `INTERVAL 7 DAYS`, `INTERVAL '7' DAY`, `INTERVAL '7 days'`.
-
-    Raises  E107 for any other form
-    """
+    """Parse a span: `2 HOURS`, `7 days`, or Spark's `INTERVAL 7 DAYS`, `INTERVAL '7 days'`. Raises  E107."""
     body = text.strip()
     if match := _QUOTED_NUMBER.fullmatch(body):
         body = f"{match['number']} {match['unit']}"

@@ -27,10 +27,7 @@ class LabelParts(NamedTuple):
 
 
 def label_of(instant: datetime) -> str:
-    """Return the label of an instant, in UTC.
-
-    Raises  E106 for an instant without a zone, E101 for one that is no whole minute
-    """
+    """Return the label of an instant, in UTC. Raises  E106 without a zone, E101 for one that is no whole minute."""
     t = utc_of(instant)
     if t.second or t.microsecond:
         whole = t.replace(second=0, microsecond=0)
@@ -44,10 +41,7 @@ def label_of(instant: datetime) -> str:
 
 
 def instant_of(label: str) -> datetime:
-    """Return the UTC instant that a label names.
-
-    Raises  E101 for anything but fourteen digits YYYYMMDDHHmm00 of a date and time that exist
-    """
+    """Return the UTC instant that a label names. Raises  E101 for anything but YYYYMMDDHHmm00 of an existing time."""
     match = _LABEL.fullmatch(label)
     if match is None:
         raise _malformed_label_error(label)
@@ -59,19 +53,13 @@ def instant_of(label: str) -> datetime:
 
 
 def parts_of(label: str) -> LabelParts:
-    """Split a label into its parts: `20180305080000` → ('2018', '03', '05', '08', '00').
-
-    Raises  E101 for a malformed label
-    """
+    """Split a label into its parts: `20180305080000` → ('2018', '03', '05', '08', '00'). Raises  E101."""
     instant_of(label)
     return LabelParts(label[:4], label[4:6], label[6:8], label[8:10], label[10:12])
 
 
 def label_of_parts(parts: Sequence[str]) -> str:
-    """Join year, month, day, hour and minute to a label.
-
-    Raises  E101 where parts are missing, not padded with zeros, or name no time
-    """
+    """Join year, month, day, hour and minute to a label. Raises  E101 for missing, unpadded or invalid parts."""
     if tuple(len(part) for part in parts) != _WIDTHS:
         raise _malformed_label_error(
             "".join(parts), f"the parts {tuple(parts)!r} are not y, m, d, h, n of 4, 2, 2, 2, 2 digits; "
@@ -82,19 +70,13 @@ def label_of_parts(parts: Sequence[str]) -> str:
 
 
 def hive_path(label: str) -> str:
-    """Return a label's folder: `20180305080000` → `y=2018/m=03/d=05/h=08/n=00`.
-
-    Raises  E101 for a malformed label
-    """
+    """Return a label's folder: `20180305080000` → `y=2018/m=03/d=05/h=08/n=00`. Raises  E101 for a malformed label."""
     y, m, d, h, n = parts_of(label)
     return f"y={y}/m={m}/d={d}/h={h}/n={n}"
 
 
 def label_of_hive_path(path: str) -> str:
-    """Return the label of a folder `y=/m=/d=/h=/n=`, which may be anywhere in `path`; the last one counts.
-
-    Raises  E101 where there is none
-    """
+    """Return the label of the last folder `y=/m=/d=/h=/n=` in `path`. Raises  E101 where there is none."""
     found = _HIVE.findall(path)
     if not found:
         raise WaterclockError(

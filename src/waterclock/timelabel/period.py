@@ -40,10 +40,7 @@ _MINUTES = {
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A legal window length. `count` is above 1 only for minutes.
-
-    Raises  E102 where it is not legal, naming the nearest legal lengths
-    """
+    """A legal window length; `count` is above 1 only for minutes. Raises  E102, naming the nearest legal lengths."""
 
     unit: TimeUnit
     count: int = 1
@@ -142,10 +139,7 @@ def index_of(unit: TimeUnit, day: date) -> int:
 
 
 def first_ordinal(unit: TimeUnit, index: int) -> int:
-    """Return the ordinal of the first local date of a numbered calendar window.
-
-    Raises  ValueError outside of years 1 to 9999
-    """
+    """Return the ordinal of the first local date of a calendar window. Raises  ValueError outside years 1 to 9999."""
     if unit is TimeUnit.DAY:
         return index
     if unit is TimeUnit.WEEK:

@@ -68,10 +68,7 @@ def first_instant(zone: str, ordinal: int) -> datetime:
 
 
 def date_start(zone: str, ordinal: int) -> datetime:
-    """Return the first instant of a local date, like `first_instant`, if a label can name it.
-
-    Raises  E105 where the zone's offset has seconds on that date
-    """
+    """Return the first instant of a local date, if a label can name it. Raises  E105 for an offset with seconds."""
     instant = first_instant(zone, ordinal)
     if instant.second:
         raise WaterclockError(
@@ -149,10 +146,7 @@ def _unknown(name: str) -> WaterclockError:
 
 
 def _zones_that_say(abbreviation: str) -> list[str]:
-    """Return up to three zones that use an abbreviation in winter or summer, those of most countries first.
-
-    Cost: reads the rules of some 300 zones; only an error does that.
-    """
+    """Return up to three zones that use an abbreviation, of most countries first. Cost: the rules of some 300 zones."""
     seasons = [datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 7, 1, tzinfo=UTC)]
     rows = (files("tzdata") / "zoneinfo" / "zone1970.tab").read_text(encoding="utf-8").splitlines()
     countries = {row.split("\t")[2]: row.split("\t")[0].count(",") for row in rows if not row.startswith("#")}

@@ -80,10 +80,7 @@ def lay_out(
     sizes: Sizes = Sizes(),
     heights: Mapping[str, float] | None = None,
 ) -> Layout:
-    """Lay out nodes and their edges. Every edge points right, except one of each cycle.
-
-    `heights` has the nodes whose height differs from `sizes`.
-    """
+    """Lay out nodes and edges, all to the right but one of each cycle; `heights` differ from `sizes`."""
     graph = Layered.of(nodes, edges)
     for name, height in (heights or {}).items():
         graph.heights[graph.index[name]] = height
@@ -134,10 +131,7 @@ def _height(graph: Layered, vertex: int, sizes: Sizes) -> float:
 def _find_preferred_position(
     graph: Layered, vertex: int, beside: Sequence[Sequence[Sequence[int]]], middles: Sequence[float]
 ) -> tuple[float, float]:
-    """Return the preferred position of a vertex, the mean of its neighbours, and its weight.
-
-    Straight lines through layers weigh most.
-    """
+    """Return the mean of a vertex's neighbours, its preferred position, and its weight: straight lines weigh most."""
     total = weight = 0.0
     for side in beside:
         for other in side[vertex]:

@@ -28,10 +28,7 @@ _SECONDS_TO_CLOSE = 3
 
 @dataclass(slots=True)
 class LiveProject:
-    """One project, read repeatedly by many threads.
-
-    `now` fixes the instant to plan for; None uses the ledger's clock.
-    """
+    """One project, read repeatedly by many threads; `now` fixes the instant to plan for, else the ledger's clock."""
 
     folder: Path
     env: str | None = None
@@ -63,10 +60,7 @@ class LiveProject:
             return OpenedProject(project, ledger, planner, snapshot, now_of(self.now, project.flow, ledger))
 
     def project(self) -> Project:
-        """Return the project as its files declare it now, without its ledger.
-
-        Raises  ProjectErrors with all errors in its files
-        """
+        """Return the project as its files declare it now, without its ledger. Raises  ProjectErrors with all errors."""
         with self._lock:
             return self._current()[0]
 

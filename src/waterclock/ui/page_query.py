@@ -41,10 +41,7 @@ class PageQuery:
         return f"?{urlencode(kept)}" if kept else ""
 
     def tables(self, at: OpenedProject) -> tuple[tuple[Table, ...], Mapping[str, Labels]]:
-        """Return the selected tables, upstream first, and the labels by table.
-
-        Raises  E510, E511, E512 and E514 as `selection.select`
-        """
+        """Return the selected tables, upstream first, and the labels by table. Raises  as `selection.select`."""
         found, labels = select_tables(at.flow, [self.selection] if self.selection else None, self.labels or None)
         return tuple(at.flow.tables[name] for name in found.tables), labels
 

@@ -28,10 +28,7 @@ _SECONDS_TO_START = 180.0  # for the start of Spark, which the first query waits
 
 
 def seconds_of_environment() -> float:
-    """Return the time limit of a query: WATERCLOCK_UI_QUERY_SECONDS, or else 60.
-
-    Raises  E906 for an invalid number of seconds
-    """
+    """Return the time limit of a query: WATERCLOCK_UI_QUERY_SECONDS, or else 60. Raises  E906 for an invalid one."""
     said = os.environ.get(SECONDS)
     if not said:
         return _SECONDS
@@ -142,10 +139,7 @@ class Asker:
         return None
 
     def _stop(self, process: QueryProcess, query: _Query) -> None:
-        """Cancel a query repeatedly until it ends, or kill the process.
-
-        One cancel is not enough, because a new stage may start after it.
-        """
+        """Cancel a query repeatedly until it ends, since new stages may start after a cancel, or kill the process."""
         end, is_over = time.monotonic() + _SECONDS_TO_CANCEL, False
         try:
             while time.monotonic() < end and not is_over:

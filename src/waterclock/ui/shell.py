@@ -23,10 +23,7 @@ MENU = (
 
 
 def shell(at: OpenedProject | None, menu: str, asked: PageQuery, runners: int | None = None) -> Content:
-    """Return the content of the shell. `at` is None if the project cannot be read.
-
-    Cost: two queries of the ledger if the number of active runners is unknown
-    """
+    """Return the shell's content; `at` is None for an unreadable project. Cost: up to two queries of the ledger."""
     if runners is None:
         runners = 0 if at is None else len(alive(at))
     return {

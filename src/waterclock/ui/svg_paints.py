@@ -72,10 +72,7 @@ def classes(*names: str) -> Markup:
 
 
 def attributes(*names: str) -> Markup:
-    """Return the styles of some CSS classes as SVG attributes, for a file without a stylesheet.
-
-    Later classes override earlier ones.
-    """
+    """Return the styles of CSS classes, later over earlier ones, as SVG attributes for a file without a stylesheet."""
     paint: dict[str, str] = {}
     for name in names:
         paint |= PAINTS.get(name, {})

@@ -42,8 +42,6 @@ def flow(tmp_path: Path) -> Flow:
 def test_readers_are_found_through_views_and_branches(flow: Flow) -> None:
     assert readers_of_shared(flow) == {"w.items": ("m.direct", "m.nested", "m.branches")}
     assert views_shared_by(flow.tables["m.other"]) == ("w.alone",)
-    assert flow.views["w.items"].is_shared
-    assert not flow.views["w.around"].is_shared
 
 
 def test_a_query_reads_rows_where_it_named_the_view(flow: Flow) -> None:

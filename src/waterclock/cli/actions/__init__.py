@@ -1,3 +1,1 @@
 """Carries out commands with planner, ledger and engine. The views print the results."""
-
-from __future__ import annotations

@@ -53,10 +53,7 @@ def list_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
 
 
 def send_test_messages(folder: Path, env: str | None, names: Sequence[str], *, is_json: bool) -> int:
-    """Send a test message to each selected target. Return 1 if a target was not reached.
-
-    Raises  E914 and E915 for all targets at once, as `check_target`; E918 for an unknown target
-    """
+    """Send a test message to each selected target. Return 1 if one was not reached. Raises  E914, E915, E918."""
     project = open_project(folder, env)
     targets, secrets = _select_targets(project, names), Secrets.of(project.secrets)
     see_targets(project, targets)
@@ -84,10 +81,7 @@ def send_test_messages(folder: Path, env: str | None, names: Sequence[str], *, i
 
 
 def acknowledge_alerts(folder: Path, env: str | None, numbers: Sequence[str], why: str, *, is_json: bool) -> int:
-    """Acknowledge alerts, so that their messages are not repeated.
-
-    Raises  E412 where nothing ran yet, E457 and E458 as `acknowledge`, E903 for an empty reason, E918 for no number
-    """
+    """Acknowledge alerts, so that their messages are not repeated. Raises  E412, E457, E458, E903, E918."""
     need_reason_of_acknowledging(why)
     meant = [_number(text) for text in dict.fromkeys(numbers)]
     if not meant:

@@ -90,10 +90,7 @@ def _keep(ledger: Ledger, asked: Backfill) -> None:
 
 
 def planned_backfill(at: OpenedProject, selection: str, labels: str) -> Backfill:
-    """Plan the labels of a range that are due and not covered. Of snapshots only the newest can be made.
-
-    Raises  E513 where no label of a table is in the range, with the nearest
-    """
+    """Plan the labels of a range that are due and not covered; of snapshots only the newest. Raises  E513."""
     found, by_table = select_tables(at.flow, [selection], labels)
     force = missing_labels(at, selection, labels)
     plan = at.planner.plan(

@@ -21,10 +21,7 @@ from waterclock.timelabel.label import label_of
 
 
 def close_window(folder: Path, env: str | None, which: str, why: str, now: str | None, *, is_json: bool) -> None:
-    """Close a window at the newest boundary before which all its inputs are settled.
-
-    Raises  E266 where that cannot be, E903 for an empty reason, E511 to E515 as `opening.one_table`
-    """
+    """Close a window at the newest boundary before which its inputs are settled. Raises  E266, E903; as `one_table`."""
     need_reason_of_closing(why)
     project = open_project(folder, env)
     name, behind = one_table(project.flow, which)

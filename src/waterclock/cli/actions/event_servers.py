@@ -74,10 +74,7 @@ def server_of(endpoint: Endpoint, address: socket.socket) -> EventServer:
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """Bind a socket to an address. Several processes can share one, so that one can start before the other ends.
-
-    Raises  E909 where it cannot be bound
-    """
+    """Bind a socket that several processes can share, so that one can start before the other ends. Raises  E909."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # without the explicit protocol, asyncio would leave Nagle's algorithm on and delay each answer
     address = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -34,10 +34,7 @@ _SECONDS_TO_END = 3
 
 
 def address_of(said: str, *, may_be_socket: bool = False) -> tuple[str, int]:
-    """Parse a listen address: `9090` or `0.0.0.0:9090`. `unix:/path`, where a socket is allowed, gets the port 0.
-
-    Raises  E909 for any other text
-    """
+    """Parse a listen address: `9090`, `0.0.0.0:9090`, or `unix:/path` where allowed, with port 0. Raises  E909."""
     if may_be_socket and said.startswith("unix:/"):
         return said, 0
     host, _, port = said.rpartition(":")

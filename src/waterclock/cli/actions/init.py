@@ -170,10 +170,7 @@ def next_commands(folder: Path, *commands: str) -> tuple[str, ...]:
 
 
 def _refuse_there(folder: Path, files: Iterable[Path]) -> None:
-    """Raise an error if the folder cannot be a project's, or if one of the files exists already.
-
-    Raises  E901
-    """
+    """Raise an error if the folder cannot be a project's, or if one of the files exists already. Raises  E901."""
     solid = next((each for each in (folder, *folder.parents) if each.exists() and not each.is_dir()), None)
     if solid is not None:
         raise WaterclockError(

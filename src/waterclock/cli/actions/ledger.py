@@ -18,10 +18,7 @@ from waterclock.operations.opening import open_project
 
 
 def run_export(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) -> None:
-    """Write the ledger to the storage, and print the location.
-
-    Raises  E419 where there is no ledger
-    """
+    """Write the ledger to the storage, and print the location. Raises  E419 where there is no ledger."""
     project = open_project(folder, env)
     ledger = open_ledger(project)
     if ledger is None:
@@ -41,10 +38,7 @@ def run_export(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) 
 
 
 def rebuilt(folder: Path, env: str | None, export: str | None, *, force: bool, is_json: bool) -> None:
-    """Rebuild the ledger, and print its sources: the export and the commits.
-
-    Raises  E417 where a ledger exists already, E418 where an export cannot be used
-    """
+    """Rebuild the ledger, and print the export and the commits it was made from. Raises  E417, E418."""
     found = rebuild_ledger(open_project(folder, env), force=force, export=export)
     if is_json:
         from waterclock.answers.upkeep import LedgerAnswer

@@ -26,10 +26,7 @@ _PICTURES = {".svg": "svg", ".png": "png"}
 
 
 def draw_model(folder: Path, env: str | None, selection: list[str] | None, out: Path | None, *, is_json: bool) -> None:
-    """Draw all or the selected tables of a project. Without a file: as text on a terminal, as DOT in a pipe.
-
-    Raises  E907 for a file of another kind, E908 where Graphviz is missing or fails
-    """
+    """Draw tables of a project: as text on a terminal, as DOT in a pipe, or into a file. Raises  E907, E908."""
     project = open_project(folder, env)
     found, _ = select_tables(project.flow, selection)
     known = columns_stored(project, found.tables)
@@ -67,10 +64,7 @@ def draw_model(folder: Path, env: str | None, selection: list[str] | None, out: 
 
 
 def drawn_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is_json: bool) -> None:
-    """Draw the tables that FLAT joins to a table.
-
-    Raises  E237 where FLAT cannot read it, E511, E515, and as `draw_model`
-    """
+    """Draw the tables that FLAT joins to a table. Raises  E237 where FLAT cannot read it; as `draw_model`."""
     project = open_project(folder, env)
     name, _ = one_table(project.flow, text)
     errors: list[WaterclockError] = []

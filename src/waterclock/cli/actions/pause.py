@@ -54,10 +54,7 @@ def pause_tables(folder: Path, env: str | None, selection: list[str] | None, why
 
 
 def resume_tables(folder: Path, env: str | None, selection: list[str] | None, why: str, *, is_json: bool) -> None:
-    """Resume the selected tables, or end the pause of all if none are selected.
-
-    Raises  E430 where none of it is paused, E510 to E514 as `selection.select`
-    """
+    """Resume the selected tables, or end the pause of all. Raises  E430 if nothing is paused; as `selection.select`."""
     with open_read_only(folder, env, None) as at:
         names = tables_meant(at.flow, selection)
         if at.ledger is None:

@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 
 def remade(folder: Path, env: str | None, selection: list[str], *, yes: bool, is_json: bool) -> None:
-    """Show the changes, ask, and rebuild the tables, upstream first. The flow is applied afterwards.
-
-    Raises  E407, E420, E432 as `plan_rebuild`
-    """
+    """Show the changes, ask, rebuild the tables, upstream first, and apply the flow. Raises  as `plan_rebuild`."""
     project = open_project(folder, env)
     to = console(stderr=is_json)
     chosen, _ = select_tables(project.flow, selection)

@@ -76,10 +76,7 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
 
 
 def endpoint_of(project: Project, *, is_open: bool) -> Endpoint:
-    """Return the endpoint for all streams that a project's tables collect from. `is_open`: other machines can reach it.
-
-    Raises  E870, E873, E874 as `take_events`
-    """
+    """Return the endpoint for all streams; `is_open`: other machines can reach it. Raises  E870, E873, E874."""
     cadences: dict[tuple[str, str], list[Cadence]] = {}
     for table in project.flow.tables.values():
         unit = table.source.unit if table.source is not None else None
@@ -143,10 +140,7 @@ class _Served:
         wait_until_reachable(self._name, lambda: not self._thread.is_alive())
 
     def end(self) -> None:
-        """Stop accepting events, answer those received, and close the files.
-
-        Raises  the server's error, E872 for the disk
-        """
+        """Stop accepting events, answer those received, close the files. Raises  the server's error, E872 for disks."""
         self._endpoint.is_ready = False
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended already

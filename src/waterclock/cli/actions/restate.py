@@ -110,10 +110,7 @@ def restate_batches(
 def _with_late_rows(
     at: OpenedProject, ledger: Ledger, wish: Wish, found: Found, ripple: Ripple
 ) -> Mapping[str, tuple[Window, ...]]:
-    """Return the windows that may run.
-
-    These are the ripple, the windows that lose late rows to recomputed closed windows, and their readers.
-    """
+    """Return the windows that may run: the ripple, those that lose late rows to closed windows, and their readers."""
     late = taken_late(at, ledger, found) if wish.verb == "recompute" else {}
     if not late:
         return ripple.all

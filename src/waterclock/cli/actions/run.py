@@ -69,10 +69,7 @@ class RunOptions:
 
 
 def carry_out(project: Project, asked: RunOptions) -> int:
-    """Run the request, print the result, and return the exit code.
-
-    The code is 1 if a requested batch failed, or stays failed or held.
-    """
+    """Run the request, print the result, and return 1 if a requested batch failed, or stays failed or held; else 0."""
     to = console(stderr=asked.is_json or asked.is_beside)
     with execute_run(project, asked, to) as ran:
         if asked.is_json:
@@ -137,10 +134,7 @@ def execute_run(project: Project, asked: RunOptions, to: Console, *, sessions: S
 
 
 def _ready_beside(work: RunContext, asked: RunOptions, outcome: RunOutcome, now: datetime) -> int:
-    """Count the ready batches that were not requested, because `nothing is due` does not include them.
-
-    Cost: a plan of all tables, for commands that make batches again.
-    """
+    """Count the ready batches that were not requested, for the `nothing is due` line. Cost: a plan of all tables."""
     if asked.command not in _OF_BATCHES or asked.only is None or asked.is_json or asked.is_beside or outcome.away:
         return 0
     known = {(each.table, each.label) for each in outcome.plan.batches} if outcome.plan else set()
@@ -188,10 +182,7 @@ def _pages(project: Project, said: str, progress: Progress) -> Iterator[None]:
 
 
 def _check_times(now: datetime, until: datetime | None, clock: datetime) -> None:
-    """Raise an error for an instant in the future: its rows are incomplete, and the batch would count as done.
-
-    Raises  E904
-    """
+    """Raise E904 for an instant in the future: its rows are incomplete, and the batch would count as done."""
     last = now if until is None else until
     if last > clock:
         raise WaterclockError(

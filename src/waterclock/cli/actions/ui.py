@@ -77,10 +77,7 @@ def missing_sandbox(live: LiveProject) -> str | None:
 
 
 def _refuse_words(folder: Path, env: str | None, now: str | None) -> None:
-    """Raise an error for arguments that no page could use, whatever the project's files contain later.
-
-    Raises  E106 for an invalid instant, E243 for an unknown environment
-    """
+    """Raise an error for arguments that no page could use: E106 for an invalid instant, E243 for the environment."""
     if now is not None:
         parse_instant(now, "UTC")
     if env is None:

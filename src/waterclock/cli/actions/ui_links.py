@@ -52,10 +52,7 @@ def print_link(to: Console, served: Served, *, has_kept: bool) -> None:
 
 
 def print_another(listen: str) -> int:
-    """Print a new link to the server that runs at an address, and return the exit code.
-
-    Raises  E909 where this user runs no pages there
-    """
+    """Print a new link to the server at an address, and return the exit code. Raises  E909 where no pages run there."""
     host, port = address_of(listen, may_be_socket=True)
     place = place_of(host, port)
     said = _read_private(_file_of(place))

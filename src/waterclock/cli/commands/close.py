@@ -7,19 +7,18 @@ from typing import Annotated
 import typer
 
 from waterclock.cli.completion import tables_from
-from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir
+from waterclock.cli.options import HERE, AsJson, Because, Env, Now, ProjectDir
 
 OneWindow = Annotated[
     str,
     typer.Argument(metavar="TABLE@LABEL", help="The table and the window's label.", autocompletion=tables_from),
 ]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; it is kept with your name.")]
 
 
 def close(
     window: OneWindow,
     *,
-    why: Why,
+    why: Because,
     project: ProjectDir = HERE,
     env: Env = None,
     now: Now = None,

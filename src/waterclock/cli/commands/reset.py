@@ -7,19 +7,18 @@ from typing import Annotated
 import typer
 
 from waterclock.cli.completion import tables_from
-from waterclock.cli.options import HERE, AsJson, Env, ProjectDir, Yes
+from waterclock.cli.options import HERE, AsJson, Because, Env, ProjectDir, Yes
 
 One = Annotated[
     str,
     typer.Argument(metavar="TABLE", help="The table to start over.", autocompletion=tables_from),
 ]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; it is kept with your name.")]
 
 
 def reset(
     which: One,
     *,
-    why: Why = "",
+    why: Because = "",
     project: ProjectDir = HERE,
     env: Env = None,
     yes: Yes = False,

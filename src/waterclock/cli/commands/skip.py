@@ -7,20 +7,19 @@ from typing import Annotated
 import typer
 
 from waterclock.cli.completion import tables_from
-from waterclock.cli.options import HERE, AsJson, Env, Now, ProjectDir, Yes
+from waterclock.cli.options import HERE, AsJson, Because, Env, Now, ProjectDir, Yes
 
 OneTable = Annotated[str, typer.Argument(metavar="TABLE", help="The table.", autocompletion=tables_from)]
 Range = Annotated[
     str, typer.Argument(metavar="LABELS", help="A label or a range of them: 2013-01-05, 20130105..20130107.")
 ]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; it is kept with your name.")]
 
 
 def skip(  # noqa: PLR0913 - each is an option
     table: OneTable,
     labels: Range,
     *,
-    why: Why,
+    why: Because,
     project: ProjectDir = HERE,
     env: Env = None,
     now: Now = None,

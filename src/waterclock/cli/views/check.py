@@ -103,10 +103,7 @@ def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Ch
 
 
 def _is_refused(folder: Path, env: str | None) -> bool:
-    """Return whether runs reject a project in which errors were found.
-
-    Runs do not compare it with the columns that tables had at their last run.
-    """
+    """Return whether runs reject a project with such errors; they do not compare columns with those of the last run."""
     try:
         open_project(folder, env)
     except WaterclockError:

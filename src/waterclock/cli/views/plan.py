@@ -81,10 +81,7 @@ def stretches(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[Stretch, ..
 
 
 def summary_words(plan: Plan, *, at_source: int = 0) -> str:
-    """Summarize a plan: `12 due: 3 ready, 7 waiting, 2 blocked`, or `nothing is due`.
-
-    `at_source`: how many of the ready batches wait for their source, as a run has recorded.
-    """
+    """Summarize a plan: `12 due: 3 ready, 7 waiting`, or `nothing is due`; `at_source`: how many wait for sources."""
     total = len(plan.batches) + sum(plan.left_out.values())
     if not total:
         return "nothing is due"

@@ -15,7 +15,7 @@ from rich.text import Text
 from waterclock.cli.views.json_log import JsonLog
 from waterclock.cli.views.screen import Screen
 from waterclock.cli.views.theme import LOOKS, has_glyphs, sign
-from waterclock.engine.progress import GroupReport
+from waterclock.engine.progress import GroupReport, Listener
 from waterclock.flow.declarations import Flow
 from waterclock.operations.formatting import count_words, label_range, local_range, seconds_words
 from waterclock.operations.states import State
@@ -42,7 +42,7 @@ class _Work:
 
 
 @dataclass(slots=True)
-class Progress:
+class Progress(Listener):
     """A listener that prints for people. On a terminal it redraws the running groups; elsewhere it prints plain lines.
 
     A run that steps through time prints each new date. With a `log`, events are logged and nothing is printed. All

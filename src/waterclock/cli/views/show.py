@@ -98,10 +98,7 @@ class TableDescription:
 
 
 def describe_table(folder: Path, env: str | None, text: str, rows: int) -> TableDescription:
-    """Collect the description of one table. Starts Spark only if the table has rows and some are requested.
-
-    Raises  E511 for an unknown table, E515 where several are meant
-    """
+    """Collect the description of one table. Starts Spark only if rows are there and requested. Raises  E511, E515."""
     with open_read_only(folder, env, None) as at:
         name, _ = one_table(at.flow, text)
         found = _describe_table(at, at.flow.tables[name])

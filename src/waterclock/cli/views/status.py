@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from waterclock.batches.ledger_snapshot import describe_missing_inputs
 from waterclock.cli.views.behind import print_behind
 from waterclock.cli.views.grid_drawing import (
     column_words,
@@ -16,8 +17,6 @@ from waterclock.cli.views.grid_drawing import (
     print_grid,
 )
 from waterclock.cli.views.lag import print_lags
-from waterclock.cli.views.open_books import print_open
-from waterclock.cli.views.partial import print_partial
 from waterclock.cli.views.plan import (
     next_due_words,
     print_looks,
@@ -31,6 +30,7 @@ from waterclock.cli.views.status_input import StatusInput
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.cli.views.watching import print_deadlines, print_held, print_offline, print_silences
 from waterclock.operations.blockers import blockers
+from waterclock.operations.closings import OpenBooks
 from waterclock.operations.formatting import count_words, likeness
 from waterclock.operations.held_batches import commands_for_held
 from waterclock.operations.lookback_report import looks_json
@@ -38,11 +38,14 @@ from waterclock.operations.open_windows import OpenWindows
 from waterclock.operations.source_waits import count_waiting
 from waterclock.operations.states import State
 from waterclock.planner.plan import Batch, Plan, Status
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from waterclock.answers.status import StatusAnswer
+
+_MOST_LABELS = 3
 
 _MOST_PROBLEMS = 5
 
@@ -160,4 +163,26 @@ def _print_problems(to: Console, plan: Plan) -> None:
     if rest := sum(map(len, list(troubled.values())[_MOST_PROBLEMS:])):
         to.print(Text(f"  and {rest} more: waterclock plan", style="quiet"))
     if troubled:
+        to.print()
+
+
+def print_partial(to: Console, plan: Plan) -> None:
+    """Print how many batches of each table are partial, and the missing inputs of the newest."""
+    for name, of_table in plan.partial.items():
+        newest = sorted(of_table, reverse=True)[:_MOST_LABELS]
+        to.print(Text(f"{len(of_table)} partial of {name}, completed once the missing inputs arrive", style="quiet"))
+        for label in newest:
+            to.print(
+                Text(f"  {label_of(label)}  {describe_missing_inputs(of_table[label])}", style="quiet"), soft_wrap=True
+            )
+    if plan.partial:
+        to.print()
+
+
+def print_open(to: Console, found: Mapping[str, OpenBooks]) -> None:
+    """Print the oldest open window of each table, and how many windows wait after it."""
+    for books in found.values():
+        for line in books.lines():
+            to.print(Text(line, style="quiet"), soft_wrap=True)
+    if found:
         to.print()

@@ -67,10 +67,7 @@ class StatusInput:
 def see(
     at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None, width: int, *, is_drawn: bool
 ) -> StatusInput:
-    """Collect the selected labels, or the newest that fit the width.
-
-    If selected labels are drawn and do not fit, the columns become wider, unless `by` sets their period.
-    """
+    """Collect the selected labels, in wider columns if they do not fit and `by` is not set, or the newest that fit."""
     found, by_table = select_tables(at.flow, selection, labels)
     tables = [at.flow.tables[name] for name in found.tables]
     zone = zone_of_columns(tables, at.zone)
@@ -87,10 +84,7 @@ def see(
 
 
 def behind(at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None) -> StatusInput:
-    """Collect how far tables are behind, in addition to their newest labels.
-
-    Raises  E919 where some labels or columns are selected
-    """
+    """Collect how far tables are behind, besides their newest labels. Raises  E919 for selected labels or columns."""
     seen = see(at, selection, None, None, _WIDE, is_drawn=False)
     found, by_table = select_tables(at.flow, selection, labels)
     if by is not None or by_table:

@@ -1,3 +1,1 @@
 """Reads tables and queries of DuckDB databases, and delivers tables to them. The modules are as in `sqlite`."""
-
-from __future__ import annotations

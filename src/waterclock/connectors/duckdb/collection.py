@@ -93,10 +93,7 @@ def collect_rows(
 
 
 def _are_many(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> bool:
-    """Return whether a table certainly has too many rows of the windows to be read in this process.
-
-    Queries are not counted, since that would run them twice.
-    """
+    """Return whether a table certainly has too many rows for this process. Queries would run twice to be counted."""
     if extract.source.startswith("("):
         return False
     sql = f"SELECT count(*) FROM (SELECT 1 FROM {extract.source}{_condition(extract)} LIMIT {DIRECT_ROWS + 1})"
@@ -110,10 +107,7 @@ def _of_part(extract: DuckdbExtract) -> Iterator[pa.RecordBatch]:
 
 
 def batches(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the wanted rows in batches of at most `BATCH_ROWS`, with their labels if they are read by window.
-
-    Raises  E812 for a value that does not fit its column's type
-    """
+    """Yield the wanted rows in batches of up to `BATCH_ROWS`, by window with labels. Raises  E812 for misfits."""
     for batch in connection.sql(_query(extract)).to_arrow_reader(BATCH_ROWS):
         made = _build_batch(batch, extract)
         if made.num_rows:
@@ -155,10 +149,7 @@ def _build_batch(batch: pa.RecordBatch, extract: DuckdbExtract) -> pa.RecordBatc
 
 
 def _array(values: pa.Array, one: DuckdbRequestedColumn, extract: DuckdbExtract) -> pa.Array:
-    """Convert values to the column's type.
-
-    Raises  E812 for a value that does not fit
-    """
+    """Convert values to the column's type. Raises  E812 for a value that does not fit."""
     import pyarrow as pa
 
     try:
@@ -199,10 +190,7 @@ def set_aside(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> 
 
 
 def require_time(found: DuckdbColumn, source: str, unit: str) -> str:
-    """Return the kind of time that a column has.
-
-    Raises  E815 for a column that is not a time
-    """
+    """Return the kind of time that a column has. Raises  E815 for a column that is not a time."""
     if found.time_kind is not None:
         return found.time_kind
     fix = (

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Deliverer
-from waterclock.connectors.interface import Collected, Setting
+from waterclock.connectors.interface import Collected, ConnectionType, Setting
 from waterclock.connectors.sql.capabilities import database_capabilities, file_options
 from waterclock.connectors.sql.collector import WINDOW_VALUE, SqlCollector, SqlReadRequest
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.capabilities import Capabilities, Driver
+from waterclock.flow.capabilities import Driver
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
@@ -41,27 +41,20 @@ CAPABILITIES = database_capabilities(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DuckdbConnector:
-    """Opens DuckDB database files as sources and destinations."""
+def _open_source(setting: Setting) -> DuckdbCollector:
+    from waterclock.connectors.duckdb.database import database_of
 
-    capabilities: Capabilities = CAPABILITIES
-
-    def collector(self, setting: Setting) -> DuckdbCollector:
-        """Open a database to read."""
-        from waterclock.connectors.duckdb.database import database_of
-
-        return DuckdbCollector(database_of(setting))
-
-    def deliverer(self, setting: Setting) -> Deliverer:
-        """Open a database to write."""
-        from waterclock.connectors.duckdb.database import database_of
-        from waterclock.connectors.duckdb.delivery import DuckdbDeliverer
-
-        return DuckdbDeliverer(database_of(setting))
+    return DuckdbCollector(database_of(setting))
 
 
-CONNECTOR = DuckdbConnector()
+def _open_destination(setting: Setting) -> Deliverer:
+    from waterclock.connectors.duckdb.database import database_of
+    from waterclock.connectors.duckdb.delivery import DuckdbDeliverer
+
+    return DuckdbDeliverer(database_of(setting))
+
+
+CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 
 @dataclass(frozen=True, slots=True)

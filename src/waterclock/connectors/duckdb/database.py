@@ -100,10 +100,7 @@ class DuckdbDatabase:
 
 
 def database_of(setting: Setting) -> DuckdbDatabase:
-    """Return the connection's database; a relative path is below the project's folder.
-
-    Raises  E803 without a path
-    """
+    """Return the connection's database; a relative path is below the project's folder. Raises  E803 without a path."""
     path, timeout, may_create = file_of(setting, "duckdb")
     return DuckdbDatabase(path, timeout, may_create)
 

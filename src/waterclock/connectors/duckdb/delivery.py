@@ -91,37 +91,31 @@ class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _The
     def _deliver_rows(
         self, connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: _There
     ) -> Delivered:
-        return _deliver_rows(connection, unit, delivery, there)
-
-
-def _deliver_rows(
-    connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
-) -> Delivered:
-    table = table_of(unit)
-    names = list(wanted_columns(delivery))
-    is_staged = delivery.mode is Mode.MERGE or any(True for _ in _other_types(delivery, there))
-    if is_staged:
-        _stage(connection, delivery, there)
-        _refuse_cut(connection, unit, delivery, there)
-    deleted = 0
-    if delivery.is_by_label or delivery.mode is Mode.REPLACE:
-        names_there = {name: spelt for name, (spelt, _) in there.items()}
-        deleted = _count(connection, *replaced_rows("DELETE", unit, delivery, DIALECT, names_there))
-    spelt = [there[name.lower()][0] for name in names]
-    if not is_staged:
-        rows = _put(connection, table, spelt, names, delivery, there)
+        table = table_of(unit)
+        names = list(wanted_columns(delivery))
+        is_staged = delivery.mode is Mode.MERGE or any(True for _ in _other_types(delivery, there))
+        if is_staged:
+            _stage(connection, delivery, there)
+            _refuse_cut(connection, unit, delivery, there)
+        deleted = 0
+        if delivery.is_by_label or delivery.mode is Mode.REPLACE:
+            names_there = {name: spelt for name, (spelt, _) in there.items()}
+            deleted = _count(connection, *replaced_rows("DELETE", unit, delivery, DIALECT, names_there))
+        spelt = [there[name.lower()][0] for name in names]
+        if not is_staged:
+            rows = _put(connection, table, spelt, names, delivery, there)
+        else:
+            if delivery.mode is Mode.MERGE:
+                _refuse_like_keys(connection, unit, delivery, there)
+                deleted += _merge(connection, table, delivery, there)
+                _refuse_like_keys(connection, unit, delivery, there)  # different keys within this delivery
+            else:
+                listed, taken = (", ".join(map(quote_identifier, some)) for some in (spelt, names))
+                first_of(connection, f"INSERT INTO {table} ({listed}) SELECT {taken} FROM temp.{_STAGED}")
+            row = first_of(connection, f"SELECT count(*) FROM temp.{_STAGED} WHERE NOT {_GONE}")
+            first_of(connection, f"DROP TABLE temp.{_STAGED}")
+            rows = row[0] if row else 0
         return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
-    if delivery.mode is Mode.MERGE:
-        _refuse_like_keys(connection, unit, delivery, there)
-        deleted += _merge(connection, table, delivery, there)
-        _refuse_like_keys(connection, unit, delivery, there)  # different keys within this delivery
-    else:
-        listed, taken = (", ".join(map(quote_identifier, some)) for some in (spelt, names))
-        first_of(connection, f"INSERT INTO {table} ({listed}) SELECT {taken} FROM temp.{_STAGED}")
-    row = first_of(connection, f"SELECT count(*) FROM temp.{_STAGED} WHERE NOT {_GONE}")
-    first_of(connection, f"DROP TABLE temp.{_STAGED}")
-    rows = row[0] if row else 0
-    return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
 
 
 def _merge(
@@ -153,10 +147,7 @@ def _merge(
 def _refuse_like_keys(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
 ) -> None:
-    """Refuse a key that a collation treats as equal to another key of the table, such as `a` and `A` with NOCASE.
-
-    Raises  E876
-    """
+    """Raise E876 for a key that a collation treats as equal to another of the table: `a` and `A` with NOCASE."""
     schema, _, name = unit.path.rpartition(".")
     sql = "SELECT sql FROM duckdb_tables() WHERE database_name = current_database() AND lower(schema_name) = lower(?)"
     row = first_of(connection, f"{sql} AND lower(table_name) = lower(?)", (schema or "main", name))
@@ -208,10 +199,7 @@ def _put(
 
 
 def _batches(delivery: Delivery, there: _There) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a slice: its columns, its label if the destination has one, and whether the key was deleted.
-
-    Nested columns are JSON, unless the destination's column is a list.
-    """
+    """Yield the rows of a slice with labels and whether the key was deleted; nested values are JSON or lists."""
     import pyarrow as pa
 
     names, wanted = [name for name, _ in delivery.columns], wanted_columns(delivery, there)
@@ -247,10 +235,7 @@ def _as_json(values: pa.Array) -> pa.Array:
 def _refuse_cut(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
 ) -> None:
-    """Refuse values that the destination's own types would not store exactly.
-
-    Raises  E812, with the first such value
-    """
+    """Refuse values that the destination's own types would not store exactly. Raises  E812 with the first one."""
     for name, kind, spelt, kept in _other_types(delivery, there):
         if kept == "VARCHAR" or kept in _BITS:  # a text stores all; binary fractions were checked before
             continue

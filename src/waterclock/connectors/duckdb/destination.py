@@ -32,10 +32,7 @@ def list_type(spark_type: str) -> str | None:
 
 
 def wanted_columns(delivery: Delivery, there: Mapping[str, tuple[str, str]] | None = None) -> dict[str, str]:
-    """Return the columns of a delivery, with the types of a newly created destination.
-
-    An array is JSON, unless its column in `there` is a list.
-    """
+    """Return a delivery's columns with the types of a new destination; arrays are JSON unless `there` has lists."""
     wanted = destination.wanted_columns(delivery, DIALECT)
     for name, kind in delivery.columns:
         _, kept = (there or {}).get(name.lower(), ("", ""))
@@ -55,10 +52,7 @@ def read_stored_columns(connection: duckdb.DuckDBPyConnection, unit: Unit) -> di
 def settle_table(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, *, is_ours: bool
 ) -> dict[str, tuple[str, str]]:
-    """Create the destination or add missing columns. Return its columns as `read_stored_columns` does.
-
-    Raises  E820 for a table that belongs to someone else
-    """
+    """Create the destination or add missing columns; return it as `read_stored_columns` does. Raises  E820."""
     session, wanted = session_in(connection), wanted_columns(delivery)
     known = read_stored_columns(connection, unit)
     if not known:

@@ -59,10 +59,7 @@ class DuckdbColumn(ExpressionColumn):
 
 
 def columns_of(connection: duckdb.DuckDBPyConnection, unit: Unit) -> list[DuckdbColumn]:
-    """Return the columns of a table or query.
-
-    Raises  E804 for a table that does not exist
-    """
+    """Return the columns of a table or query. Raises  E804 for a table that does not exist."""
     require_table(connection, unit)
     relation = connection.sql(f"SELECT * FROM {source_of(unit)} LIMIT 0")
     return [_column(name, kind) for name, kind in zip(relation.columns, relation.types, strict=True)]

@@ -16,5 +16,3 @@ The engine calls `connector`. A collect runs through these steps, in this order:
 
 `delivery` delivers sealed slices, `writing` writes a file from one: `avro_writing`, `excel_writing`.
 """
-
-from __future__ import annotations

@@ -84,10 +84,7 @@ def _number_in(file: IO[bytes]) -> int | None:
 
 
 def number_at(content: bytes, at: int) -> tuple[int, int] | None:
-    """Return the number at an index, as `_number_in`, and the index after it. None if the content ends before that.
-
-    Raises  ValueError for more bytes than a number has
-    """
+    """Return the number at an index, and the index after it; None if the content ends. Raises  ValueError."""
     read = content[at : at + _LONGEST_NUMBER]
     length = next((place for place, byte in enumerate(read, 1) if byte < 0x80), 0)
     if length:

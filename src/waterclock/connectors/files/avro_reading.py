@@ -57,10 +57,7 @@ _WIDENED = ({"int", "long"}, "BIGINT"), ({"float", "double"}, "DOUBLE")
 
 
 class _Names(dict[str, Any]):
-    """The named types of a schema. `counter` counts the types, which bounds their expansion: names may nest each other.
-
-    Raises  ValueError for more than `MOST_TYPES`
-    """
+    """The named types of a schema, counted, because names may nest each other. Raises  ValueError for too many."""
 
     def __init__(self, counter: Iterator[int], known: Mapping[str, Any] | None = None) -> None:
         super().__init__(known or {})

@@ -26,10 +26,7 @@ _MARK = re.compile(r"\.(.+)\.([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)\.arrived")
 def find_in_bucket(
     root: Path, names: Names, zone: str, *, without: Collection[str], only: Collection[str] | None
 ) -> Finds:
-    """Find a unit's files below a folder of an object store, as `landed_names.find` does.
-
-    Cost: a request for each thousand objects below the part of the unit's path before its first wildcard
-    """
+    """Find a unit's files in an object store, as `landed_names.find`. Cost: a request for each thousand objects."""
     finds = Finds()
     folder = text_of(root)
     found = _list_supplier_files(folder, names, finds) if names.supplier else _list_matching_files(folder, names)

@@ -44,13 +44,9 @@ def problem_of(path: str, size: int, changed: object, kind: tuple[str, str]) -> 
         return "half-written", "it is empty"
     with open_for_reading(path, size) as file:
         if compression:
-            return _compressed_problem(file, size, compression, is_json=_is_json(ending))
+            return _compressed_problem(file, size, compression, is_json=ending in ("json", "jsonl", "ndjson"))
         look_at = _LOOKS.get("xls" if ending == "xls" else FORMATS.get(ending, ""))
         return look_at(file, size) if look_at else None
-
-
-def _is_json(ending: str) -> bool:
-    return ending in ("json", "jsonl", "ndjson")
 
 
 def _compressed_problem(file: IO[bytes], size: int, compression: str, *, is_json: bool) -> tuple[str, str] | None:
@@ -125,10 +121,7 @@ def _avro_problem(file: IO[bytes], size: int) -> tuple[str, str] | None:
 
 
 def _sync_marker(head: bytes) -> bytes:
-    """Return the marker that ends each block of an Avro file, from its header; empty if the header is longer.
-
-    Raises  ValueError for a header that is broken
-    """
+    """Return the marker after each block of an Avro file; empty if the header is longer. Raises  ValueError."""
     at = len(_AVRO)
     remaining = 0  # keys and values of the current part of the metadata; a part without entries is the end
     while True:

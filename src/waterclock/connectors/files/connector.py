@@ -38,6 +38,7 @@ from waterclock.connectors.files.writing import wrong_writing
 from waterclock.connectors.interface import (
     ChangedWindows,
     Collected,
+    ConnectionType,
     Item,
     Listing,
     LookRequest,
@@ -165,26 +166,19 @@ CAPABILITIES = Capabilities(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FilesConnector:
-    """Opens folders as sources and destinations."""
-
-    capabilities: Capabilities = CAPABILITIES
-
-    def collector(self, setting: Setting) -> FilesCollector:
-        """Open a landing folder."""
-        reach(setting)
-        return FilesCollector(setting)
-
-    def deliverer(self, setting: Setting) -> Deliverer:
-        """Open a destination folder."""
-        from waterclock.connectors.files.delivery import FilesDeliverer
-
-        reach(setting)
-        return FilesDeliverer(folder_of(setting))
+def _open_source(setting: Setting) -> FilesCollector:
+    reach(setting)
+    return FilesCollector(setting)
 
 
-CONNECTOR = FilesConnector()
+def _open_destination(setting: Setting) -> Deliverer:
+    from waterclock.connectors.files.delivery import FilesDeliverer
+
+    reach(setting)
+    return FilesDeliverer(folder_of(setting))
+
+
+CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +188,7 @@ class FilesCollector:
     setting: Setting
 
     def clock(self, unit: Unit) -> datetime | None:
-        """Return the second after the newest complete file's stamp: all rows before it have arrived.
-
-        Raises  E804 if there is no file, and the unit's name is that of one file
-        """
+        """Return the second after the newest complete file's stamp. Raises  E804 if a file is named and missing."""
         newest = land.newest_stamp(self._resolve_landing(unit), _names_of(unit), now=datetime.now(UTC))
         if newest is None and landed_names.ends_as_files_do(_names_of(unit)):
             raise _no_such_file(unit)  # without a clock its labels would be made without rows

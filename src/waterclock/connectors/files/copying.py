@@ -132,7 +132,7 @@ class Copier:
             return False
         problem = copy.problem(self.folder)
         if problem is None:
-            return not self.keeps_times or copy.changed is None or _read_change_time(place) == copy.changed
+            return not self.keeps_times or copy.changed is None or stat_file(place).changed.isoformat() == copy.changed
         if copy.target not in self.earlier():
             raise WaterclockError(
                 "E820",
@@ -193,10 +193,6 @@ def _send(one: Original, source: str, files: tuple[IO[bytes], IO[bytes]], where:
 def _read_back(one: Original, aside: Path, where: str) -> None:
     if digest_of(aside) != one.sha256:
         raise _bad_copy_error(one, where)
-
-
-def _read_change_time(place: Path) -> str:
-    return stat_file(place).changed.isoformat()
 
 
 def _missing_original_error(one: Original, where: str) -> WaterclockError:

@@ -235,10 +235,7 @@ def _xml_shape(
     columns: Columns,
     keys_of_many: Callable[[str, Sequence[str]], Mapping[str, str]] | None,
 ) -> FileShape:
-    """Return the columns of XML: declared ones, and for an open list those that Spark finds.
-
-    Raises  E880 as `refuse_entities`
-    """
+    """Return the columns of XML: declared ones; for an open list also those that Spark finds. Raises  E880."""
     if not reading.rows:
         raise WaterclockError(
             "E338",

@@ -235,10 +235,7 @@ def _link(path: str) -> Report:
 
 
 def list_folder(folder: Path | str) -> list[str]:
-    """Return the names in a folder, in no order; none if it does not exist.
-
-    Raises  E804 without permission to list it
-    """
+    """Return the names in a folder; none if it does not exist. Raises  E804 without permission to list it."""
     try:
         return os.listdir(folder)  # noqa: PTH208 - tens of thousands of Paths
     except PermissionError as error:
@@ -268,10 +265,7 @@ def _pattern(names: Names) -> re.Pattern[str]:
 def parse_file_name(
     path: str, name: str, root: str | Path, names: Names, zone: str, found: FileInfo | None = None
 ) -> Candidate | Report:
-    """Parse the name of one file; return a report for a misnamed or unfinished one.
-
-    Raises  FileNotFoundError for a missing file of a glob, if its stamp is its last modification
-    """
+    """Parse the name of one file, or report a misnamed or unfinished one. Raises  FileNotFoundError for a glob's."""
     if _NO_TEXT.search(name):  # neither Spark nor the ledger has such a name
         return Report(path, "misnamed", "its name is not UTF-8 text")
     return (

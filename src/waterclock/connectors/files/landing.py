@@ -161,10 +161,7 @@ def _build_listing(
 
 
 def find_items(landing: Landing, names: Names, wanted: Collection[str]) -> tuple[Item, ...]:
-    """Find files by their names, those of the archive before those that are still in the landing folder.
-
-    Cost: a walk of the landing folder and one of the archive
-    """
+    """Find files by their names, first those of the archive. Cost: a walk of the landing folder and the archive."""
     fresh = find_named(landing.folder, names, landing.stamp_zone, set(wanted))
     found = {item.name: item for item in _find_archived(landing, names, set(wanted))}
     for one in fresh:

@@ -35,10 +35,7 @@ _DATE = re.compile(
 
 
 def stamp_in(name: str, pattern: str, zone: str) -> datetime | None:
-    """Return the stamp in a file's name, below its landing folder; None without one.
-
-    Without a `pattern` the last part of the name is searched for a date with a time of day.
-    """
+    """Return the stamp in a file's name, by `pattern` or as a date with a time of day in its end; None without one."""
     if pattern == CHANGED:
         return None
     if not pattern:

@@ -25,10 +25,7 @@ _CHUNK = 1 << 20
 
 
 def changeable(paths: Sequence[str], landing: Path | None) -> dict[str, str]:
-    """Return the files that another user can change: their paths, with their paths below the landing folder.
-
-    Cost: a check of each file and folder of this machine
-    """
+    """Return the paths of files that another user can change, with their relative paths. Cost: a check of each."""
     if landing is None or is_remote(landing):
         return {}
     known: dict[Path, bool] = {}
@@ -37,10 +34,7 @@ def changeable(paths: Sequence[str], landing: Path | None) -> dict[str, str]:
 
 
 def copy_all(files: Mapping[str, str], landing: Path | None, folder: Path) -> dict[str, str]:
-    """Copy files below `landing` into a folder, under the same relative paths; return the copy of each.
-
-    Raises  E807 as `open_landed`
-    """
+    """Copy files below `landing` into a folder, under the same paths; return the copy of each. Raises  E807."""
     copies: dict[str, str] = {}
     if landing is None:
         return copies
@@ -54,10 +48,7 @@ def copy_all(files: Mapping[str, str], landing: Path | None, folder: Path) -> di
 
 
 def open_landed(path: str, landing: Path, relative: str) -> IO[bytes]:
-    """Open a file below a landing folder without following links.
-
-    Raises  E807 if it is gone, cannot be read, or was replaced by a link
-    """
+    """Open a file below a landing folder without following links. Raises  E807 if it is gone, unreadable or a link."""
     try:
         return os.fdopen(open_below(landing, relative), "rb")
     except OSError as error:

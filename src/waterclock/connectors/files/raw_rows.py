@@ -109,25 +109,16 @@ def raw_rows(asked: ReadRequest) -> RawRows:
 
 
 def _parquet(asked: ReadRequest) -> RawRows:
+    from waterclock.storage.rows import map_leaf_types
+
     said = asked.spark.read.parquet(*asked.places).schema
     # a file's metadata may contain column defaults as SQL, which Spark would evaluate
-    frame = asked.spark.read.schema(_without_metadata(said)).parquet(*asked.places)
+    plain: Any = map_leaf_types(said, lambda leaf: leaf)
+    frame = asked.spark.read.schema(plain).parquet(*asked.places)
     types = {field.name: field.dataType.simpleString() for field in said}
     frame, file = show_metadata(frame, types)
     path, row = f"{file}.file_path", f"{file}.row_index + 1"
     return RawRows(frame, asked.by_name, types, types, metadata=file, path=path, row=row)
-
-
-def _without_metadata(kind: Any) -> Any:
-    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
-
-    if isinstance(kind, StructType):
-        return StructType([StructField(it.name, _without_metadata(it.dataType), it.nullable) for it in kind.fields])
-    if isinstance(kind, ArrayType):
-        return ArrayType(_without_metadata(kind.elementType), kind.containsNull)
-    if isinstance(kind, MapType):
-        return MapType(_without_metadata(kind.keyType), _without_metadata(kind.valueType), kind.valueContainsNull)
-    return kind
 
 
 def _csv(asked: ReadRequest) -> RawRows:

@@ -131,10 +131,7 @@ def path_of(text: str) -> tuple[str, ...]:
 
 
 def outer_of(text: str, rows: tuple[str, ...]) -> tuple[Outer, ...]:
-    """Parse the fields that records copy from enclosing objects: `orders.id AS order_id, exported_at`.
-
-    Raises  E335 for an invalid list, or for a path into the records themselves
-    """
+    """Parse the fields that records copy from enclosing objects: `orders.id AS order_id, exported_at`. Raises  E335."""
     found: list[Outer] = []
     for part in text.split(","):
         match = _OUTER.fullmatch(part)
@@ -155,10 +152,7 @@ def outer_of(text: str, rows: tuple[str, ...]) -> tuple[Outer, ...]:
 
 
 def positions_of(text: str) -> tuple[Position, ...]:
-    """Parse the fields of fixed-width lines: `id 1-6, name 7-30, note 31-`.
-
-    Raises  E335 for an invalid field, or one that ends before it begins
-    """
+    """Parse the fields of fixed-width lines: `id 1-6, name 7-30, note 31-`. Raises  E335 for an invalid field."""
     found: list[Position] = []
     for part in text.split(","):
         match = _POSITION.fullmatch(part)

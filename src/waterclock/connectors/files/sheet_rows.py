@@ -202,7 +202,7 @@ def _sheet(file: IO[bytes], request: SheetRequest, library: Any) -> Sheet:
                     whole[left : right + 1] = [value] * (right + 1 - left)
                 yield whole
 
-    cells = request.cells or Cells(_first_row(found), offset)
+    cells = request.cells or Cells(int(found.start[0]), offset)
     _refuse_merged(found, request, cells, name)
     header = next(rows(cells.top), [])
     right = len(header) - 1 if cells.right is None else cells.right
@@ -249,10 +249,6 @@ def _make_column_name(at: int) -> str:
     return f"column_{at + 1}"
 
 
-def _first_row(found: Any) -> int:
-    return int(found.start[0])
-
-
 def _fills(
     found: Any, request: SheetRequest, errors: Mapping[int, Mapping[int, str]]
 ) -> dict[int, list[tuple[int, int, Any]]]:
@@ -272,10 +268,7 @@ def _fills(
 
 
 def _bounded_ranges(found: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return the merged cells, as far as they are in rows that are used.
-
-    Raises  ValueError for merged cells that overlap: together they may have far more cells than the sheet
-    """
+    """Return the merged cells in used rows. Raises  ValueError for overlaps: their cells may exceed the sheet's."""
     last, end = found.end
     ranges = [
         (start, (min(bottom, last), right))

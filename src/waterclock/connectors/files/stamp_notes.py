@@ -24,10 +24,7 @@ def note_of(names: Names, found: Sequence[str]) -> str | None:
 
 
 def warning_of(folder: Path, connection: Mapping[str, Any], names: Names) -> Wrong | None:
-    """Return a warning if files of this machine have dates in their names that no option declares.
-
-    `folder` is the project's. Cost: a listing of the folders that a glob names
-    """
+    """Return a warning if files have dates in names that no option declares. Cost: a listing of a glob's folders."""
     path = str(connection.get("path") or "")
     if not path or is_remote(path):
         return None

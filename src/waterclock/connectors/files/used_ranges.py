@@ -116,10 +116,7 @@ def _refuse_size(size: int, where: str = "the used range of its sheet has") -> N
 
 
 class _OdsParser:
-    """Counts the cells of the tables of an .ods, which states how often rows and cells are repeated.
-
-    Calamine keeps all tables in memory, so the limit applies to their sum.
-    """
+    """Counts the cells of all tables of an .ods, with repeated rows and cells, since calamine keeps all in memory."""
 
     def __init__(self) -> None:
         self._earlier = self._size = 0

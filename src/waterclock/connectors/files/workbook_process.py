@@ -150,10 +150,7 @@ def _reason_of_death(code: int, errors: IO[bytes]) -> WaterclockError | ValueErr
 
 @contextmanager
 def _open_for_process(file: IO[bytes]) -> Iterator[int]:
-    """Return the descriptor of a file for another process: of the file itself, or of a private copy.
-
-    Raises  E882 for a file that is too large
-    """
+    """Return the descriptor of a file, or of a private copy, for another process. Raises  E882 if it is too large."""
     with ExitStack() as stack:
         on_disk = file
         if not (isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO)):

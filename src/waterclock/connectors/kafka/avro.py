@@ -75,10 +75,7 @@ class Decoder:
         return Decoder, (self.topic, self.where, self.reader, dict(self.registry))
 
     def json_of(self, value: bytes | None, partition: int, offset: int) -> bytes | None:
-        """Decode a value to JSON; None for a tombstone.
-
-        Raises  E857 for bytes that are not Avro of the schema, with their partition and offset
-        """
+        """Decode a value to JSON; None for a tombstone. Raises  E857, with partition and offset, for other bytes."""
         from fastavro.read import SchemaResolutionError
         from fastavro.schema import SchemaParseException
 
@@ -119,10 +116,7 @@ class Decoder:
 
 
 def decoder_of(topic: str, where: str, registry: Mapping[str, str], file: Path | None) -> Decoder:
-    """Return the decoder of a topic's values, with the registry's newest schema or that of a file.
-
-    Raises  E857 if there is no schema
-    """
+    """Return the decoder of a topic's values, with the registry's newest schema or a file's. Raises  E857 for none."""
     if file is not None:
         try:
             text = json.dumps(json.loads(file.read_text(encoding="utf-8")))

@@ -94,10 +94,7 @@ class Cluster:
         return AdminClient(self._client(heard, {}), logger=_silent())
 
     def log_of(self, topic: str, where: str) -> Log:
-        """Return the identity and the offsets of a topic. Cost: three requests.
-
-        Raises  E854 to E856, E864
-        """
+        """Return the identity and the offsets of a topic. Cost: three requests. Raises  E854 to E856, E864."""
         from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
         from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
@@ -121,10 +118,7 @@ class Cluster:
             return Log(topic, str(found.topic_id), starts, ends)
 
     def offsets_since(self, log: Log, at: datetime, where: str) -> dict[int, int]:
-        """Return by partition the offset of the first record with a time at or after `at`, or the end without one.
-
-        Raises  E854 to E856 if a partition does not respond
-        """
+        """Return by partition the offset of the first record at or after `at`, else the end. Raises  E854 to E856."""
         from confluent_kafka import KafkaException, TopicPartition
 
         with self.translate_errors(where, log.name), self.open_consumer() as (consumer, _):
@@ -312,10 +306,7 @@ def _permission_error(name: str, why: str, where: str, topic: str) -> Waterclock
 
 
 def cluster_of(setting: Setting) -> Cluster:
-    """Build the cluster of a connection.
-
-    Raises  E803 without an address
-    """
+    """Build the cluster of a connection. Raises  E803 without an address."""
     options = setting.options
     servers = options.get("servers")
     if not servers:

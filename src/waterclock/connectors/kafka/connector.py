@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Deliverer
-from waterclock.connectors.interface import Collected, Item, Positions, Report, Setting
+from waterclock.connectors.interface import Collected, ConnectionType, Item, Positions, Report, Setting
 from waterclock.connectors.kafka import declared
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Driver
@@ -46,27 +46,20 @@ CAPABILITIES = Capabilities(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaConnector:
-    """Opens clusters as sources and destinations."""
+def _open_source(setting: Setting) -> KafkaCollector:
+    from waterclock.connectors.kafka.cluster import cluster_of
 
-    capabilities: Capabilities = CAPABILITIES
-
-    def collector(self, setting: Setting) -> KafkaCollector:
-        """Open a cluster as a source."""
-        from waterclock.connectors.kafka.cluster import cluster_of
-
-        return KafkaCollector(cluster_of(setting), setting.folder)
-
-    def deliverer(self, setting: Setting) -> Deliverer:
-        """Open a cluster as a destination."""
-        from waterclock.connectors.kafka.cluster import cluster_of
-        from waterclock.connectors.kafka.delivery import KafkaDeliverer
-
-        return KafkaDeliverer(cluster_of(setting))
+    return KafkaCollector(cluster_of(setting), setting.folder)
 
 
-CONNECTOR = KafkaConnector()
+def _open_destination(setting: Setting) -> Deliverer:
+    from waterclock.connectors.kafka.cluster import cluster_of
+    from waterclock.connectors.kafka.delivery import KafkaDeliverer
+
+    return KafkaDeliverer(cluster_of(setting))
+
+
+CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +87,7 @@ class KafkaCollector:
         return find_worker_error(error, str(unit), unit.path)
 
     def next_range(self, unit: Unit, reached: Positions | None, first: datetime) -> Positions | None:
-        """Return the next range of offsets to read.
-
-        The first range starts at the earliest offset, at START or at the end, as the option `from` declares.
-        """
+        """Return the next range of offsets to read; the first one starts where the option `from` declares."""
         from waterclock.connectors.kafka.ranges import first_range, next_range
 
         where = str(unit)
@@ -112,10 +102,7 @@ class KafkaCollector:
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read the ranges of labels.
-
-        Raises  E852 if records of them are gone, E853 if the topic was replaced by another one
-        """
+        """Read the ranges of labels. Raises  E852 if records of them are gone, E853 if the topic was replaced."""
         from waterclock.connectors.kafka.collection import collect_records
         from waterclock.connectors.kafka.ranges import require_there, spans_of
         from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart

@@ -292,10 +292,7 @@ class KafkaDeliverer:
         return self.cluster.translate_error(said, str(unit), unit.path)
 
     def _from_topic(self, held: _OpenDelivery, records: Records, claim: int, labels: Sequence[str]) -> Delivered | None:
-        """Search the topic for a claim whose record may have been forgotten; None if it was never sent.
-
-        Raises  E859 if the topic cannot show it
-        """
+        """Search the topic for a claim with a forgotten record; None if it was never sent. Raises  E859."""
         if records.claims or not self._may_be_forgotten(claim):
             return None
         found = look_back(self.cluster, held.unit, held.log, claim, labels)
@@ -318,10 +315,7 @@ class KafkaDeliverer:
 
     @staticmethod
     def _require_partitions(unit: Unit, there: set[int], deliveries: Sequence[Delivery]) -> None:
-        """Check that the destination has all partitions of the rows.
-
-        Raises  E856
-        """
+        """Check that the destination has all partitions of the rows. Raises  E856."""
         from waterclock.connectors.slice_rows import batches_of
 
         wanted: set[int] = set()

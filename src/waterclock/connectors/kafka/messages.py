@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
@@ -63,7 +62,7 @@ class MessageFormat:
             if not self.keeps_all:
                 return SentMessage(row["key"], None if is_gone else row["value"], (*beside, *own), is_gone=is_gone)
             at = row["timestamp"]
-            stamp = None if at is None else _milliseconds(at)
+            stamp = None if at is None else round(at.timestamp() * 1000)
             return SentMessage(row["key"], row["value"], beside, row["partition"], stamp)
         headers = tuple((name, _bytes(row[name])) for name in self.headers)
         key = self._key_of(row)
@@ -93,10 +92,7 @@ def ends_of(delivery: Delivery, arrived: Mapping[int, int]) -> Iterator[SentMess
 
 
 def resolve_message_format(unit: Unit, delivery: Delivery) -> MessageFormat:
-    """Resolve how a delivery's rows become messages.
-
-    Raises  E856 for columns that its options name, or its format needs, and that it does not have
-    """
+    """Resolve how a delivery's rows become messages. Raises  E856 for missing columns of its options or format."""
     columns = dict(delivery.columns)
     kind = str(unit.options.get("format", "json"))
     keeps_all = unit.options.get("keep") == "all"
@@ -165,10 +161,6 @@ def _plain(column: pa.Array, kind: str) -> list[Any]:
 def _own_headers(delivery: Delivery) -> tuple[Header, ...]:
     """Return the headers with label and claim, by which a reader recognizes a restated label."""
     return (LABEL, delivery.label_text.encode()), (CLAIM, str(delivery.claim).encode())
-
-
-def _milliseconds(at: datetime) -> int:
-    return round(at.timestamp() * 1000)
 
 
 def _bytes(value: object) -> bytes | None:

@@ -177,7 +177,7 @@ def _side_by_side(
         is_lost = False
         for message in messages:
             place = places.get(-1 if (partition := message.partition()) is None else partition)
-            if (error := message.error()) is not None and not _is_end(error):
+            if (error := message.error()) is not None and error.name() != "_PARTITION_EOF":
                 last_error = _unless_final(error, extract, None if place is None else place.remaining_span, last_error)
                 is_lost = is_lost or error.code() in _LOST_PLACE
                 continue
@@ -214,10 +214,6 @@ def _add_message(place: _Place, message: Message, came: _Came) -> bool:
         came.add(place.part, message)
         place.reached = offset + 1
     return offset >= span.high - 1
-
-
-def _is_end(error: KafkaError) -> bool:
-    return error.name() == "_PARTITION_EOF"
 
 
 def _unless_final(error: KafkaError, extract: KafkaExtract, span: OffsetSpan | None, last_error: str) -> str:

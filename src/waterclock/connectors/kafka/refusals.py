@@ -67,10 +67,7 @@ def is_of_login(error: KafkaError) -> bool:
 
 
 def is_of_tls(error: KafkaError) -> bool:
-    """Return whether a certificate is refused, theirs or ours.
-
-    A handshake that only broke off does not count: the broker may be shutting down.
-    """
+    """Return whether a certificate is refused, theirs or ours; a broken handshake alone may be a broker's shutdown."""
     said = error.str()
     is_of_files = error.name() in {"_INVALID_ARG", "_SSL"} and any(f"{name} failed" in said for name in _FILES.values())
     is_of_peers = error.name() in {"_SSL", "_TRANSPORT"} and (_ALERT in said or _UNVERIFIED in said)

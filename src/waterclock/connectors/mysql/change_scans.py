@@ -38,18 +38,12 @@ def count_minutes(connection: Connection, unit: Unit, scan: ChangedIn, asked: Mi
 
 
 def minute_of(time: str, step: int) -> str:
-    """Return the SQL of the minute that contains a time; `step` is a minute in its unit.
-
-    A quotient would be rounded to four digits, and 05:59:59.999 be in the next hour.
-    """
+    """Return the SQL of a time's minute; `step` is a minute in its unit. A quotient would be rounded to four digits."""
     return f"{time} - ({time} % {step} + {step}) % {step}"
 
 
 def change_filter(column: MysqlColumn, unit: Unit) -> WindowFilter:
-    """Return the column of CHANGED BY with its type.
-
-    Raises  E827 if it is not a time
-    """
+    """Return the column of CHANGED BY with its type. Raises  E827 if it is not a time."""
     if column.time_kind is None:
         raise no_time_of_change(column.name, f"is of type {column.kind}", unit)
     return WindowFilter(column.name, column.time_kind, ())

@@ -20,7 +20,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Deliverer
-from waterclock.connectors.interface import Collected, Setting
+from waterclock.connectors.interface import Collected, ConnectionType, Setting
 from waterclock.connectors.sql.capabilities import CHANGE_SLACK, LOCK_TIMEOUT, LOGIN, database_capabilities
 from waterclock.connectors.sql.collector import (
     WINDOW_VALUE,
@@ -29,7 +29,7 @@ from waterclock.connectors.sql.collector import (
     partitions_of,
 )
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.capabilities import Capabilities, Driver, Option
+from waterclock.flow.capabilities import Driver, Option
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
@@ -61,27 +61,20 @@ CAPABILITIES = database_capabilities(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MysqlConnector:
-    """Opens MariaDB and MySQL databases as sources and destinations."""
+def _open_source(setting: Setting) -> MysqlCollector:
+    from waterclock.connectors.mysql.database import database_of
 
-    capabilities: Capabilities = CAPABILITIES
-
-    def collector(self, setting: Setting) -> MysqlCollector:
-        """Open a database to read."""
-        from waterclock.connectors.mysql.database import database_of
-
-        return MysqlCollector(database_of(setting))
-
-    def deliverer(self, setting: Setting) -> Deliverer:
-        """Open a database to write."""
-        from waterclock.connectors.mysql.database import database_of
-        from waterclock.connectors.mysql.delivery import MysqlDeliverer
-
-        return MysqlDeliverer(database_of(setting))
+    return MysqlCollector(database_of(setting))
 
 
-CONNECTOR = MysqlConnector()
+def _open_destination(setting: Setting) -> Deliverer:
+    from waterclock.connectors.mysql.database import database_of
+    from waterclock.connectors.mysql.delivery import MysqlDeliverer
+
+    return MysqlDeliverer(database_of(setting))
+
+
+CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 
 @dataclass(frozen=True, slots=True)

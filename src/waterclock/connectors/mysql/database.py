@@ -131,10 +131,7 @@ class MysqlDatabase:
 
 
 def database_of(setting: Setting) -> MysqlDatabase:
-    """Return the connection's database.
-
-    Raises  E803 without a url, with an invalid one, or with a certificate or key alone
-    """
+    """Return the connection's database. Raises  E803 for a missing or invalid url, a certificate or a key alone."""
     address, password = _address_of(setting, url_of(setting, "mysql", "mysql://user@host/database"))
     host = address.get("unix_socket") or f"{address['host']}:{address['port']}"
     login = _login_of(setting)

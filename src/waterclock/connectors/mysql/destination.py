@@ -60,10 +60,7 @@ _CASCADES = (
 
 @dataclass(frozen=True, slots=True)
 class MysqlDestinationColumn:
-    """A column of the destination. `kind` is the name of its type, `sql` the full type for a statement.
-
-    `stored` describes the values that it stores exactly.
-    """
+    """A column of the destination: the name and the full SQL of its type, and the values that it stores exactly."""
 
     name: str
     kind: str
@@ -187,10 +184,7 @@ def _collation(connection: Connection) -> str:
 
 
 def refuse_engine(connection: Connection, unit: Unit, delivery: Delivery) -> None:
-    """Refuse a table whose changes would remain when a delivery is rolled back.
-
-    Raises  E875
-    """
+    """Refuse a table whose changes would remain when a delivery is rolled back. Raises  E875."""
     row = run_statement(
         connection,
         "SELECT TABLE_TYPE, ENGINE FROM information_schema.TABLES"

@@ -70,10 +70,7 @@ class MysqlExtract(SqlExtract[MysqlDatabase, MysqlRequestedColumn]):
 
 
 def parts_of(connection: Connection, unit: Unit, extract: MysqlExtract, partitions: int) -> list[MysqlExtract]:
-    """Return the parts to read in parallel with their digests: time ranges for windows, else ranges of the primary key.
-
-    Cost: the server reads all rows once.
-    """
+    """Return time ranges, or ranges of the primary key, to read in parallel, with digests. Cost: all rows once."""
     conditions: list[str] = []
     if partitions > 1 and extract.by_window:
         conditions = list(_spans(extract.by_window, extract.times, partitions))
@@ -140,10 +137,7 @@ def _where(extract: MysqlExtract) -> str:
 
 
 def micros(by_window: WindowFilter) -> str:
-    """Return SQL for a row's time in microseconds since 1970, where a time without a zone counts as UTC.
-
-    It is NULL for an invalid date, such as 0000-00-00.
-    """
+    """Return SQL for a time in microseconds since 1970, as if in UTC without a zone; NULL for an invalid date."""
     name = quote_identifier(by_window.time_column)
     return name if by_window.is_number else f"TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {name})"
 
@@ -185,10 +179,7 @@ def set_aside(connection: Connection, extract: MysqlExtract) -> Mapping[str, int
 
 
 def require_time(column: MysqlColumn, unit: Unit) -> str:
-    """Return the kind of time that a column has.
-
-    Raises  E815 for a column that is not a time
-    """
+    """Return the kind of time that a column has. Raises  E815 for a column that is not a time."""
     if column.time_kind is not None:
         return column.time_kind
     times = "a timestamp, a datetime, a date, or an integer that counts from 1970, so that an index can find the rows"

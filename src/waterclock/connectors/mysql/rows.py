@@ -93,10 +93,7 @@ def _build_batch(rows: Sequence[tuple[bytes | None, ...]], extract: MysqlExtract
 
 
 def _labels(texts: pa.Array, extract: MysqlExtract) -> tuple[pa.Array, pa.Array]:
-    """Return each row's label, and whether the row is in any window.
-
-    Raises  E812 for an invalid date such as 2013-00-00, which sorts between two valid ones
-    """
+    """Return each row's label, and whether it is in any window. Raises  E812 for an invalid date such as 2013-00-00."""
     import pyarrow as pa
 
     by_window = extract.by_window
@@ -115,10 +112,7 @@ def _labels(texts: pa.Array, extract: MysqlExtract) -> tuple[pa.Array, pa.Array]
 
 
 def _array(values: pa.Array, one: MysqlRequestedColumn, extract: MysqlExtract) -> pa.Array:
-    """Convert values to the column's type.
-
-    Raises  E812 for a value that does not fit: values are never changed, except for zeros at the end of a fraction
-    """
+    """Convert values to the column's type; only zeros at the end of fractions are dropped. Raises  E812 for misfits."""
     import pyarrow as pa
 
     wanted = arrow_type(one.taken.type)

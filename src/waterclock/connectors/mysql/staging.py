@@ -100,10 +100,7 @@ def merge(
 def _refuse_like_keys(
     connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlDestinationColumn], staged: Staged
 ) -> None:
-    """Refuse different keys that the collations of the destination's columns treat as equal, such as `a` and `A`.
-
-    Raises  E876
-    """
+    """Raise E876 for different keys that the collations of the destination treat as equal, such as `a` and `A`."""
     listed = ", ".join(map(quote_identifier, staged.keys))
     row = run_statement(
         connection, f"SELECT {listed} FROM {staged.name} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1"
@@ -131,10 +128,7 @@ def put(
     *,
     with_marks: bool,
 ) -> int:
-    """Write the slice's rows into a table, and `with_marks` whether they are deleted. Return their number.
-
-    Raises  E812 for a value that the destination's column would not store exactly
-    """
+    """Write the slice's rows, `with_marks` whether they are deleted; return their number. Raises  E812 for misfits."""
     names = [there[name.lower()].name for name in names_of(delivery)] + ([_GONE] if with_marks else [])
     head = f"INSERT INTO {table} ({', '.join(map(quote_identifier, names))}) VALUES "
     places = f"({', '.join(['%s'] * len(names))})"
@@ -209,10 +203,7 @@ def _rows(
 
 
 def _refuse_cut(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
-    """Refuse values that the server would silently round, pad or replace.
-
-    Raises  E812
-    """
+    """Refuse values that the server would silently round, pad or replace. Raises  E812."""
     import pyarrow as pa
 
     refuse_inexact(values, into.stored, where)

@@ -51,11 +51,6 @@ class MysqlColumn(ExpressionColumn):
     """A column of a table or query of a MariaDB or MySQL database."""
 
     @property
-    def is_bytes(self) -> bool:
-        """Whether its values are bytes rather than text."""
-        return self.kind in {"blob", "geometry"}
-
-    @property
     def time_kind(self) -> str | None:
         """The kind of time for window bounds; None for a column that is not a time."""
         return _TIMES.get(self.kind, "int8" if self.kind in _SIGNED else None)

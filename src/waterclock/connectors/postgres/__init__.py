@@ -12,5 +12,3 @@ unchanged (`table_facts`). `slot_reading` reads a range of the log, which `pgout
 Publishing: `delivery` writes to a table that `destination` creates or adopts, and `versioned_views` finds the tables
 behind a view. `stored_columns` describes which values the columns store exactly.
 """
-
-from __future__ import annotations

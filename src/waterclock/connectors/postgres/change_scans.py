@@ -37,10 +37,7 @@ def count_minutes(connection: Connection, unit: Unit, scan: ChangedIn, asked: Mi
 
 
 def change_filter(column: PostgresColumn, unit: Unit) -> WindowFilter:
-    """Return the column of CHANGED BY with its type.
-
-    Raises  E827 if it is not a time
-    """
+    """Return the column of CHANGED BY with its type. Raises  E827 if it is not a time."""
     if column.type_name not in TIMES:
         raise no_time_of_change(column.name, f"is of type {column.type_name}", unit)
     return WindowFilter(column.name, column.kind, ())

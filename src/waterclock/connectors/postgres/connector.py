@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.kept_logs import RetainedLog
 from waterclock.connectors.change_collector import ChangeRequest, ChangesRead
 from waterclock.connectors.delivering import Deliverer
-from waterclock.connectors.interface import Collected, Setting
+from waterclock.connectors.interface import Collected, ConnectionType, Setting
 from waterclock.connectors.sql.capabilities import CHANGE_SLACK, LOCK_TIMEOUT, LOGIN, database_capabilities
 from waterclock.connectors.sql.collector import (
     WINDOW_VALUE,
@@ -31,7 +31,7 @@ from waterclock.connectors.sql.collector import (
     partitions_of,
 )
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.capabilities import Capabilities, Driver, Option
+from waterclock.flow.capabilities import Driver, Option
 from waterclock.flow.changes import LOG_LIMIT
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Columns, Unit
@@ -77,27 +77,20 @@ CAPABILITIES = database_capabilities(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PostgresConnector:
-    """Opens PostgreSQL databases as sources and destinations."""
+def _open_source(setting: Setting) -> PostgresCollector:
+    from waterclock.connectors.postgres.database import database_of
 
-    capabilities: Capabilities = CAPABILITIES
-
-    def collector(self, setting: Setting) -> PostgresCollector:
-        """Open a database to read."""
-        from waterclock.connectors.postgres.database import database_of
-
-        return PostgresCollector(database_of(setting))
-
-    def deliverer(self, setting: Setting) -> Deliverer:
-        """Open a database to write."""
-        from waterclock.connectors.postgres.database import database_of
-        from waterclock.connectors.postgres.delivery import PostgresDeliverer
-
-        return PostgresDeliverer(database_of(setting))
+    return PostgresCollector(database_of(setting))
 
 
-CONNECTOR = PostgresConnector()
+def _open_destination(setting: Setting) -> Deliverer:
+    from waterclock.connectors.postgres.database import database_of
+    from waterclock.connectors.postgres.delivery import PostgresDeliverer
+
+    return PostgresDeliverer(database_of(setting))
+
+
+CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 
 @dataclass(frozen=True, slots=True)

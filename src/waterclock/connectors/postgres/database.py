@@ -129,10 +129,7 @@ class PostgresDatabase:
 
 
 def database_of(setting: Setting) -> PostgresDatabase:
-    """Return the connection's database.
-
-    Raises  E803 without a url, with an invalid one, or with a certificate or key alone
-    """
+    """Return the connection's database. Raises  E803 for a missing or invalid url, a certificate or a key alone."""
     url = url_of(setting, "postgres", "postgresql://user@host/database")
     from psycopg import ProgrammingError
     from psycopg.conninfo import conninfo_to_dict

@@ -101,24 +101,18 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Post
     def _deliver_rows(
         self, connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]
     ) -> Delivered:
-        return _deliver_rows(connection, unit, delivery, there)
+        is_filtered = has_filters(connection, unit)
+        deleted = 0
+        if delivery.is_by_label or delivery.mode is Mode.REPLACE:
+            deleted = connection.execute(*replaced_rows("DELETE", unit, delivery, DIALECT, spelling(there))).rowcount
+        if delivery.mode is Mode.MERGE:
+            rows, gone = merge(connection, unit, delivery, there, is_filtered=is_filtered)
+            deleted += gone
+        else:
+            rows = put(connection, unit, delivery, there, is_filtered=is_filtered)
+        return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
 
 
 def _format_application_name(project: str, claim: int) -> str:
     """Return the application_name of a delivering connection: claim and project, as claim numbers are per project."""
     return f"waterclock {claim} {project}"[:63]
-
-
-def _deliver_rows(
-    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]
-) -> Delivered:
-    is_filtered = has_filters(connection, unit)
-    deleted = 0
-    if delivery.is_by_label or delivery.mode is Mode.REPLACE:
-        deleted = connection.execute(*replaced_rows("DELETE", unit, delivery, DIALECT, spelling(there))).rowcount
-    if delivery.mode is Mode.MERGE:
-        rows, gone = merge(connection, unit, delivery, there, is_filtered=is_filtered)
-        deleted += gone
-    else:
-        rows = put(connection, unit, delivery, there, is_filtered=is_filtered)
-    return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)

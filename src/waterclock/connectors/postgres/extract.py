@@ -146,10 +146,7 @@ def set_aside(connection: Connection, extract: PostgresExtract) -> Mapping[str, 
 
 
 def require_time(column: PostgresColumn, unit: Unit) -> str:
-    """Return the kind of time that a column has.
-
-    Raises  E815 for a text or another type
-    """
+    """Return the kind of time that a column has. Raises  E815 for a text or another type."""
     name, kind = column.name, column.type_name
     if kind in TIMES:
         return kind

@@ -165,10 +165,7 @@ class Following:
         slots: Sequence[Slot],
         table: str,
     ) -> Begun:
-        """Create the first of the slots that the server accepts. If it accepts none, raise the error of the first one.
-
-        Raises  E861, E862
-        """
+        """Create the first of the slots that the server accepts, or raise the error of the first one: E861, E862."""
         refused: list[UnfitDecoder] = []
         for slot in slots:
             try:
@@ -337,10 +334,7 @@ def _add_change_columns(frame: DataFrame, position: int, at: datetime) -> DataFr
 def _read_log_range(
     connection: Connection, followed: Followed, span: Range, until: datetime
 ) -> tuple[list[LogRow], LogScanSummary]:
-    """Read a range until its end is known. Return its first rows and the facts of the pass.
-
-    At most DIRECT_ROWS + 1 rows are returned, which shows whether there are more than a few.
-    """
+    """Read a range until its end is known. Return up to DIRECT_ROWS + 1 first rows and the facts of the pass."""
     for end in ends_of(span, until, datetime.now(UTC)):
         seen = LogScanSummary()
         with _reading_log(followed), closing(events_of(connection, followed, end)) as events:
@@ -354,10 +348,7 @@ def _read_log_range(
 
 
 def _log_rows(followed: Followed, span: Range) -> Iterator[pa.RecordBatch]:
-    """Read a range whose end is known.
-
-    Raises  E866 (transient) for a slot that another connection still reads
-    """
+    """Read a range whose end is known. Raises  E866 (transient) for a slot that another connection still reads."""
     with (
         followed.extract.database.open_connection(followed.extract.where) as connection,
         _reading_log(followed),

@@ -119,10 +119,7 @@ def _parse_batch(text: bytes, extract: PostgresExtract, schema: pa.Schema, came:
 
 
 def _read(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> pa.Table:
-    """Parse the text into the columns' types as far as Arrow can, and other columns into similar types.
-
-    Raises  ArrowInvalid if `decimals_as_text` may still help, else E812
-    """
+    """Parse the text into the columns' types as far as Arrow can. Raises  ArrowInvalid to try again as text, E812."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -213,10 +210,7 @@ def _whole(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtr
 
 
 def _exact(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Parse numbers exactly; only zeros at the end of a fraction are dropped.
-
-    Raises  TypeMismatch
-    """
+    """Parse numbers exactly; only zeros at the end of a fraction are dropped. Raises  TypeMismatch."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -33,10 +33,7 @@ class LogPlace:
 
 
 def place_of(connection: Connection, where: str) -> LogPlace:
-    """Return the end of the log that is safe on disk, and the timeline.
-
-    Raises  E861 (transient) at a standby
-    """
+    """Return the end of the log that is safe on disk, and the timeline. Raises  E861 (transient) at a standby."""
     row = connection.execute("SELECT pg_is_in_recovery()").fetchone()
     if row is None or row[0]:
         raise WaterclockError(

@@ -242,10 +242,7 @@ def _parts(change: LogChange, followed: Followed) -> Iterator[tuple[Op, Mapping[
 
 
 def batches_of(rows: Iterable[LogRow], extract: PostgresExtract) -> Iterator[pa.RecordBatch]:
-    """Yield rows as Arrow batches for Spark: the wanted columns and the columns of a change.
-
-    Raises  E812 for a value that does not fit its column's type
-    """
+    """Yield rows as Arrow batches for Spark, with the columns of changes. Raises  E812 for values that do not fit."""
     remaining = iter(rows)
     while chunk := list(islice(remaining, _ROWS_A_BATCH)):
         yield _batch(chunk, extract)

@@ -32,7 +32,7 @@ FROM pg_replication_slots, (SELECT pg_current_wal_flush_lsn() AS here) AS log WH
   AND database = current_database()"""
 _STANDS = {"reserved": Stands.SAFE, "extended": Stands.SAFE, "unreserved": Stands.LOSING, "lost": Stands.LOST}
 _STATE = """
-SELECT confirmed_flush_lsn, coalesce(wal_status, 'lost'), active,
+SELECT confirmed_flush_lsn, coalesce(wal_status, 'lost'),
   pg_wal_lsn_diff(pg_current_wal_flush_lsn(), restart_lsn)
 FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()"""
 _NO_PLUGIN, _NO_RIGHT, _IN_USE, _UNKNOWN_OPTION = "58P01", "42501", "55006", "22023"
@@ -59,7 +59,6 @@ class SlotState:
 
     confirmed: int
     status: str
-    is_active: bool
     held: int
 
 
@@ -213,7 +212,7 @@ def require_as_of(connection: Connection, table: str, where: str) -> None:
 def state_of(connection: Connection, slot: Slot) -> SlotState | None:
     """Return the state of a slot; None if it does not exist."""
     row = connection.execute(_STATE, (slot.name,)).fetchone()
-    return None if row is None else SlotState(position_of(row[0]), str(row[1]), bool(row[2]), int(row[3] or 0))
+    return None if row is None else SlotState(position_of(row[0]), str(row[1]), int(row[2] or 0))
 
 
 def query_retained_logs(connection: Connection, names: Sequence[str]) -> Mapping[str, RetainedLog]:
@@ -228,10 +227,7 @@ def query_retained_logs(connection: Connection, names: Sequence[str]) -> Mapping
 
 
 def require_whole(state: SlotState | None, slot: Slot, since: int, where: str) -> None:
-    """Check that a slot still has everything after a position.
-
-    Raises  E860 if it is gone, has lost its log, or was advanced by someone else
-    """
+    """Check that a slot has everything after a position. Raises  E860 if it is gone, lost its log, or was advanced."""
     if state is None:
         what, why = "is gone", "it was dropped, or the server was restored or replaced"
     elif state.status == "lost":
@@ -305,10 +301,7 @@ def mark_of_publication(connection: Connection, slot: Slot, table: int) -> str |
 
 
 def require_published(connection: Connection, slot: Slot, table: int, since: Mapping[str, Any], where: str) -> None:
-    """Check that the slot's publication is unchanged, as pgoutput sends only published changes.
-
-    Raises  E860 if it was dropped or altered
-    """
+    """Check that the slot's publication is unchanged: only published changes are sent. Raises  E860."""
     if slot.plugin != "pgoutput":
         return
     mark = mark_of_publication(connection, slot, table)

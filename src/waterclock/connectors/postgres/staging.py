@@ -125,10 +125,7 @@ def merge(
 def _refuse_like_keys(
     connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]
 ) -> None:
-    """Refuse different keys that the destination's column types treat as equal, such as `a` and `A` of citext.
-
-    Raises  E876
-    """
+    """Raise E876 for different keys that the destination's types treat as equal, such as `a` and `A` of citext."""
     columns = [there[key.lower()] for key in delivery.keys]
     kinds = {name.lower(): kind.lower() for name, kind in delivery.columns}
     coarse = [column for column in columns if column.is_coarse]

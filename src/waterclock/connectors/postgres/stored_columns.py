@@ -91,10 +91,7 @@ def _resolve_stored_column(column: StoredColumn, kind: str, modifier: int) -> St
 
 
 def _composite(column: StoredColumn, inexact_fields: str) -> StoredColumn:
-    """Return which values a column of a composite type stores.
-
-    A composite is parsed from a text, and its fields may round or truncate values silently.
-    """
+    """Return which values a composite column stores: it is parsed from a text, and fields may round values silently."""
     refuses = f"has fields that may cut or round a value ({inexact_fields})" if inexact_fields else ""
     return replace(column, refuses=refuses, takes_json=False)
 

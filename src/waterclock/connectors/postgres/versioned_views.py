@@ -40,10 +40,7 @@ class PostgresViewTables(SqlViewTables):
         return group_columns(rows, paths)
 
     def _show(self, view: str, query: str) -> None:
-        """Change the query of a view.
-
-        If its columns stay, the view keeps its privileges and dependents; else it is dropped and created again.
-        """
+        """Change a view's query: in place if its columns stay, which keeps privileges and dependents, else drop it."""
         import psycopg
 
         if not query:

@@ -5,5 +5,3 @@ request as one frame of bytes (`frames`). `spool` defines the file names in a st
 `sealing` converts closed segments to files, and `connector` collects these as the files connector does.
 `cli/actions/receive` starts the endpoint.
 """
-
-from __future__ import annotations

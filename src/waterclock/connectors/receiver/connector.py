@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.files.connector import FilesCollector
-from waterclock.connectors.interface import Collected, Item, Listing, Report, Setting, Waiting
+from waterclock.connectors.interface import Collected, ConnectionType, Item, Listing, Report, Setting, Waiting
 from waterclock.connectors.receiver import spool
 from waterclock.connectors.receiver.events import OWN
 from waterclock.errors import WaterclockError
@@ -73,22 +73,16 @@ CAPABILITIES = Capabilities(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiverConnector:
-    """Opens folders of received events."""
-
-    capabilities: Capabilities = CAPABILITIES
-
-    def collector(self, setting: Setting) -> ReceiverCollector:
-        """Open a folder of received events as a source."""
-        return ReceiverCollector(setting)
-
-    def deliverer(self, setting: Setting) -> Deliverer:
-        """Raise an error: a receiver is no destination, and `check` refuses it as one."""
-        raise AssertionError(f"{setting.name} is a receiver: nothing is published to it")
+def _open_source(setting: Setting) -> ReceiverCollector:
+    return ReceiverCollector(setting)
 
 
-CONNECTOR = ReceiverConnector()
+def _open_destination(setting: Setting) -> Deliverer:
+    """Raise an error: a receiver is no destination, and `check` refuses it as one."""
+    raise AssertionError(f"{setting.name} is a receiver: nothing is published to it")
+
+
+CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +139,7 @@ class ReceiverCollector:
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read files of events into one frame by one scan, each row with the label that took its file.
-
-        No event needs all keys, so a column that no event of a batch has is NULL.
-        """
+        """Read files of events into one frame, with labels; a column without a value in a batch's events is NULL."""
         make_private_folder(self._folder(unit))
         collected = self._files().read_items(spark, _build_landed_unit(unit), items, columns, zone)
         left_out = tuple(name for name in collected.left_out if name not in OWN)

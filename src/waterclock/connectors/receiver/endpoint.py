@@ -86,10 +86,7 @@ class Stream:
         self._failure: OSError | None = None
 
     def put(self, body: bytes) -> asyncio.Future[None]:
-        """Queue a body for writing. The future is done when it is on disk, or has the error if writing failed.
-
-        Raises  OSError after a failure that makes further writing impossible
-        """
+        """Queue a body; the future is done when it is on disk or failed. Raises  OSError after a final failure."""
         if self._failure is not None:
             raise self._failure
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

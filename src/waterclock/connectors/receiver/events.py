@@ -94,10 +94,7 @@ def events_of(body: bytes) -> StoredEvents:
 
 
 def decode_body(body: bytes, encoding: str, most: int) -> bytes:
-    """Decode a Content-Encoding: none, or gzip.
-
-    Raises  RefusedError: 413 for a result larger than `most` bytes, 415 for an unknown encoding
-    """
+    """Decode a Content-Encoding: none, or gzip. Raises  RefusedError: 413 above `most` bytes, 415 for others."""
     if encoding in {"", "identity"}:
         return body
     if encoding not in {"gzip", "x-gzip"}:
@@ -115,10 +112,7 @@ def decode_body(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def lines_of(body: bytes, at: datetime, place: str) -> Iterator[bytes]:
-    """Yield the lines to collect from a frame: each event, with its metadata before its own keys.
-
-    `place` identifies the request if it had no key of its own.
-    """
+    """Yield the lines to collect from a frame: events with metadata; `place` identifies a request without a key."""
     first, *events = body.split(b"\n")
     said = json.loads(first)
     fields: dict[str, Any] = {RECEIVED: at.isoformat().replace("+00:00", "Z"), REQUEST: said["request"] or place}

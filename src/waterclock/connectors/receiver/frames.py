@@ -38,10 +38,7 @@ def build_frame(at: datetime, body: bytes) -> bytes:
 
 
 def frames_of(file: IO[bytes]) -> Iterator[EventFrame]:
-    """Yield the complete frames from a file's beginning, and stop at the first incomplete one.
-
-    Cost    one frame in memory
-    """
+    """Yield the complete frames from a file's beginning, up to the first incomplete one. Cost: one frame in memory."""
     start = 0
     while len(head := file.read(_HEAD.size)) == _HEAD.size:
         length, said, micros = _HEAD.unpack(head)

@@ -77,10 +77,7 @@ def _is_there(path: Path, file: IO[bytes]) -> bool:
 
 
 def _land(folder: Path, segment: Segment) -> None:
-    """Write the file of a closed segment's events, and remove the segment; keep the segment if it is damaged.
-
-    A repetition after a crash writes the same file under the same name.
-    """
+    """Write a closed segment's events to a file of a fixed name, and remove the segment unless it is damaged."""
     path, aside = folder / segment.name, folder / f".{segment.landed_name}.part"
     with path.open("rb") as source, aside.open("wb") as sink:
         end, count = 0, 0

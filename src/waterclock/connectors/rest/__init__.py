@@ -7,5 +7,3 @@ Collecting: `collection` requests page after page, `paging` computes the next on
 `records` extracts their records, and `frames` builds a Spark frame. FOR EACH row of a table: `for_each`, and its stored
 responses, `response_store`. Sending: `delivery`, with rows in `delivery_chunks`, and a `journal` of accepted requests.
 """
-
-from __future__ import annotations

@@ -92,10 +92,7 @@ def with_params(address: str, params: Mapping[str, str]) -> str:
 
 
 def resolve_link(base: str, link: str, *, without: str) -> str:
-    """Resolve a link in a response to a complete address, without the parameter that contains the key.
-
-    Raises  OutsideApi for a link that is not an address
-    """
+    """Resolve a link in a response to a full address, without the key's parameter. Raises  OutsideApi for others."""
     try:
         whole = urljoin(base, link)
         if not without:
@@ -116,10 +113,7 @@ def path_of_link(link: str) -> str:
 
 
 def parse_below(url: str, address: str) -> httpx2.URL:
-    """Parse an address into the form that is sent.
-
-    Raises  OutsideApi where it is not of the API's scheme, host and port, names a user, or is not below the url's path
-    """
+    """Parse an address into the form that is sent. Raises  OutsideApi where it leaves the API's host, port or path."""
     import httpx2
 
     base = httpx2.URL(url)

@@ -60,10 +60,7 @@ class Passing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """A request: a path below the API's url, or a `link` to a following page. `kind` is the media type of `content`.
-
-    `may_lack`: 404 and 410 are valid responses.
-    """
+    """A request for a path or a following `link`. `may_lack`: 404 and 410 are valid. `kind` is the media type."""
 
     method: str
     path: str
@@ -148,10 +145,7 @@ class Api:
             return None
 
     def reach(self, path: str) -> None:
-        """Send one HEAD request for a path, and accept any response except a refusal of our credentials.
-
-        Raises  E840, E844
-        """
+        """Send one HEAD request for a path; accept all responses except refused credentials. Raises  E840, E844."""
         request = ApiRequest("HEAD", path, {})
         try:
             answer = self._send(request, self._authorization(self.name))

@@ -173,10 +173,7 @@ def _read(reading: RestSource, found: _Found) -> _Read:
 
 
 def _collect(reading: RestSource, series: Series, window: Window | None) -> Iterator[Page]:
-    """Yield the pages of a series: first the stored ones, then those that are still to be requested.
-
-    Raises  E843 if the pages do not end, E879 if a stored page is damaged
-    """
+    """Yield the stored pages of a series, then request the others. Raises  E843 for no end, E879 for a damaged page."""
     place: Place | None = first_place(reading.resource.paging)
     before, number, digests, empty = 0, 0, [""] * _SAME, 0
     places: set[str] = set()

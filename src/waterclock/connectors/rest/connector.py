@@ -13,12 +13,11 @@ Publish         See `delivery`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Deliverer
-from waterclock.connectors.interface import Collected, EachRequest, Setting, WindowRequest
+from waterclock.connectors.interface import Collected, ConnectionType, EachRequest, Setting, WindowRequest
 from waterclock.connectors.rest import declared
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Driver
@@ -47,24 +46,17 @@ CAPABILITIES = Capabilities(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RestConnector:
-    """Opens APIs as sources and destinations."""
-
-    capabilities: Capabilities = CAPABILITIES
-
-    def collector(self, setting: Setting) -> RestCollector:
-        """Open an API as a source."""
-        return RestCollector(setting)
-
-    def deliverer(self, setting: Setting) -> Deliverer:
-        """Open an API as a destination."""
-        from waterclock.connectors.rest.delivery import RestDeliverer
-
-        return RestDeliverer(setting)
+def _open_source(setting: Setting) -> RestCollector:
+    return RestCollector(setting)
 
 
-CONNECTOR = RestConnector()
+def _open_destination(setting: Setting) -> Deliverer:
+    from waterclock.connectors.rest.delivery import RestDeliverer
+
+    return RestDeliverer(setting)
+
+
+CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 
 class RestCollector:

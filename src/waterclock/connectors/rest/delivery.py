@@ -185,10 +185,7 @@ class _Sender:
         self._lock = threading.Lock()
 
     def send(self, each: dict[str, Any], record: dict[str, Any]) -> None:
-        """Send the remaining rows of one label.
-
-        Raises  E848; or the original error if no request of the claim was accepted yet
-        """
+        """Send the remaining rows of one label. Raises  E848; or the original error if nothing was accepted yet."""
         per, is_ordered = each["per"], bool(each["order_by"])
         chunks: Iterable[tuple[Chunk, str]] = self._find_pending_chunks(each, record)
         if self.sending.in_flight == 1 or (is_ordered and not per):

@@ -265,10 +265,7 @@ def _ask(asking: _Asking, window: Window, keys: Sequence[str]) -> Mapping[str, S
 
 
 def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Body]:
-    """Yield the pages that answer for some keys.
-
-    Raises  E843 if they do not end
-    """
+    """Yield the pages that answer for some keys. Raises  E843 if they do not end."""
     values = [json.loads(key) for key in keys]
     resource = _resource_for(asking, values)
     reading = replace(asking.reading, resource=resource)
@@ -288,10 +285,7 @@ def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Bo
 
 
 def _resource_for(asking: _Asking, values: Sequence[Sequence[str]]) -> Resource:
-    """Return the resource with its column names replaced by values; those of a batch are joined by commas.
-
-    Raises  OutsideApi for values that lead elsewhere
-    """
+    """Return the resource with its column names replaced by values, joined by commas in a batch. Raises  OutsideApi."""
     resource = asking.reading.resource
     by_name = {name: [each[at] for each in values] for at, name in enumerate(asking.request.parameters)}
     in_params = {name: ",".join(of) for name, of in by_name.items()}

@@ -143,7 +143,7 @@ class Series:
             return None
 
 
-def open_series(folder: Path, resume: float, now: datetime | None = None, *, goes_on_whole: bool = True) -> Series:
+def open_series(folder: Path, resume: float, *, goes_on_whole: bool = True) -> Series:
     """Return the newest series of a request if it can be continued, or else a new one.
 
     Without `goes_on_whole`, a series that has its last page is not continued: a new series has the current content.
@@ -151,9 +151,7 @@ def open_series(folder: Path, resume: float, now: datetime | None = None, *, goe
     numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
     if numbers:
         newest = Series(folder / f"{numbers[-1]:06d}")
-        if not newest.is_closed and _can_continue(
-            newest, resume, now or datetime.now(UTC), goes_on_whole=goes_on_whole
-        ):
+        if not newest.is_closed and _can_continue(newest, resume, goes_on_whole=goes_on_whole):
             return newest
     return Series(folder / f"{(numbers or [0])[-1] + 1:06d}")
 
@@ -199,11 +197,11 @@ def lines_of(path: Path) -> Iterator[str]:
         yield from (line.rstrip("\n") for line in lines)
 
 
-def _can_continue(series: Series, resume: float, now: datetime, *, goes_on_whole: bool) -> bool:
+def _can_continue(series: Series, resume: float, *, goes_on_whole: bool) -> bool:
     last = deque(series.pages(), 1)
     if not last:
         return True
-    is_young = (now - datetime.fromisoformat(last[0].asked_at)).total_seconds() <= resume
+    is_young = (datetime.now(UTC) - datetime.fromisoformat(last[0].asked_at)).total_seconds() <= resume
     return is_young and (goes_on_whole or last[0].next is not None)
 
 

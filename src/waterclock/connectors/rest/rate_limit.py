@@ -21,7 +21,6 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from waterclock.ownership import cache_folder, make_private_folder, require_private_folder
 
@@ -33,23 +32,13 @@ CREATE TABLE IF NOT EXISTS paused (until REAL NOT NULL);
 """
 
 
-class Pace(Protocol):
-    """Decides when a request may be sent."""
+class Pace:
+    """Decides when a request may be sent: without a rate limit at once."""
+
+    __slots__ = ()
 
     def reserve(self) -> float:
         """Reserve a place for one request; return the seconds to wait before it is sent."""
-        ...
-
-    def pause(self, seconds: float) -> None:
-        """Send no request for `seconds`, because the server asked for it."""
-        ...
-
-
-class NoPace:
-    """The pace without a rate limit: requests are sent at once."""
-
-    def reserve(self) -> float:
-        """Return 0: no wait."""
         return 0.0
 
     def pause(self, seconds: float) -> None:
@@ -57,7 +46,7 @@ class NoPace:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedPace:
+class SharedPace(Pace):
     """A limit of `count` requests in any `period` seconds, for all processes that use the same file."""
 
     file: Path
@@ -100,16 +89,13 @@ class SharedPace:
 def pace_of(url: str, credential: str, rate: tuple[int, float] | None) -> Pace:
     """Return the pace of an API. It is stored per user of this machine, by url and credential."""
     if rate is None:
-        return NoPace()
+        return Pace()
     name = hashlib.sha256(f"{url}\n{credential}".encode()).hexdigest()[:24]
     return SharedPace(_folder() / f"{name}.db", *rate)
 
 
 def _folder() -> Path:
-    """Return the folder of the user's rates: in their cache, or in the temporary folder if the cache is read-only.
-
-    Raises  E931 if another user has created a folder of this name
-    """
+    """Return the folder of the user's rates: in their cache, or else the temporary folder. Raises  E931."""
     why = "it stores the times of requests, and another user could replace its files"
     try:
         return require_private_folder(cache_folder() / "rates", why=why, fix="remove it")

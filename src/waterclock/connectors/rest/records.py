@@ -84,10 +84,7 @@ def _body(text: str, start: int, path: Sequence[str]) -> Body:
 
 
 def _without_records(text: str, path: Sequence[str]) -> Body:
-    """Return an empty body for null at the path, or raise the reason why there are no records.
-
-    Raises  NoRecords, ValueError as `body_of`
-    """
+    """Return an empty body for null at the path, or raise the reason for no records. Raises  as `body_of`."""
     whole = found = json.loads(text, parse_constant=_no_number)
     for at, step in enumerate(path):
         if not isinstance(found, dict) or step not in found:

@@ -23,10 +23,7 @@ class Tokens:
         self._until = 0.0
 
     def get(self) -> str:
-        """Return a token that is valid for a while longer.
-
-        Raises  ValueError for a response without a token; the errors of `fetch`
-        """
+        """Return a token that stays valid for a while. Raises  ValueError without one in the response; as `fetch`."""
         with self._lock:
             if not self._token or time.monotonic() >= self._until:
                 self._token, seconds = _token_in(self._fetch())

@@ -2,5 +2,3 @@
 
 Each database adds its dialect and its own ways to read and write many rows.
 """
-
-from __future__ import annotations

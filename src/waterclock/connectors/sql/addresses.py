@@ -10,10 +10,7 @@ WRITTEN = "in a user or a password, / ? # @ % and blanks are written as %2F %3F 
 
 
 def is_torn(url: str) -> bool:
-    """Return whether a `/`, `?` or `#` in the password ends the part before the host too early.
-
-    Parts of the password would then be parsed as port or database.
-    """
+    """Return whether a `/`, `?` or `#` in the password ends it early: its parts would become port or database."""
     after = url.partition("://")[2]
     authority = _AUTHORITY.match(after)
     return authority is not None and "@" in after[authority.end() :]

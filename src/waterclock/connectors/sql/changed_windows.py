@@ -47,10 +47,7 @@ Bounds = Mapping[datetime, datetime | None]
 
 
 def look(request: LookRequest, unit: Unit, zone: str, tally: Callable[[Bounds], Tallies]) -> ChangedWindows:
-    """Compare the tallies above the bounds of the marks with the recorded ones, and record those above a newer bound.
-
-    `tally` is called twice, and sees the same rows both times.
-    """
+    """Compare the tallies above the marks' bounds with recorded ones, and record those above a newer bound."""
     bounds: dict[datetime, datetime | None] = dict.fromkeys(window.start for window in request.windows)
     known: list[datetime] = []
     for start, mark in request.marks.items():
@@ -71,10 +68,7 @@ def look(request: LookRequest, unit: Unit, zone: str, tally: Callable[[Bounds], 
 
 
 def change_column_of(name: str, known: Sequence[str], unit: Unit) -> str:
-    """Return the column of CHANGED BY in the spelling of the source.
-
-    Raises  E827 if it does not exist
-    """
+    """Return the column of CHANGED BY in the spelling of the source. Raises  E827 if it does not exist."""
     for column in known:
         if column.lower() == name.lower():
             return column

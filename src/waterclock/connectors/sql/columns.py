@@ -48,10 +48,7 @@ class SqlColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpressionColumn(SqlColumn):
-    """A column that is read by an expression: `asked` is the SQL that reads it, `text` the SQL of its text.
-
-    The text is used for a column that is declared STRING.
-    """
+    """A column that is read by SQL: `asked` reads its value, `text` its text, for a column that is declared STRING."""
 
     asked: str
     text: str
@@ -97,10 +94,7 @@ def count_missing_times(row: Sequence[int] | None) -> dict[str, int]:
 
 
 def refuse_undeclared_types(matched: Matched, columns: Sequence[SqlColumn], unit: Unit) -> None:
-    """Refuse columns without a declared type or a known counterpart, all of them in one error.
-
-    Raises  E815
-    """
+    """Refuse columns without a declared type or a known counterpart, all of them in one error. Raises  E815."""
     by_name = {column.name: column for column in columns}
     undeclared = [
         (taken, by_name[taken.source])

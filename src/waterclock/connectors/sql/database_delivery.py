@@ -20,10 +20,11 @@ from typing import Generic, Protocol, TypeVar
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.sql.delivery_record import DeliveryRecord, no_record
-from waterclock.connectors.sql.parts import ViewTables, begin_part, drop_labels, drop_old_versions, labels_there, show
+from waterclock.connectors.sql.parts import begin_part, drop_labels, drop_old_versions, labels_there, show
 from waterclock.connectors.sql.replace_where import refuse_changed
 from waterclock.connectors.sql.sessions import ReadableDatabase, SqlSession
 from waterclock.connectors.sql.versioned_views import is_behind, refuse_kind, whole
+from waterclock.connectors.sql.view_tables import SqlViewTables
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.declarations import Unit
@@ -68,7 +69,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         """Return whether there is a record of deliveries."""
 
     @abstractmethod
-    def _tables(self, connection: _Connection) -> ViewTables:
+    def _tables(self, connection: _Connection) -> SqlViewTables:
         """Return the tables and views of the database."""
 
     @abstractmethod
@@ -145,10 +146,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
 
 
 class DeliversInOneTransaction(DatabaseDeliverer[_Connection], Generic[_Connection, _Columns]):
-    """Delivers to a database whose transactions include statements that create tables.
-
-    `_Columns` is the type of the facts about a table's columns.
-    """
+    """Delivers to a database with transactional DDL; `_Columns` are the facts about a table's columns."""
 
     __slots__ = ()
 

@@ -75,10 +75,7 @@ def add_columns(session: SqlSession, unit: Unit, wanted: Mapping[str, str], know
 def refuse_foreign_rows(
     session: SqlSession, unit: Unit, delivery: Delivery, spelt: Mapping[str, str], *, is_ours: bool
 ) -> None:
-    """Refuse a table whose rows belong to someone else; `spelt` maps names in lower case to the destination's names.
-
-    Raises  E820
-    """
+    """Raise E820 for a table with rows of someone else; `spelt` maps lower-case names to the destination's."""
     other = session.record.other_project(delivery)
     condition, values = rows_of(delivery, session.dialect, spelt)
     table = session.dialect.escape(session.dialect.table_of(unit))
@@ -89,10 +86,7 @@ def refuse_foreign_rows(
 
 
 def refuse_long_names(unit: Unit, delivery: Delivery, longest: int, why: str, *, is_in_bytes: bool = False) -> None:
-    """Refuse names that the server would truncate, so that two names could become one.
-
-    Raises  E813
-    """
+    """Refuse names that the server would truncate, so that two names could become one. Raises  E813."""
     names = [*unit.path.split("."), *(name for name, _ in delivery.columns)]
     long = [name for name in names if len(name.encode() if is_in_bytes else name) > longest]
     if long:

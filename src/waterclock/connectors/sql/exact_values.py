@@ -83,10 +83,7 @@ class StoredColumn:
 
 
 def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
-    """Raise an error for the first value that the column would not store exactly. Array elements are checked singly.
-
-    Raises  E812
-    """
+    """Raise E812 for the first value that the column would not store exactly. Array elements are checked singly."""
     import pyarrow as pa
 
     if into.holds is None and not into.unknown and not into.refuses and into.takes_json:

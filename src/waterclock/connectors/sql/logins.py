@@ -9,10 +9,7 @@ from waterclock.errors import WaterclockError
 
 
 def require_option(setting: Setting, name: str, kind: str, fix: str) -> str:
-    """Return the `url` or `path` of a connection; `kind` describes what the connection is.
-
-    Raises  E803 without one
-    """
+    """Return the `url` or `path` of a connection; `kind` describes what the connection is. Raises  E803 without one."""
     value = setting.options.get(name)
     if not value:
         raise WaterclockError(
@@ -39,10 +36,7 @@ def file_of(setting: Setting, type_name: str) -> tuple[str, float, bool]:
 
 
 def url_of(setting: Setting, type_name: str, example: str) -> str:
-    """Return the address of a database at a server.
-
-    Raises  E803 without a url
-    """
+    """Return the address of a database at a server. Raises  E803 without a url."""
     return require_option(setting, "url", f"a connection of type {type_name} is a database on a server", example)
 
 
@@ -58,10 +52,7 @@ def unreadable_url(setting: Setting, why: str, example: str) -> WaterclockError:
 
 
 def login_files(setting: Setting, parameters: Mapping[str, str]) -> dict[str, str]:
-    """Return the paths of the declared certificate, key and authorities by the driver's `parameters`.
-
-    Raises  E803 for a certificate or a key alone
-    """
+    """Return the paths of certificate, key and authorities by the driver's `parameters`. Raises  E803 for one alone."""
     said = {key: str(value) for key, value in setting.options.items()}
     if ("certificate" in said) != ("key" in said):
         missing = "key" if "certificate" in said else "certificate"

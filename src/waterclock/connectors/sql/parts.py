@@ -2,47 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Protocol
 
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.sql.versioned_views import (
-    Columns,
     compute_retention_start,
     part_name,
     part_of,
     written_twice,
 )
+from waterclock.connectors.sql.view_tables import Shown, SqlViewTables
 from waterclock.flow.declarations import Unit
 
-Shown = tuple[Unit, Columns]
 
-
-class ViewTables(Protocol):
-    """Access to the tables and views of a database, in one open transaction."""
-
-    def kind_at(self, unit: Unit) -> str:
-        """Return `table` or `view`; empty if the name is free."""
-
-    def labels(self, project: str, publish: str) -> Sequence[str]:
-        """Return the delivered labels, in order."""
-
-    def versions(self, project: str, publish: str) -> Sequence[tuple[int, datetime]]:
-        """Return the claims that delivered, with their times, oldest first."""
-
-    def columns(self, parts: Sequence[Unit]) -> Mapping[str, Columns]:
-        """Return the columns of existing tables, by path. Cost: one statement for all."""
-
-    def show(self, unit: Unit, parts: Mapping[str, Shown]) -> None:
-        """Make the unit's view show tables, by label, "" for a version. Without tables there is no view."""
-
-    def drop(self, part: Unit) -> None:
-        """Drop a table, if it exists."""
-
-
-def begin_part(tables: ViewTables, unit: Unit, delivery: Delivery) -> tuple[Unit, bool]:
+def begin_part(tables: SqlViewTables, unit: Unit, delivery: Delivery) -> tuple[Unit, bool]:
     """Return the table that a delivery fills, and whether it is ours. Raises  E829 for a version that exists."""
     if delivery.is_by_label:
         part = part_of(unit, part_name(unit, label=delivery.label_text))
@@ -53,7 +28,7 @@ def begin_part(tables: ViewTables, unit: Unit, delivery: Delivery) -> tuple[Unit
     return part, True
 
 
-def show(tables: ViewTables, unit: Unit, delivery: Delivery, part: Unit) -> None:
+def show(tables: SqlViewTables, unit: Unit, delivery: Delivery, part: Unit) -> None:
     """Make the view show the version, or all labels including this one."""
     if not delivery.is_by_label:
         tables.show(unit, {"": (part, tables.columns([part])[part.path])})
@@ -62,12 +37,12 @@ def show(tables: ViewTables, unit: Unit, delivery: Delivery, part: Unit) -> None
     tables.show(unit, _there(tables, unit, sorted(labels)))
 
 
-def labels_there(tables: ViewTables, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
+def labels_there(tables: SqlViewTables, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
     """Return the labels that have a table behind the view."""
     return tuple(_there(tables, unit, tables.labels(project, publish)))
 
 
-def drop_labels(tables: ViewTables, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
+def drop_labels(tables: SqlViewTables, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
     """Drop the tables of labels, and make the view show the others; return the number of dropped tables."""
     there = _there(tables, unit, tables.labels(project, publish))
     gone = [label for label in labels if label in there]
@@ -78,7 +53,7 @@ def drop_labels(tables: ViewTables, unit: Unit, project: str, publish: str, labe
     return len(gone)
 
 
-def drop_old_versions(tables: ViewTables, unit: Unit, project: str, publish: str) -> None:
+def drop_old_versions(tables: SqlViewTables, unit: Unit, project: str, publish: str) -> None:
     """Drop the versions that were replaced longer ago than they are kept."""
     since = compute_retention_start(unit, datetime.now(UTC))
     for (claim, _), (_, replaced) in pairwise(tables.versions(project, publish)):
@@ -86,7 +61,7 @@ def drop_old_versions(tables: ViewTables, unit: Unit, project: str, publish: str
             tables.drop(part_of(unit, part_name(unit, claim=claim)))
 
 
-def _there(tables: ViewTables, unit: Unit, labels: Sequence[str]) -> dict[str, Shown]:
+def _there(tables: SqlViewTables, unit: Unit, labels: Sequence[str]) -> dict[str, Shown]:
     parts = {label: part_of(unit, part_name(unit, label=label)) for label in labels}
     columns = tables.columns(list(parts.values()))
     return {label: (part, columns[part.path]) for label, part in parts.items() if part.path in columns}

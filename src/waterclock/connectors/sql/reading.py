@@ -35,10 +35,7 @@ def collected_while_open(
     left_out: tuple[str, ...],
     source: Mapping[str, Any],
 ) -> Collected:
-    """Return rows that workers read while a transaction stays open.
-
-    `close` ends it when the counts are requested, after the frame was evaluated, or when the frame is discarded.
-    """
+    """Return rows read by workers; `close` ends the transaction once counts are requested or the frame is discarded."""
 
     def counts_at_the_end() -> Mapping[str, int]:
         close()

@@ -17,10 +17,7 @@ _NUMBERS = ("tinyint", "byte", "smallint", "short", "int", "bigint", "long", "fl
 
 
 def rows_of(delivery: Delivery, dialect: SqlDialect, spelt: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
-    """Return the condition of a delivery in SQL, and its values. `spelt` maps lower case to the destination's names.
-
-    Raises  E830 if a value and its column are of different kinds
-    """
+    """Return the condition of a delivery in SQL, and its values; `spelt` maps lower-case names. Raises  E830."""
     if delivery.where is None:
         return "TRUE", []
     kinds = {name.lower(): kind.lower() for name, kind in delivery.columns}

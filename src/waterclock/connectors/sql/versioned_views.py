@@ -81,10 +81,7 @@ def query_of(parts: Mapping[str, tuple[str, Columns]], dialect: SqlDialect) -> s
 
 
 def refuse_kind(unit: Unit, delivery: Delivery, kind: str, newest: Delivered | None) -> None:
-    """Refuse a name that is used for another kind of object: a table instead of a view, or a view that is not ours.
-
-    Raises  E829
-    """
+    """Raise E829 for a name used by another kind of object: a table instead of a view, or a view that is not ours."""
     was_behind = newest is not None and newest.note == BEHIND
     if not is_behind(unit):
         if was_behind and kind == "view":

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from waterclock.connectors.sql.parts import Shown
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.versioned_views import Columns, query_of
 from waterclock.flow.declarations import Unit
+
+Shown = tuple[Unit, Columns]
 
 
 @dataclass(frozen=True, slots=True)

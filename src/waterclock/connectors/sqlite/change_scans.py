@@ -42,10 +42,7 @@ class SqliteChangeScan:
     times: Times
 
     def tally(self, connection: sqlite3.Connection, bounds: Bounds) -> Tallies:
-        """Tally the rows of each window at or above its bound.
-
-        Raises  E827 for a change that is not a time
-        """
+        """Tally the rows of each window at or above its bound. Raises  E827 for a change that is not a time."""
         starts = [window.start for window in self.windows]
         counting = Counting(self.windows, datetime.now(UTC))
         for time, change in self._rows(connection, bounds):

@@ -39,10 +39,7 @@ _SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class SqliteExtract(SqlExtract[SqliteFile, SqlRequestedColumn[SqlColumn]]):
-    """The rows to read.
-
-    `rowids` selects a part: `low <= rowid < high`. `seen` is the state of the database that every part must see.
-    """
+    """The rows to read: of a part, `low <= rowid < high`, if `rowids`. All parts must see the same state `seen`."""
 
     rowids: tuple[int, int] | None = None
     seen: str | None = None
@@ -120,10 +117,7 @@ def _rowid_ranges(
 
 
 def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the wanted rows in batches of at most `BATCH_ROWS`, with their labels if they are read by window.
-
-    Raises  E812 for a value that does not fit its column's type
-    """
+    """Yield the wanted rows in batches of up to `BATCH_ROWS`, by window with labels. Raises  E812 for misfits."""
     import pyarrow as pa
 
     schema = arrow_schema_of(extract)

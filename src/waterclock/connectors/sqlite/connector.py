@@ -21,11 +21,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Deliverer
-from waterclock.connectors.interface import Collected, Setting
+from waterclock.connectors.interface import Collected, ConnectionType, Setting
 from waterclock.connectors.sql.capabilities import CHANGE_SLACK, database_capabilities, file_options
 from waterclock.connectors.sql.collector import CollectsChangedWindows, SqlReadRequest, partitions_of
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.flow.capabilities import Option
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
@@ -54,27 +54,20 @@ CAPABILITIES = database_capabilities(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SqliteConnector:
-    """Opens SQLite database files as sources and destinations."""
+def _open_source(setting: Setting) -> SqliteCollector:
+    from waterclock.connectors.sqlite.database import database_of
 
-    capabilities: Capabilities = CAPABILITIES
-
-    def collector(self, setting: Setting) -> SqliteCollector:
-        """Open a database to read."""
-        from waterclock.connectors.sqlite.database import database_of
-
-        return SqliteCollector(database_of(setting))
-
-    def deliverer(self, setting: Setting) -> Deliverer:
-        """Open a database to write."""
-        from waterclock.connectors.sqlite.database import database_of
-        from waterclock.connectors.sqlite.delivery import SqliteDeliverer
-
-        return SqliteDeliverer(database_of(setting))
+    return SqliteCollector(database_of(setting))
 
 
-CONNECTOR = SqliteConnector()
+def _open_destination(setting: Setting) -> Deliverer:
+    from waterclock.connectors.sqlite.database import database_of
+    from waterclock.connectors.sqlite.delivery import SqliteDeliverer
+
+    return SqliteDeliverer(database_of(setting))
+
+
+CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 
 @dataclass(frozen=True, slots=True)

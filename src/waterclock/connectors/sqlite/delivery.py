@@ -80,52 +80,43 @@ class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, 
     def _deliver_rows(
         self, connection: sqlite3.Connection, unit: Unit, delivery: Delivery, there: Mapping[str, StoredColumn]
     ) -> Delivered:
-        return _deliver_rows(connection, unit, delivery, there)
-
-
-def _deliver_rows(
-    connection: sqlite3.Connection, unit: Unit, delivery: Delivery, there: Mapping[str, StoredColumn]
-) -> Delivered:
-    table = table_of(unit)
-    rows = deleted = 0
-    is_whole_merge = delivery.is_whole and delivery.mode is Mode.MERGE and not delivery.is_by_label
-    if delivery.is_by_label or delivery.mode is Mode.REPLACE:
-        sql, values = replaced_rows("DELETE", unit, delivery, DIALECT, {})
-        deleted = connection.execute(sql, values).rowcount
-    put = _insert_sql(table, delivery)
-    # a MERGE skips rows with newer labels, and changes nothing for a known key without other columns
-    must_take = delivery.mode is not Mode.MERGE or not (delivery.is_by_label or put.endswith("NOTHING"))
-    is_coarse = delivery.mode is Mode.MERGE and is_key_coarse(connection, unit, delivery)
-    kept = _remember_keys(connection, table, delivery) if is_whole_merge else ""
-    condition = " AND ".join(f"{quote_identifier(key)} = ?" for key in delivery.keys)
-    for change in _changes(delivery, there):
-        if is_coarse:
-            _refuse_like_keys(connection, unit, delivery, change.gone)
-        if change.gone:
-            deleted += connection.executemany(f"DELETE FROM {table} WHERE {condition}", change.gone).rowcount
-        if is_coarse:
-            for key, row in zip(change.keys, change.rows, strict=True):
-                _refuse_like_keys(connection, unit, delivery, [key])
-                connection.execute(put, row)
-        else:
-            taken = connection.executemany(put, change.rows).rowcount
-            if must_take and 0 <= taken < len(change.rows):
-                raise lost_rows(unit, delivery, len(change.rows), taken)
+        table = table_of(unit)
+        rows = deleted = 0
+        is_whole_merge = delivery.is_whole and delivery.mode is Mode.MERGE and not delivery.is_by_label
+        if delivery.is_by_label or delivery.mode is Mode.REPLACE:
+            sql, values = replaced_rows("DELETE", unit, delivery, DIALECT, {})
+            deleted = connection.execute(sql, values).rowcount
+        put = _insert_sql(table, delivery)
+        # a MERGE skips rows with newer labels, and changes nothing for a known key without other columns
+        must_take = delivery.mode is not Mode.MERGE or not (delivery.is_by_label or put.endswith("NOTHING"))
+        is_coarse = delivery.mode is Mode.MERGE and is_key_coarse(connection, unit, delivery)
+        kept = _remember_keys(connection, table, delivery) if is_whole_merge else ""
+        condition = " AND ".join(f"{quote_identifier(key)} = ?" for key in delivery.keys)
+        for change in _changes(delivery, there):
+            if is_coarse:
+                _refuse_like_keys(connection, unit, delivery, change.gone)
+            if change.gone:
+                deleted += connection.executemany(f"DELETE FROM {table} WHERE {condition}", change.gone).rowcount
+            if is_coarse:
+                for key, row in zip(change.keys, change.rows, strict=True):
+                    _refuse_like_keys(connection, unit, delivery, [key])
+                    connection.execute(put, row)
+            else:
+                taken = connection.executemany(put, change.rows).rowcount
+                if must_take and 0 <= taken < len(change.rows):
+                    raise lost_rows(unit, delivery, len(change.rows), taken)
+            if kept:
+                connection.executemany(kept, change.keys)
+            rows += len(change.rows)
         if kept:
-            connection.executemany(kept, change.keys)
-        rows += len(change.rows)
-    if kept:
-        deleted += _delete_all_but(connection, table, delivery)
-    return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
+            deleted += _delete_all_but(connection, table, delivery)
+        return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
 
 
 def _refuse_like_keys(
     connection: sqlite3.Connection, unit: Unit, delivery: Delivery, keys: Sequence[tuple[Any, ...]]
 ) -> None:
-    """Refuse a key if the table has a row of another key that its collation treats as equal: `a` and `A` with NOCASE.
-
-    Raises  E876
-    """
+    """Raise E876 for a key that the table's collation treats as equal to another: `a` and `A` with NOCASE."""
     listed = ", ".join(map(quote_identifier, delivery.keys))
     condition = " AND ".join(f"{quote_identifier(key)} = ?" for key in delivery.keys)
     sql = f"SELECT {listed} FROM {table_of(unit)} WHERE {condition}"

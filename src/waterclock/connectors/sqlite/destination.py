@@ -33,10 +33,7 @@ _DIGITS_AS_TEXT = 15  # digits of a number that is written to a text column
 def settle_table(
     connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
 ) -> Mapping[str, StoredColumn]:
-    """Create the destination, or add missing columns; index its keys. Return its columns by their names in lower case.
-
-    Raises  E820 for a table that belongs to someone else
-    """
+    """Create the destination or add columns; index keys. Return its columns by lower-case names. Raises  E820."""
     session, wanted = session_in(connection), wanted_columns(delivery, DIALECT)
     known = read_stored_columns(connection, unit)
     if not known:

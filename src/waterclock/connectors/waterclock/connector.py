@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from waterclock.batches.links import LinkFacts
 from waterclock.batches.records import Pin
 from waterclock.connectors.delivering import Deliverer
-from waterclock.connectors.interface import Collected, ProjectPlace, Setting
+from waterclock.connectors.interface import Collected, ConnectionType, ProjectPlace, Setting
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.choices import FOLDS, Batching
@@ -50,22 +50,16 @@ CAPABILITIES = Capabilities(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WaterclockConnector:
-    """Opens other projects."""
-
-    capabilities: Capabilities = CAPABILITIES
-
-    def collector(self, setting: Setting) -> WaterclockCollector:
-        """Open a project as a source."""
-        return WaterclockCollector(setting)
-
-    def deliverer(self, setting: Setting) -> Deliverer:
-        """Raise an error: only another project itself writes its tables, and `check` refuses it as a destination."""
-        raise AssertionError(f"{setting.name} takes no publishes, which check refuses")
+def _open_source(setting: Setting) -> WaterclockCollector:
+    return WaterclockCollector(setting)
 
 
-CONNECTOR = WaterclockConnector()
+def _open_destination(setting: Setting) -> Deliverer:
+    """Raise an error: only another project itself writes its tables, and `check` refuses it as a destination."""
+    raise AssertionError(f"{setting.name} takes no publishes, which check refuses")
+
+
+CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 
 @dataclass(slots=True)

@@ -26,10 +26,7 @@ class Upstream:
     said: Declarations
 
     def table(self, name: str, where: str) -> Table:
-        """Return a table.
-
-        Raises  E834 if the project has no table of this name, with the nearest name
-        """
+        """Return a table. Raises  E834 if the project has no table of this name, with the nearest name."""
         known = [each.name for each in self.said.tables.values() if each.kind != Kind.PUBLISH]
         if name not in known:
             raise WaterclockError(

@@ -26,10 +26,7 @@ def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace)
 
 
 def place_of(setting: Setting) -> ProjectPlace:
-    """Return the location of the project behind a connection.
-
-    Raises  E833 if there is none, E838 if its file cannot be read
-    """
+    """Return the location of a connection's project. Raises  E833 if there is none, E838 for an unreadable file."""
     options = {name: str(value) for name, value in setting.options.items() if value is not None}
     if "path" in options:
         return _of_folder(setting, (setting.folder / options["path"]).resolve(), options)

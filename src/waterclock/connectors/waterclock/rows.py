@@ -52,10 +52,7 @@ def collect_pinned_rows(
     by_label: bool,
     folds: bool,
 ) -> Collected:
-    """Read the pinned data of each window, each row with the window's label.
-
-    Raises  E836 if it is not kept any more, or the table has no columns yet; E838 if it cannot be read
-    """
+    """Read the pinned data of each window, each row with its label. Raises  E836 if it is not kept any more, E838."""
     from waterclock.storage.log.open_tables import has_columns
 
     try:

@@ -1,3 +1,1 @@
 """Parses waterclock.toml: its model, its environments, and the place of each setting."""
-
-from __future__ import annotations

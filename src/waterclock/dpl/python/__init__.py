@@ -1,3 +1,1 @@
 """Reads declarations from Python files: loads the files, builds statements from them, and fingerprints functions."""
-
-from __future__ import annotations

@@ -22,7 +22,7 @@ def loading_error(raised: BaseException, path: Path, root: Path) -> WaterclockEr
     what = f"{type(raised).__name__}: {raised}" if str(raised) else type(raised).__name__
     if isinstance(raised, SyntaxError) and raised.filename and Path(raised.filename).is_relative_to(root):
         return _unreadable(raised, Path(raised.filename), root)
-    frames = [frame for frame in traceback.extract_tb(raised.__traceback__) if _is_own(frame.filename, root)]
+    frames = list_project_frames(raised, root)
     if not frames:
         return WaterclockError(
             "E250",
@@ -80,8 +80,13 @@ def _fix_of(raised: BaseException, path: Path, root: Path) -> str:
     return "install it, or check its spelling; the project's own modules are found from the project's folder"
 
 
-def _is_own(file: str, root: Path) -> bool:
-    return Path(file).is_relative_to(root) and "site-packages" not in Path(file).parts
+def list_project_frames(raised: BaseException, root: Path) -> list[traceback.FrameSummary]:
+    """Return the frames of an exception that are in files of a project, outermost first."""
+    return [
+        frame
+        for frame in traceback.extract_tb(raised.__traceback__)
+        if Path(frame.filename).is_relative_to(root) and "site-packages" not in Path(frame.filename).parts
+    ]
 
 
 def _name(path: Path, root: Path) -> str:

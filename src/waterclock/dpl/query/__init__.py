@@ -1,3 +1,1 @@
 """Analyzes queries: the tables and columns they name, the origins of columns, and columns that no table can store."""
-
-from __future__ import annotations

@@ -57,10 +57,7 @@ def in_sparks_words(text: str) -> str:
 
 
 def aggregates_of(text: str) -> list[str]:
-    """Return the aggregates that an expression calls, as they are written, each once.
-
-    Nested aggregates are left out, as are those with a FILTER, OVER or WITHIN GROUP.
-    """
+    """Return the plain aggregates that an expression calls, each once: not nested, filtered or over windows."""
     tokens, found, behind = dialect().tokenize(text), dict[str, None](), 0
     for index, token in enumerate(tokens):
         if index < behind or not _is_aggregate_call(tokens, index):

@@ -57,10 +57,7 @@ FUNCTIONS: Mapping[str, Function] = {each.function.name: each.function for each 
 
 
 def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Return an error if the call at `index` to a built-in function of Waterclock has invalid arguments, else None.
-
-    Arguments that are not literals are only known when the query runs.
-    """
+    """Return an error for a call at `index` of a built-in with invalid arguments, as far as they are literals."""
     brought = BROUGHT.get(upper)
     following = tokens[index + 1].token_type if brought and index + 1 < len(tokens) else None
     if brought is None or following is not TokenType.L_PAREN:

@@ -51,10 +51,7 @@ _ALIAS_FOLLOWS = frozenset(
 
 
 def nondeterministic(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Return an error if the call at `index` is not deterministic.
-
-    `unix_timestamp` is not without arguments, `aes_encrypt` not without an initialization vector, except for 'ECB'.
-    """
+    """Return an error if the call at `index` is not deterministic, as `unix_timestamp()` and most `aes_encrypt`."""
     if tokens[index].token_type in _TEXTS:
         return None
     if upper == "UNIX_TIMESTAMP":
@@ -110,10 +107,7 @@ def _qualifier(tokens: Sequence[Token], index: int) -> list[str]:
 
 
 def _sample(source: SourceText, tokens: Sequence[Token], index: int) -> WaterclockError | None:
-    """Return an error for a sample.
-
-    By rows it takes the first that arrive. By share it draws anew in each task, whatever its seed.
-    """
+    """Return an error for a sample: by rows it takes the first that arrive, by share it draws anew in each task."""
     if index + 1 >= len(tokens) or tokens[index + 1].token_type is not TokenType.L_PAREN:
         return None
     return source.span(tokens[index].start, tokens[index].end + 1).refuse(

@@ -90,9 +90,9 @@ def _calls(text: str) -> Iterator[tuple[int, int, WindowCall | None]]:
     tokens = dialect().tokenize(text)
     index = 0
     while index < len(tokens):
-        last = _find_call_end(tokens, index)
+        last = find_call_end(tokens, index)
         start, stop = tokens[index].start, tokens[last].end + 1 if last is not None else 0
-        if last is None or not _is_aggregate(text[start:stop]):
+        if last is None or not is_aggregate_text(text[start:stop]):
             index += 1
             continue
         following = tokens[last + 1].text.upper() if last + 1 < len(tokens) else ""
@@ -102,7 +102,7 @@ def _calls(text: str) -> Iterator[tuple[int, int, WindowCall | None]]:
         index = last + 1
 
 
-def _find_call_end(tokens: Sequence[Token], index: int) -> int | None:
+def find_call_end(tokens: Sequence[Token], index: int) -> int | None:
     """Return the index of the token that closes the call at `index`; None if there is none."""
     if index + 1 >= len(tokens) or tokens[index + 1].text != "(" or not tokens[index].text.isidentifier():
         return None
@@ -127,7 +127,8 @@ def _split(text: str, tokens: Sequence[Token]) -> tuple[str, ...]:
     return tuple(text[part[0].start : part[-1].end + 1] for part in parts if part)
 
 
-def _is_aggregate(text: str) -> bool:
+def is_aggregate_text(text: str) -> bool:
+    """Return whether a text is one call of an aggregate."""
     try:
         tree = dialect().parse(f"SELECT {text}")[0]
     except (ParseError, TokenError):

@@ -64,10 +64,7 @@ class FoundValue:
 
 @dataclass(slots=True)
 class QueryNames:
-    """All names in a query, its syntax tree, and its errors.
-
-    For UNION ALL BY NAME, `branches` are the combined queries with their names, and there is no single tree.
-    """
+    """All names in a query, its errors, and its tree; of UNION ALL BY NAME, the `branches` with their names instead."""
 
     tree: Any
     tables: list[FoundTable] = field(default_factory=list)

@@ -19,10 +19,7 @@ _WHY_LABEL = "timelabel is a column of every table, and * includes it"
 
 
 def query_warnings(flow: Flow) -> list[WaterclockError]:
-    """Return a warning for each place in a query or view that depends on row order, an implicit timelabel, or UTC.
-
-    Cost: a parse of each query, some milliseconds
-    """
+    """Return a warning for each place that depends on row order, an implicit timelabel, or UTC. Cost: a parse each."""
     found: list[WaterclockError] = []
     for table in flow.tables.values():
         for query in (table.query.branches or (table.query,)) if table.query is not None else ():

@@ -1,3 +1,1 @@
 """Compiles statements to a flow: names, cadences, columns, rules and legality, with all errors collected."""
-
-from __future__ import annotations

@@ -20,10 +20,7 @@ from waterclock.flow.flat_joins import plain_type
 def read_parents(
     drafts: Mapping[str, UnresolvedTable], spans: MutableMapping[tuple[str, Read], Span]
 ) -> Iterator[WaterclockError]:
-    """Add the parents of its checked references to each transform's reads; yield errors.
-
-    A parent that is not declared is reported by the check of all references.
-    """
+    """Add the parents of checked references to each transform's reads; yield errors, but not of undeclared parents."""
     for draft in drafts.values():
         for checked in checked_references(draft.declared.columns):
             parent = drafts.get(checked.table)

@@ -41,10 +41,7 @@ _SAY = f"write the condition for complete input, {_FIX}"
 def settle_closings(
     drafts: Mapping[str, UnresolvedTable], variables: Mapping[str, Any], functions: Iterable[str] = ()
 ) -> Iterator[WaterclockError]:
-    """Set `closes` of each draft with CLOSE WHEN, and yield its errors.
-
-    `functions` are those that the project declares.
-    """
+    """Set `closes` of each draft with CLOSE WHEN, and yield its errors; `functions` are the project's own."""
     known = frozenset(name.upper() for name in functions)
     for draft in drafts.values():
         if draft.statement.clause(_WORD) is None:

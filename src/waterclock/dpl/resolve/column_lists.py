@@ -1,4 +1,4 @@
-"""Resolves column lists: each name occurs once, and none is reserved or illegal for storage."""
+"""Resolves column lists: each name occurs once, none is reserved or illegal for storage, and ON SCHEMA CHANGE fits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from waterclock.dpl.resolve.endings import refused_endings, resolve_ending
 from waterclock.dpl.resolve.hidden import all_hidden, check_hidden_column
 from waterclock.dpl.resolve.published_columns import refused_list, resolve_expression
 from waterclock.dpl.resolve.rules import rule_of
-from waterclock.dpl.resolve.schema_changes import refused_change
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
 from waterclock.errors import WaterclockError
@@ -105,3 +104,25 @@ def _wrong_in_list(column: ColumnSaid, statement: Statement) -> WaterclockError 
         if column.made_as is None
         else f"write only {column.name} AS ({column.made_as.text}), with a CAST in it for another type",
     )
+
+
+def refused_change(statement: Statement, columns: Columns) -> WaterclockError | None:
+    """Return an error for an ON SCHEMA CHANGE that the column list rules out."""
+    clause = statement.clause("ON SCHEMA CHANGE")
+    if clause is None or columns.is_open or statement.has_failed("COLUMNS"):
+        return None
+    if columns.on_change is OnSchemaChange.ADD:
+        return clause.span.refuse(
+            "E291",
+            f"{statement.name} has ADD, and a closed column list",
+            why="a closed list leaves out columns that it does not name, so that a new column never leaks",
+            fix="end the list with *, or write IGNORE",
+        )
+    if columns.on_change is OnSchemaChange.TEXT and all(column.type for column in columns.named):
+        return clause.span.refuse(
+            "E291",
+            f"{statement.name} has TEXT, and declares the types of all columns",
+            why="TEXT reads columns without a declared type as STRING; this list is closed, and each column has a type",
+            fix="leave types out, end the list with *, or write IGNORE",
+        )
+    return None

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
-from sqlglot.errors import ParseError, TokenError
 
-from waterclock.dpl.query.aggregates import is_aggregate
+from waterclock.dpl.query.merging import find_call_end, is_aggregate_text
 from waterclock.dpl.syntax.statements import Expression
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
@@ -71,7 +70,7 @@ def _find_values(text: str) -> Iterator[tuple[int, int, Compared | str]]:
     tokens = dialect().tokenize(text)
     index = 0
     while index < len(tokens):
-        last = _find_call_end(tokens, index)
+        last = find_call_end(tokens, index)
         if last is None:
             index += 1
             continue
@@ -79,7 +78,7 @@ def _find_values(text: str) -> Iterator[tuple[int, int, Compared | str]]:
         source = _HISTORY.get(tokens[index].text.upper())
         if source is not None:
             yield start, stop, _history(source, text, tokens[index + 1 : last + 1])
-        elif _is_aggregate(text[start:stop]):
+        elif is_aggregate_text(text[start:stop]):
             following = tokens[last + 1].text.upper() if last + 1 < len(tokens) else ""
             if following in {"FILTER", "OVER", "WITHIN"}:
                 yield start, stop, f"{following} after {text[start:stop]} cannot be computed while rows are written"
@@ -88,18 +87,6 @@ def _find_values(text: str) -> Iterator[tuple[int, int, Compared | str]]:
             index += 1
             continue
         index = last + 1
-
-
-def _find_call_end(tokens: Sequence[Token], index: int) -> int | None:
-    """Return the index of the token that closes the call at `index`; None if there is none."""
-    if index + 1 >= len(tokens) or tokens[index + 1].text != "(" or not tokens[index].text.isidentifier():
-        return None
-    depth = 0
-    for at in range(index + 1, len(tokens)):
-        depth += (tokens[at].text == "(") - (tokens[at].text == ")")
-        if depth == 0:
-            return at
-    return None
 
 
 def _history(source: ComparedSource, text: str, tokens: Sequence[Token]) -> Compared | str:
@@ -112,7 +99,7 @@ def _history(source: ComparedSource, text: str, tokens: Sequence[Token]) -> Comp
             break
     inside = text[tokens[0].end + 1 : tokens[-1].start]
     aggregate = _collapse_spaces(text[tokens[0].end + 1 : comma.start] if comma else inside)
-    if not _is_aggregate(aggregate):
+    if not is_aggregate_text(aggregate):
         return f"{source}({aggregate}) has no aggregate" if aggregate else f"{source}() has no argument"
     more = text[comma.end + 1 : tokens[-1].start].strip() if comma else ""
     if source is ComparedSource.TREND:
@@ -133,15 +120,6 @@ def _trend(aggregate: str, days: str) -> Compared | str:
     return f"trend({aggregate}) needs a second argument, {LEAST_DAYS} to {MOST_DAYS} days" + (
         f", not {days}" if days else ""
     )
-
-
-def _is_aggregate(text: str) -> bool:
-    try:
-        tree = dialect().parse(f"SELECT {text}")[0]
-    except (ParseError, TokenError):
-        return False
-    parts = tree.expressions if isinstance(tree, exp.Select) else []
-    return len(parts) == 1 and is_aggregate(parts[0])
 
 
 def _collapse_spaces(text: str) -> str:

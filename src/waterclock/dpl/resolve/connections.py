@@ -94,10 +94,7 @@ def settle_connections(
     capabilities: Mapping[str, Capabilities],
     errors: list[WaterclockError],
 ) -> Systems:
-    """Merge each connection with its environment's options, and check types, options and secrets.
-
-    The connection `project`, the files under the project's folder, always exists.
-    """
+    """Merge each connection, and `project` for its own files, with its environment's options, and check all."""
     said = {statement.name: statement for statement in statements}
     connections: dict[str, Connection] = {}
     unknown = [name for name in config.environment.connections if name not in said and name != PROJECT]

@@ -91,8 +91,7 @@ class FlowBuilder:
         about = About(
             statement.value("OWNER", str), statement.value("TAGS", tuple) or (), statement.value("COMMENT", str)
         )
-        is_shared = statement.clause("SHARED") is not None
-        return View(name, self.view_columns[name], query, about, statement.span.place, is_shared)
+        return View(name, self.view_columns[name], query, about, statement.span.place)
 
 
 def _header(declared: TableDeclaration) -> list[str]:

@@ -64,10 +64,7 @@ def replace_marked_table_names(shapes: Sequence[str], names: Names) -> tuple[str
 
 
 def text_with_former_names(text: str, names: Names) -> str:
-    """Return a canonical text with the former names of tables, also as qualifiers of columns.
-
-    String literals do not change.
-    """
+    """Return a canonical text with former names of tables, also as qualifiers of columns, but not within strings."""
     parts = text.split(_SEPARATOR)
     for now, was in names.items():
         parts = _replace_names(parts, _parts(now), _parts(was))

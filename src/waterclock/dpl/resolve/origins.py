@@ -14,10 +14,7 @@ from waterclock.flow.origins import SOURCE
 def refused_origins(
     statement: Statement, capabilities: Capabilities | None, *, by_changes: bool = False
 ) -> Iterator[WaterclockError]:
-    """Report `_source.…` in statements that collect nothing, and for values that the source does not provide.
-
-    Also report `_change.…` outside of a collect BY CHANGES.
-    """
+    """Report `_source.…` outside of collects or unknown to the source, and `_change.…` outside of BY CHANGES."""
     columns = statement.value("COLUMNS", ColumnsSaid)
     for column in columns.columns if columns else ():
         said = column.tells

@@ -15,10 +15,7 @@ _VALUE = "IS_PARTIAL"
 
 
 def check_partial(drafts: Mapping[str, UnresolvedTable], found: Mapping[str, QueryNames]) -> Iterator[WaterclockError]:
-    """Report PARTIAL AFTER where no input can be missing or inputs form a circle, and IS_PARTIAL() without it.
-
-    `found` are the references in the queries of tables, by name.
-    """
+    """Report useless or circular PARTIAL AFTER, and IS_PARTIAL() without it; `found` are references by table."""
     circles = circles_of(
         {
             name: [read.table for read in draft.declared.reads if read.table in drafts and read.table != name]

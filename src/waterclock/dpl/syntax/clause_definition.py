@@ -16,10 +16,7 @@ ALL_STATEMENTS = frozenset(StatementKind)
 
 
 class ClauseForm(Enum):
-    """The forms of a clause's value.
-
-    `TEXT`: one string, which needs no quotes in Python. `FLAG`: no value. `LIST`: several values, in Python a list.
-    """
+    """The forms of a clause's value: `TEXT`, without quotes in Python; `FLAG`, no value; `LIST`, several values."""
 
     PLAIN = auto()
     TEXT = auto()

@@ -22,10 +22,7 @@ _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|:\w+""", re.DOTALL)
 
 
 def read_clause(word: str, cursor: Cursor) -> Any:
-    """Read a clause after its word; the word of a mode is part of the clause, because it names the mode.
-
-    Raises the clause's own errors, and E208 for a clause of a later release
-    """
+    """Read a clause after its word, or with the word of its mode. Raises  its own errors, E208 for a later one."""
     read = BY_WORD[word].read
     if read is None:
         raise planned_feature_error(word, cursor.here())

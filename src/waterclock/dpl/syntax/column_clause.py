@@ -232,10 +232,7 @@ def take_bracketed(cursor: Cursor) -> Expression:
 
 
 def names_listed(words: Sequence[Word]) -> tuple[str, ...] | None:
-    """Return the column names in a list that cannot be read in all parts; None of an open list.
-
-    `words` are those from its opening bracket to the one that closes it.
-    """
+    """Return the names in the words of a bracketed list that cannot be read in all parts; None of an open list."""
     names: list[str] = []
     depth = in_type = 0
     for word, following in pairwise(words):

@@ -133,9 +133,9 @@ class Cursor:
             self.raise_unexpected(what, fix=self._suggest_unquoted() or fix or f"write {what}")
         return self.take()
 
-    def plain_name(self, what: str, *, fix: str | None = None) -> Word:
+    def plain_name(self, what: str) -> Word:
         """Take a name that is also valid for a file, a folder or a column: letters, digits and `_`."""
-        word = self.name(what, fix=fix)
+        word = self.name(what)
         if not _NAME.fullmatch(word.text):
             raise self.span(word).refuse(
                 "E211",

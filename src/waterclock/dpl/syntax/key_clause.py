@@ -9,10 +9,7 @@ from waterclock.timelabel.duration import Duration
 
 
 def take_stays(cursor: Cursor) -> StaysSaid | None:
-    """Take the parts after KEY, before its ELSE: PAST and ORDER BY in any order; return None if there is neither.
-
-    Raises  E207 for a repeated part
-    """
+    """Take PAST and ORDER BY after KEY, before its ELSE; return None for neither. Raises  E207 for a repetition."""
     start = cursor.index
     order: tuple[KeyOrder, ...] = ()
     past: Duration | None = None

@@ -12,10 +12,7 @@ from waterclock.timelabel.period import parse_period
 
 
 def take_measures(cursor: Cursor) -> tuple[MeasureSaid, ...]:
-    """Take the measures after MEASURE, joined by commas; a final OFFLINE applies to all of them.
-
-    Raises  E102 where the period of OFFLINE is not a legal window length
-    """
+    """Take the measures after MEASURE; a final OFFLINE applies to all of them. Raises  E102 for an illegal period."""
     measures = [_measure(cursor)]
     while cursor.accept(","):
         measures.append(_measure(cursor))

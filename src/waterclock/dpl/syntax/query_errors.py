@@ -146,10 +146,7 @@ def near_beginning(text: str) -> str | None:
 
 
 def _misspelt_beginning(tokens: Sequence[Token], index: int | None) -> tuple[Token, str] | None:
-    """Return a misspelt first word of a query, and its correction.
-
-    The parser reads such a word as a value, and reports the word after it.
-    """
+    """Return a misspelt first word of a query, which the parser reads as a value, and its correction."""
     opening = _open_bracket(tokens, index)
     for at in (0, *([] if opening is None else [tokens.index(opening) + 1])):
         if at < len(tokens) and tokens[at].token_type is TokenType.VAR and (word := near_beginning(tokens[at].text)):

@@ -113,10 +113,7 @@ def statements_despite_errors(source: SourceText) -> tuple[list[RawStatement], l
 
 
 def words_of(source: SourceText, tokens: Sequence[Token], *, first: int = 0) -> list[Word]:
-    """Return the words of a header. ORDER BY and the like, one token to sqlglot, are two words here.
-
-    Raises E218 where two strings are adjacent: `'it''s'`.
-    """
+    """Return the words of a header; ORDER BY is two words here. Raises  E218 for adjacent strings: `'it''s'`."""
     words: list[Word] = []
     for index, token in enumerate(tokens, first):
         word = _word(token, index)

@@ -35,10 +35,7 @@ _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 
 
 def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
-    """Take a type of Spark SQL and return it as written.
-
-    Raises  E219 for an unknown type or, where it `is_stored` in a table, for one that cannot be stored
-    """
+    """Take a type of Spark SQL as written. Raises  E219 for an unknown one or, if `is_stored`, an unstorable one."""
     start = cursor.index
     word = cursor.name("a type")
     span = cursor.span(word)

@@ -1,3 +1,1 @@
 """The lifecycle of a batch: make, seal, audit, commit, record, retry, takeover and publish."""
-
-from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from waterclock.engine.batch.error_redaction import without_values
 from waterclock.engine.batch.failed_expressions import with_expression
 from waterclock.engine.batch.rule_errors import rule_error
 from waterclock.engine.collect.collect import explain
@@ -10,8 +9,24 @@ from waterclock.engine.damage import as_damage
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import add_batch_place, ended_jvm_error, to_error
 from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import Table
+from waterclock.flow.declarations import Columns, Table
 from waterclock.storage.slices.conform import row_error
+
+# errors of Spark, a user function or a driver while it processed a row
+_OF_ROWS = frozenset({"E720", "E730", "E790"})
+# Spark names no value in these: they are found before a row is read, or concern a file
+_OF_NO_ROW = (
+    "Spark reports AMBIGUOUS",
+    "Spark reports CANNOT_READ",
+    "Spark reports DATATYPE_MISMATCH",
+    "Spark reports DELTA",
+    "Spark reports FAILED_READ",
+    "Spark reports MISSING",
+    "Spark reports PARSE",
+    "Spark reports UNRESOLVED",
+    "Spark reports UNSUPPORTED",
+)
+_HIDDEN = "its value is not shown, because the column list may hide it on purpose"
 
 
 def batch_error(work: RunContext, table: Table, raised: Exception, where: str) -> WaterclockError:
@@ -26,3 +41,18 @@ def batch_error(work: RunContext, table: Table, raised: Exception, where: str) -
     cause = row_error(raised, table=table.name) or explain(work, table, raised)
     error = with_expression(to_error(cause, where=where), cause, work.project, table)
     return add_batch_place(without_values(table.columns, error), table.name, where, table.place)
+
+
+def without_values(columns: Columns, error: WaterclockError) -> WaterclockError:
+    """Return the error of a publish with these columns without values, as it is stored, alerted and sent in events."""
+    is_made = any(column.made_as for column in columns.named)
+    if not is_made or error.code not in _OF_ROWS or (error.why or "").startswith(_OF_NO_ROW):
+        return error
+    return WaterclockError(
+        error.code,
+        "an expression of the column list fails for a row",
+        where=error.where,
+        why=f"{error.why}; {_HIDDEN}" if error.why else _HIDDEN,
+        fix=error.fix or "query the table for the rows for which an expression of the list fails",
+        transient=error.transient,
+    )

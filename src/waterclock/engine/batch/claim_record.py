@@ -35,10 +35,7 @@ def write_claim_record(folder: str, claim: Claim, results: Sequence[BatchResult]
 
 
 def read_claim_record(folder: str, slice_path: str) -> tuple[ClaimRequest, tuple[BatchResult, ...]] | None:
-    """Read the record of a slice's claim. None if there is none, or if it cannot be read.
-
-    The results have no version: the version is that of the commit.
-    """
+    """Read the record of a slice's claim, without versions, which the commit has; None without a readable record."""
     try:
         return _read(json.loads(read_bytes(entry_path(folder, slice_path, CLAIM))))
     except (OSError, ValueError, KeyError, TypeError):

@@ -78,10 +78,7 @@ def look(
 
 
 def _record_failure(work: RunContext, books: Books, error: WaterclockError) -> None:
-    """Record for the oldest open window that its condition failed, unless that is recorded or may pass.
-
-    Only the code is stored: the error may quote values of rows.
-    """
+    """Record for the oldest open window the code of its condition's error, unless recorded before or passing."""
     window = books.first_open()
     if window is not None and not error.transient:
         found = Closing(reason=UNCHECKED, why=error.code, asked=books.condition_hash)

@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 def find_new_schema(
     work: RunContext, table: Table, stored: StructType | None, made: StructType, label: datetime
 ) -> dict[datetime, dict[str, Any]]:
-    """Return by label the columns of the table after this batch. Empty if that version is already recorded.
-
-    Raises  E772 where they break the promise of COMPATIBLE
-    """
+    """Return by label the columns after this batch; empty if that version is recorded. Raises  E772 for COMPATIBLE."""
     if _find_new_columns(work, table, stored, made, label) is None:
         return {}
     work.forget_schemas(table.name)  # a batch may have recorded these columns since

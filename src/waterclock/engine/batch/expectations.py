@@ -45,10 +45,7 @@ _NOT_OBSERVED = re.compile(r"\b(?:distinct|filter|over|within)\b", re.IGNORECASE
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict:
-    """The audit result of one label: warnings to record, and refusals that prevent its commit.
-
-    `holds`: the reasons to hold the batch until a user releases it.
-    """
+    """The audit result of one label: warnings, refusals that prevent its commit, and reasons to hold the batch."""
 
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
@@ -153,10 +150,7 @@ class HeldBackError(WaterclockError):
 
 
 def held_batch_error(table: Table, where: str, verdict: RuleVerdict, labels: Iterable[datetime] = ()) -> HeldBackError:
-    """Build the error for a batch that its audit holds: sealed, and visible to no reader until it is released.
-
-    `labels`: all labels of a group that are held.
-    """
+    """Build the error for a batch, or a group's `labels`, held by its audit: sealed, but visible to no reader."""
     error = HeldBackError(
         HELD_BACK,
         f"{table.name} is held: {verdict.holds[0]}",

@@ -73,10 +73,7 @@ def damaged_labels(work: RunContext, table: Table, labels: Sequence[datetime]) -
 
 
 def give_up(work: RunContext, table: Table, labels: Sequence[datetime], *, why: str) -> None:
-    """Request that the next run gives up the rows of damaged labels. A failed attempt no longer blocks them.
-
-    Raises  E413 for a label that is not done, or is being made
-    """
+    """Request that the next run gives up damaged labels, whose failures block no more. Raises  E413 if undone."""
     who = work.settings.who
     work.ledger.decisions.retry(table.name, labels, who=who)
     work.ledger.decisions.request_restate(table.name, labels, GIVE_UP, who=who)

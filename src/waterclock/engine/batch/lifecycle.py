@@ -6,16 +6,19 @@ from datetime import datetime
 
 from waterclock.engine.batch.attempt import CommittedGroup, GroupAttempt
 from waterclock.engine.batch.audit import audit
+from waterclock.engine.batch.bound_inputs import Bound
 from waterclock.engine.batch.claim import bind, take_claim
 from waterclock.engine.batch.claim_record import write_claim_record
-from waterclock.engine.batch.commit import commit_group
-from waterclock.engine.batch.creation import create_if_missing
+from waterclock.engine.batch.commit import commit_group, refuse_foreign
+from waterclock.engine.batch.destinations import refuse_lost
 from waterclock.engine.batch.expectations import held_batch_error
 from waterclock.engine.batch.failures import close_failed
 from waterclock.engine.batch.group_results import describe_release, group_results, held_results
 from waterclock.engine.batch.held_windows import leave_out_held_windows
 from waterclock.engine.batch.releasing import note_released
+from waterclock.engine.batch.results import MadeSlices
 from waterclock.engine.batch.seal import seal
+from waterclock.engine.damage import require_log
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.reads.sizes import bytes_held, set_shuffle_partitions
 from waterclock.engine.run_context import RunContext
@@ -23,6 +26,8 @@ from waterclock.faults import fault
 from waterclock.flow.choices import Kind
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import Group
+from waterclock.storage.commit.creation import create_table
+from waterclock.storage.log.open_tables import has_columns
 
 
 def carry_out(work: RunContext, group: Group, now: datetime) -> GroupReport:
@@ -86,3 +91,23 @@ def _run(attempt: GroupAttempt) -> None:
         note_released(work, group, claim, describe_release(attempt))
     fault("recorded")
     sealed.notes.after(work)
+
+
+def create_if_missing(attempt: GroupAttempt, bound: Bound) -> MadeSlices | None:
+    """Create the table before any claim, so that a takeover has a table in which to kill the claim.
+
+    Returns the rows that were made to find its columns, or None if the table already exists.
+    """
+    work, table = attempt.work, attempt.table
+    if table.kind is Kind.PUBLISH:
+        refuse_lost(work, table, attempt.group)
+        return None
+    if has_columns(attempt.folder):
+        refuse_foreign(work, table)
+        return None
+    require_log(work, table.name)
+    made, is_partitioned = attempt.make(bound), table.is_partitioned
+    with attempt.step("create"):
+        create_table(attempt.folder, made.schema, is_partitioned=is_partitioned, project=work.flow.project)
+    # late rows are separated again under the claim: from then on no window can be closed before its slice
+    return made if table.late_rows is None else None

@@ -244,10 +244,7 @@ def evaluate_comparisons(
 
 
 def _answers(spark: SparkSession, asked: Sequence[tuple[Rule, str]], bound: Mapping[str, str | None]) -> list[object]:
-    """Return the results of rules in which values replace the aggregates, as literals: Spark Connect binds none.
-
-    Raises  E757 for a rule that cannot be evaluated
-    """
+    """Return the results of rules with values, as literals, for their aggregates. Raises  E757 for an invalid rule."""
     from pyspark.errors import PySparkException
 
     columns = ", ".join(f"({text}) AS r{index}" for index, (_, text) in enumerate(asked))

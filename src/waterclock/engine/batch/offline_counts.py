@@ -143,10 +143,7 @@ class Count:
 
 
 def counts_of(offline: Offline, rows: DataFrame, *, is_merging: bool) -> list[Count]:
-    """Return the counts of a table: its measures, then the profile of each column.
-
-    Cost: no job; Spark resolves types if states are stored.
-    """
+    """Return the counts of a table: its measures, then the profile of each column. Cost: no job."""
     plain = [Count(measure.name, measure.expression) for measure in offline.measures]
     plain += _profile(rows) if offline.is_profiled else []
     return [_with_states(count, rows) for count in plain] if is_merging else plain

@@ -33,10 +33,7 @@ class PlanNode:
 
 
 def plan_of(text: str) -> PlanNode:
-    """Parse a plan.
-
-    Raises  ValueError where the text is no plan
-    """
+    """Parse a plan. Raises  ValueError where the text is no plan."""
     said = json.loads(text)
     if not is_tree(said):
         raise ValueError("no nodes of a plan")
@@ -44,10 +41,7 @@ def plan_of(text: str) -> PlanNode:
 
 
 def tree(parts: Parts) -> PlanNode:
-    """Build the tree from a list of nodes.
-
-    Raises  ValueError where nodes have fewer or more children than they declare
-    """
+    """Build the tree from a list of nodes. Raises  ValueError where nodes have fewer or more children than declared."""
     ready: list[PlanNode] = []
     for part in reversed(parts):  # in reverse, children come first, and the first child last
         count = part[_CHILDREN]

@@ -123,10 +123,7 @@ def _is_of_other_code(work: RunContext, table: Table, last: Slice) -> bool:
 
 
 def last_by_key(work: RunContext, table: Table, rows: DataFrame) -> DataFrame:
-    """Keep the newest label's row of each key: an APPEND table may have a key once per label.
-
-    If that label may have several, all of them are kept: the audit refuses them.
-    """
+    """Keep the newest label's rows of each key; the audit refuses several, of which an APPEND label may have some."""
     source = work.flow.tables[table.reads[0].table]
     if source.mode is not Mode.APPEND:
         return rows

@@ -30,10 +30,7 @@ from waterclock.timelabel.label import label_of
 
 
 def group_to_release(work: RunContext, table: Table, label: datetime, now: datetime, why: str) -> Group:
-    """Return the group that releases a held label, for a reason.
-
-    Raises  E756 where its inputs have changed: they are being restated, or the batch is not needed any more
-    """
+    """Return the group that releases a held label, for a reason. Raises  E756 where its inputs have changed."""
     snapshot = work.ledger.reads.snapshot(work.flow)
     facts = snapshot.of(table.name)
     others = {other: found for other, found in facts.troubles.items() if other != label}

@@ -50,7 +50,7 @@ def row_filter_of(table: Table) -> RowFilter | None:
     is_unique = not table.is_fold or table.is_snapshot
     if by_key is None:
         return RowFilter(row_rules)
-    return RowFilter(row_rules, by_key.columns, is_unique, order, stays.past is not None)
+    return RowFilter(row_rules, by_key.columns, is_unique, order)
 
 
 def through_of(table: Table, shaped: Conformed, past: DataFrame | None = None) -> Through | None:
@@ -60,10 +60,7 @@ def through_of(table: Table, shaped: Conformed, past: DataFrame | None = None) -
 
 
 def put_together(through: Through | None, shapes: Sequence[Conformed]) -> tuple[DataFrame, Through | None]:
-    """Return rows of several schemas as one frame, and their row filter, with each row's original form.
-
-    A column in several schemas has its type in the last.
-    """
+    """Return rows of several schemas as one frame, with their row filter; a column has the type of the last one."""
     if through is None:
         return reduce(_by_name, [shaped.frame for shaped in shapes]), None
     frames = []

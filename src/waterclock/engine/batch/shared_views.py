@@ -123,10 +123,6 @@ def _key(work: RunContext, query: Query, batch: Batch, pins: tuple[PinnedRead, .
     functions = [
         (each.name, each.parameters, each.returns, each.body, each.python) for each in work.flow.functions.values()
     ]
-    read = [_read_as(each) for each in pins]
+    read = [(str(each.read), each.input.low, each.input.high, each.input.content) for each in pins]
     said = repr((text, functions, sorted(work.project.variables.items()), batch.window, read))
     return blake2b(said.encode(), digest_size=12).hexdigest()
-
-
-def _read_as(pinned: PinnedRead) -> tuple[object, ...]:
-    return str(pinned.read), pinned.input.low, pinned.input.high, pinned.input.content

@@ -9,10 +9,7 @@ from waterclock.storage import symlinks
 
 
 def keep_manifest(work: RunContext, table: Table) -> None:
-    """Update the manifest of a table to its newest version. A failure is only reported: the batch is committed.
-
-    The next commit or `maintain` makes up for it.
-    """
+    """Update the manifest of a table; a failure is only reported, because the next commit makes up for it."""
     if table.manifest is None:
         return
     try:

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.query.splice import list_reads, splice
 from waterclock.engine.batch.stateful_functions import step_rows
-from waterclock.engine.batch.watermark_columns import require_time
 from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.hidden import drop_columns
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error, user_code_error
 from waterclock.engine.spark.queries import build_query_frame
 from waterclock.engine.spark.user_functions import load_function, register_functions
-from waterclock.errors import WaterclockError
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import PythonFunction, Query, Table
 from waterclock.flow.flats import flats_of
+from waterclock.flow.watermarks import Watermark
 from waterclock.storage.slices.row_filter import MISSING
 from waterclock.timelabel.window import Window
 
@@ -144,3 +145,22 @@ def _python_rows(
         )
     result: DataFrame = made
     return result
+
+
+def require_time(table: Table, said: Watermark, frames: Mapping[Any, DataFrame]) -> None:
+    """Raise an error for rows without the columns of a watermark, or whose time is no TIMESTAMP. Raises  E715."""
+    read, rows = next((read, frame) for read, frame in frames.items() if read.kind is ReadKind.PLAIN)
+    types = {field.name.lower(): field.dataType.simpleString() for field in rows.schema.fields}
+    absent = [name for name in (said.column, *said.per) if name.lower() not in types]
+    found = types.get(said.column.lower())
+    if not absent and found == "timestamp":
+        return
+    what = f"{read.table} has no column {absent[0]}" if absent else f"{said.column} of {read.table} is {found}"
+    near = did_you_mean(absent[0], rows.columns) if absent else None
+    raise WaterclockError(
+        "E715",
+        what if absent else f"{what}, not TIMESTAMP",
+        where=str(table.place),
+        why=f"WATERMARK measures the progress of {read.table} by {said.column}",
+        fix=near or f"declare {said.column} TIMESTAMP in the columns of {read.table}, then `waterclock rebuild --all`",
+    )

@@ -1,3 +1,1 @@
 """Collects batches: the state of a source, and the rows of it that belong to a batch."""
-
-from __future__ import annotations

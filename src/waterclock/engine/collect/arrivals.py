@@ -28,15 +28,11 @@ def assign(
     oldest_open = min((*windows, *others_open), key=lambda window: window.start)
     for item in sorted(items, key=lambda item: (item.stamp, item.name)):
         home = next((window for window in windows if window.contains(item.stamp)), None)
-        if home is None and _is_late(item, sealed, oldest_open):
+        if home is None and (item.stamp < oldest_open.start or sealed.covers_instant(item.stamp)):
             home = oldest_open if oldest_open.start in taken else None
         if home is not None:
             taken[home.start].append(item)
     return {label: tuple(found) for label, found in taken.items()}
-
-
-def _is_late(item: Item, sealed: IntervalSet, oldest_open: Window) -> bool:
-    return item.stamp < oldest_open.start or sealed.covers_instant(item.stamp)
 
 
 def complete_until(newest_stamp: datetime) -> datetime:

@@ -36,10 +36,7 @@ def is_given_up(table: Table, window: Window, now: datetime) -> bool:
 
 
 def require_signs(work: RunContext, table: Table, windows: Iterable[Window]) -> None:
-    """Raise an error for windows whose awaited sign has not come in time.
-
-    Raises  E826
-    """
+    """Raise an error for windows whose awaited sign has not come in time. Raises  E826."""
     awaits = None if table.source is None else table.source.awaits
     if awaits is None or (missing := next((each for each in windows if not has_sign(work, table, each)), None)) is None:
         return

@@ -138,7 +138,7 @@ def _snapshot(
     noted = {**_read(collected.source), "looked_at": now.isoformat()}
     if stands is not None:
         noted["stands_from"] = stands.isoformat()
-    return CollectResult(collected, _for_each(group, noted))
+    return CollectResult(collected, {batch.label: noted for batch in group.batches})
 
 
 def _arrivals(
@@ -201,10 +201,6 @@ def _item_to_dict(item: Item) -> dict[str, Any]:
 def _read(source: Mapping[str, Any]) -> dict[str, Any]:
     """Return the notes of a window's or a snapshot's read: other labels may read the same item, and none takes it."""
     return {"read" if name == "items" else name: value for name, value in source.items()}
-
-
-def _for_each(group: Group, noted: Mapping[str, Any]) -> dict[datetime, Mapping[str, Any]]:
-    return {batch.label: noted for batch in group.batches}
 
 
 def _archive(collector: ItemReader, unit: Unit, items: Sequence[Item], _: RunContext) -> None:

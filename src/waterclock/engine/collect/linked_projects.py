@@ -22,10 +22,7 @@ LinkedPin = tuple[Window, Pin]
 
 
 def pin_link(work: RunContext, table: Table, group: Group) -> tuple[LinkedPin, ...]:
-    """Bind the windows of a group to their reads from another project. Empty if they read none.
-
-    Raises  E833 to E838 where it cannot be read
-    """
+    """Bind the windows of a group to their reads from another project, if any. Raises  E833 to E838."""
     if upstream_of(table) is None or group.is_made_of_kept:
         return ()
     return tuple(work.links.pins(table, [batch.window for batch in group.batches]))

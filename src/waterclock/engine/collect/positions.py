@@ -60,10 +60,7 @@ def ranges_of(work: RunContext, table: Table, group: Group) -> Owned:
 
 
 def require_contiguous(reached: Positions | None, came: Positions, *, where: str) -> None:
-    """Raise an error for a range that leaves a gap after the last one, or overlaps it. Another log starts over.
-
-    Raises  E851
-    """
+    """Raise E851 for a range that leaves a gap after the last one, or overlaps it. Another log starts over."""
     if reached is None or reached.of != came.of:
         return
     for part, (_, end) in reached.parts.items():

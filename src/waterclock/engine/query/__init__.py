@@ -1,3 +1,1 @@
 """Answers users' queries as of a tick, and returns the columns of stored tables."""
-
-from __future__ import annotations

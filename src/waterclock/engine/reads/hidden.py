@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 
 def with_hidden(rows: DataFrame, table: Table) -> DataFrame:
-    """Add missing HIDDEN columns of a table to its rows, as NULL, so that a query may exclude them by name.
-
-    Cost: nothing if the table has none; no job otherwise.
-    """
+    """Add missing HIDDEN columns of a table as NULL, so that a query may exclude them by name. Cost: no job."""
     if not table.hidden_columns:
         return rows
     there = {name.lower() for name in rows.columns}

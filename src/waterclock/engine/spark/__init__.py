@@ -1,3 +1,1 @@
 """Starts and uses Spark: Java, jars, sessions, users' functions, and conversion of its errors."""
-
-from __future__ import annotations

@@ -111,10 +111,7 @@ def why_unconfined(spark: SparkHere | None) -> str | None:
 
 
 def start_confined(start: Callable[[], None], said: Confined, *, java: str, jars: Sequence[Path]) -> None:
-    """Call `start` in a confined thread with a reduced environment. The processes that it starts inherit both.
-
-    Raises whatever `start` raises
-    """
+    """Call `start` in a confined thread with a reduced environment, inherited by its processes. Raises  its errors."""
     raised: list[BaseException] = []
     read = [*map(Path, _SYSTEM), *_of_programs(java), *jars, *cache_folder().glob("classes-*.jsa"), *said.read]
     read += [*said.named_files(), *said.credentials()]

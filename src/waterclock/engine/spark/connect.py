@@ -44,10 +44,7 @@ def connect_session(settings: SparkSettings) -> SparkSession:
 
 
 def another(settings: SparkSettings) -> SparkSession:
-    """Open another session, with confs, views and functions of its own.
-
-    Raises  E714 where the client is not installed, or the server does not answer
-    """
+    """Open another session, with confs, views and functions of its own. Raises  E714 without client or server."""
     where = settings.connect or ""
     require_reachable(where, "the Spark Connect server")
     try:
@@ -76,10 +73,7 @@ def another(settings: SparkSettings) -> SparkSession:
 
 
 def require_reachable(address: str, what: str) -> None:
-    """Raise an error if nothing listens at the address `…//host:port`: Spark itself would retry for minutes.
-
-    Raises  E714
-    """
+    """Raise E714 if nothing listens at the address `…//host:port`: Spark itself would retry for minutes."""
     parts = urlsplit(address)
     if parts.hostname is None:
         return

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock import object_stores
+from waterclock.dpl.python.failures import list_project_frames
 from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.dpl.query.references import MARKS, READS, VALUES
 from waterclock.errors import WaterclockError, did_you_mean
@@ -165,7 +166,7 @@ def user_code_error(error: BaseException, *, where: str, file: Path, root: Path)
         return refusal.at(where)
     if _is_jvm_gone(error):
         return ended_jvm_error(error, where=where)
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_of(frame.filename, root)]
+    frames = list_project_frames(error, root)
     lines = [f"{_place(frame, root)} in {frame.name}: {frame.line}" for frame in reversed(frames[-_MOST_FRAMES:])]
     place = _place(frames[-1], root) if frames else file.relative_to(root).as_posix()
     return WaterclockError(
@@ -178,19 +179,12 @@ def user_code_error(error: BaseException, *, where: str, file: Path, root: Path)
     )
 
 
-def _is_of(file: str, root: Path) -> bool:
-    return Path(file).is_relative_to(root) and "site-packages" not in Path(file).parts
-
-
 def _place(frame: traceback.FrameSummary, root: Path) -> str:
     return f"{Path(frame.filename).relative_to(root).as_posix()}:{frame.lineno}"
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether a retry may succeed: after a conflict, a lost executor or a network error.
-
-    Never after an error of a row, such as a division by zero.
-    """
+    """Return whether a retry may succeed: after a conflict, a lost executor or a network error, not one of a row."""
     if isinstance(error, WaterclockError):
         return error.transient
     condition = _condition(error) or ""

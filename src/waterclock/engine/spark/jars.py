@@ -121,10 +121,7 @@ def _checksum(jar: Path) -> str:
 
 
 def cache_directory() -> Path:
-    """Return Waterclock's folder in the user's cache, which may not exist yet.
-
-    Raises  E702 for a user without a home
-    """
+    """Return Waterclock's folder in the user's cache, which may not exist. Raises  E702 for a user without a home."""
     if cache := os.environ.get("XDG_CACHE_HOME"):
         return Path(cache) / "waterclock"
     try:

@@ -37,10 +37,7 @@ _MOST_WORDS = 400
 
 
 def find_java() -> str:
-    """Return the `java` command of JAVA_HOME, or else of PATH.
-
-    Raises  E701 where there is none
-    """
+    """Return the `java` command of JAVA_HOME, or else of PATH. Raises  E701 where there is none."""
     home = os.environ.get("JAVA_HOME")
     command = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if command is None:

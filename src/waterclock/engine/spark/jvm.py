@@ -50,10 +50,7 @@ class JvmLog:
 
 
 def require_user() -> None:
-    """Check that the user has a name on this machine, which Spark requires, and not only a user id.
-
-    Raises  E704
-    """
+    """Check that the user has a name on this machine, which Spark requires, and not only a user id. Raises  E704."""
     try:
         pwd.getpwuid(os.getuid())
     except KeyError as error:

@@ -84,10 +84,7 @@ def refuse_command(spark: SparkSession, text: str) -> None:
 
 
 def check_plan(frame: DataFrame) -> None:
-    """Raise an error for a query that reads more than temporary views, or calls code. Cost: no job, some milliseconds.
-
-    Raises  E733
-    """
+    """Raise E733 for a query that reads more than temporary views, or calls code. Cost: no job, some milliseconds."""
     text = analysed_plan(frame)
     if text is None:
         raise WaterclockError(

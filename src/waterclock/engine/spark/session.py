@@ -317,7 +317,7 @@ def _start_session(
             why=error.strerror or str(error),
             fix="check that the project's storage is writable and has free space",
         ) from error
-    jars = _jars(said)
+    jars = (*delta_jars(), *(jar for scheme in said.schemes for jar in object_storage_jars(scheme)))
     settings = {
         "spark.jars": ",".join(jar.absolute().as_uri() for jar in jars),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -376,10 +376,6 @@ def _forget_files_of_spark() -> None:
 
     folder = SparkFiles.getRootDirectory()
     sys.path[:] = [each for each in sys.path if each != folder]
-
-
-def _jars(said: SparkSettings) -> tuple[Path, ...]:
-    return (*delta_jars(), *(jar for scheme in said.schemes for jar in object_storage_jars(scheme)))
 
 
 def _is_not_py4js(record: logging.LogRecord) -> bool:

@@ -17,10 +17,7 @@ _OF_PYSPARK = ("pyspark.ml.linalg", "pyspark.mllib.linalg")
 
 
 def refuse_foreign_types() -> None:
-    """Patch PySpark in this process so that it loads no code for user-defined types. A second call changes nothing.
-
-    Reading such a schema raises E734.
-    """
+    """Patch PySpark in this process to load no code for user-defined types: reading such a schema raises E734."""
     from pyspark.sql.types import UserDefinedType
 
     UserDefinedType.fromJson = classmethod(_load_known_type)  # type: ignore[method-assign, assignment]

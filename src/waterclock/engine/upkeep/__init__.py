@@ -1,3 +1,1 @@
 """Maintains a project: cleans up, rebuilds tables and the ledger, and repairs damage."""
-
-from __future__ import annotations

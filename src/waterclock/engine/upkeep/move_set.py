@@ -70,10 +70,7 @@ class Move:
 
 
 def prepare(live: RunContext, cut: Cut, work: RunContext, linked: list[tuple[str, int]]) -> list[Move]:
-    """Link all new files into the live folders, where no reader sees them yet. The links are recorded in `linked`.
-
-    Cost: a link for each file, a copy in an object store.
-    """
+    """Link all new files into the live folders, unseen by readers, and record them in `linked`. Cost: a link each."""
     moves = []
     for name in cut.flow.order:
         if name in cut.recut_collects or name in cut.transforms:
@@ -228,10 +225,7 @@ def write_down(live: RunContext, token: str, moves: Sequence[Move], asked_again:
 
 
 def carry_on(live: RunContext) -> tuple[str, ...]:
-    """Move the recorded tables in, upstream first, and record them all at once. Return their names.
-
-    Raises  E645 where the recorded moves are missing
-    """
+    """Move the recorded tables in, upstream first, and record all at once. Return their names. Raises  E645."""
     place = entry_path(live.lake.root, PLACE)
     known = live.ledger.keeping.current_rebuilding()
     if known is None or not known.is_moving:

@@ -8,6 +8,7 @@ finishes the move.
 
 from __future__ import annotations
 
+import errno
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +21,6 @@ from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_outcome import RunOutcome
-from waterclock.engine.upkeep.full_disk import full_disk_error
 from waterclock.engine.upkeep.move_set import carry_on, prepare, publishes_declared_anew, unlink, write_down
 from waterclock.engine.upkeep.rebuild_checks import refuse_impossible, refuse_incomplete
 from waterclock.engine.upkeep.rebuild_lock import RebuildLock, await_quiet, is_left, refuse_at_work
@@ -35,7 +35,7 @@ from waterclock.engine.upkeep.second_set import (
     runner_beside,
 )
 from waterclock.engine.upkeep.seeded_tables import bring
-from waterclock.errors import WaterclockError
+from waterclock.errors import WaterclockError, causes_of
 from waterclock.faults import fault
 from waterclock.filesystem import entry_path, is_folder, remove_folder
 from waterclock.flow.choices import Kind
@@ -45,6 +45,10 @@ from waterclock.ownership import make_private_folder
 from waterclock.planner.estimate import Estimate, estimate
 from waterclock.planner.plan import Plan
 from waterclock.storage.slices.manifest import read_manifest
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+# of Java and system libraries; of SQLite; of our own errors
+_SAID_OF_FULL = ("No space left on device", "database or disk is full", "the disk is full")
 
 _MOST_RUNS = 3  # a failure for a transient reason is retried
 
@@ -260,3 +264,22 @@ def _list_changed_publishes(work: RunContext, cut: Cut) -> list[str]:
         for name, table in work.flow.tables.items()
         if table.kind is Kind.PUBLISH and any(cut.is_recut(read.table) for read in table.reads)
     ]
+
+
+def full_disk_error(work: RunContext, raised: BaseException) -> WaterclockError | None:
+    """Return the error of a full disk, if that is the cause."""
+    for seen in causes_of(raised):
+        if _is_of_full_disk(seen):
+            return WaterclockError(
+                "E645",
+                "there is not enough space for a second set of tables",
+                where=work.lake.root,
+                why=str(seen).partition("\n")[0],
+                fix="free disk space, then run `waterclock rebuild --all` again; the files of this one are removed",
+            )
+    return None
+
+
+def _is_of_full_disk(raised: BaseException) -> bool:
+    is_said = any(words in str(raised) for words in _SAID_OF_FULL)
+    return is_said or (isinstance(raised, OSError) and raised.errno in _NO_ROOM)

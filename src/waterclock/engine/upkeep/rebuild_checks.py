@@ -49,10 +49,7 @@ def _find_refusal(work: RunContext, cut: Cut, table: Table, changes: Sequence[Di
 
 
 def refuse_incomplete(work: RunContext, cut: Cut, other: RunContext, outcome: RunOutcome) -> None:
-    """Raise an error if the second set is missing labels of the live one.
-
-    Raises  E433 naming a batch that failed, or a label that was not made
-    """
+    """Raise E433 if the second set is missing labels of the live one: a batch failed, or a label was not made."""
     for report in outcome.failed:
         _refuse_failed(work, report)
     for error in outcome.unsettled:  # neither made nor failed: its disk is full, or its store is unavailable

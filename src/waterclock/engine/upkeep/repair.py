@@ -85,10 +85,7 @@ def missing_column_error(
 
 
 def refuse_unaskable(work: RunContext, table: Table, lost: Sequence[Slice]) -> None:
-    """Raise an error if a lost slice is part of a state and cannot be made again.
-
-    Raises  E752 naming it, and the `skip` that continues without it
-    """
+    """Raise E752 for a lost slice of a state that cannot be made again, with the `skip` that continues without it."""
     for piece in lost:
         if table.mode is not Mode.REPLACE and verb_of(work, table, piece.label) is None:
             where = f"{work.lake.location(table.name)}/{piece.slice_path}"
@@ -119,10 +116,7 @@ def has_usable_log(work: RunContext, table: Table) -> bool:
 
 
 def renew_log(work: RunContext, spark: SparkSession, table: Table, manifests: Sequence[Manifest]) -> None:
-    """Replace an unusable log of a table by a new one, above every version that was ever recorded.
-
-    Abandoned claims are settled afterwards: before, nothing could be committed.
-    """
+    """Replace an unusable log by a new one above every recorded version. Abandoned claims are settled afterwards."""
     folder, above = work.folder(table), work.ledger.reads.table(table.name).head_version
     project = work.flow.project
     if _is_readable(folder):

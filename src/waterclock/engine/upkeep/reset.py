@@ -34,10 +34,7 @@ _OTHER_ROWS = frozenset({"type", "mode", "keys"})
 
 @dataclass(frozen=True, slots=True)
 class Resettable:
-    """A table that can be reset: its content, the changes of its declaration, and its readers.
-
-    `readers` are tables, `publishes` deliveries of it.
-    """
+    """A table that can be reset: its content, changes of its declaration, its readers, and deliveries of it."""
 
     table: Table
     labels: int

@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 def seal_linked_slices(
     spark: SparkSession, table: Table, manifests: Sequence[Manifest], claim: int, folder: str, lake: Lake
 ) -> list[Manifest]:
-    """Seal slices of `folder` under a claim in a lake's folder of the table, by links.
-
-    For a MERGE, their order and deletes are measured, which costs one scan.
-    """
+    """Seal slices of `folder` under a claim in a lake's table folder, by links. Cost: one scan for a MERGE."""
     found: Mapping[str, Mapping[str, Any]] = {}
     if table.merge is not None and (table.merge.order_by or table.merge.delete_when):
         rows = frame_of_slices(spark, folder, manifests, table_schema(folder))

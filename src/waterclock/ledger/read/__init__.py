@@ -1,3 +1,1 @@
 """Queries of a ledger: its current state, its past states, and the dependencies between batches."""
-
-from __future__ import annotations

@@ -19,6 +19,7 @@ from waterclock.ledger.store.schema import (
     alerts_look,
     batches,
     claims,
+    made_by,
     messages,
     revisions,
 )
@@ -43,14 +44,7 @@ _RECORDED = (
 )
 _NEWEST = (
     sa.select(revisions.c.table_name, revisions.c.label, revisions.c.measures)
-    .join(
-        batches,
-        sa.and_(
-            batches.c.table_name == revisions.c.table_name,
-            batches.c.label == revisions.c.label,
-            batches.c.current_claim == revisions.c.claim,
-        ),
-    )
+    .join(batches, made_by(revisions, batches, batches.c.current_claim))
     .where(batches.c.table_name == sa.bindparam("of"))
     .order_by(batches.c.label.desc())
     .limit(1)

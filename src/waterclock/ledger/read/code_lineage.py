@@ -13,10 +13,7 @@ _ALL = sa.select(code_lineage.c.table_name, code_lineage.c.code, code_lineage.c.
 
 
 def code_lineages(database: LedgerDatabase, flow: Flow) -> dict[str, CodeLineage]:
-    """Return by table the column lineage of its current code, ignoring older code.
-
-    Cost: one query, some microseconds a table and code
-    """
+    """Return by table the column lineage of its current code. Cost: one query, some microseconds a table and code."""
     with database.read() as connection:
         rows = connection.execute(_ALL).all()
     return {

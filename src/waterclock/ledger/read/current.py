@@ -82,10 +82,7 @@ _TAKEN_OF = _TAKEN.where(items.c.item.in_(sa.bindparam("names", expanding=True))
 
 
 def table(database: LedgerDatabase, name: str) -> TableRecord:
-    """Return the ledger's record of a table.
-
-    Raises  E412 for a table that no applied flow has declared
-    """
+    """Return the ledger's record of a table. Raises  E412 for a table that no applied flow has declared."""
     with database.read() as connection:
         return _record(_row(connection, name))
 
@@ -145,10 +142,7 @@ def newest(database: LedgerDatabase, name: str) -> Slice | None:
 
 
 def last_recorded(database: LedgerDatabase, name: str) -> Slice | None:
-    """Return the current slice that was made last, whatever its label; None before the first batch is done.
-
-    Cost: a check of each label of the table, in the database.
-    """
+    """Return the current slice that was made last; None before the first batch. Cost: a check of each label."""
     with database.read() as connection:
         row = connection.execute(_LAST_RECORDED, {"of": name}).first()
         return None if row is None else slice_of(row)
@@ -180,10 +174,7 @@ def list_committed_slices(database: LedgerDatabase, name: str) -> list[Committed
 
 
 def changed_slices(database: LedgerDatabase, name: str, after: int) -> list[Committed]:
-    """Return the slices that commits after a version added to a table, and the slices that they replaced.
-
-    Cost: a check of each revision of the table
-    """
+    """Return the slices that commits after a version added, and those they replaced. Cost: a check of each revision."""
     with database.read() as connection:
         rows = [Committed(*row) for row in connection.execute(_COMMITTED_SINCE, {"of": name, "after": after})]
     before = {row.label: row for row in rows if row.version <= after}
@@ -191,20 +182,14 @@ def changed_slices(database: LedgerDatabase, name: str, after: int) -> list[Comm
 
 
 def content(database: LedgerDatabase, name: str, low: datetime, high: datetime) -> str:
-    """Return the content of a table's interval, as `facts.InputFact` compares it.
-
-    Raises  E412 for a table that no applied flow has declared
-    """
+    """Return the content of a table's interval, as `facts.InputFact` compares it. Raises  E412 for an unknown table."""
     return contents(database, [(name, low, high)])[name, low, high]
 
 
 def contents(
     database: LedgerDatabase, wanted: Collection[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], str]:
-    """Return the contents of tables' intervals, all at one moment.
-
-    Raises  E412 for a table that no applied flow has declared
-    """
+    """Return the contents of tables' intervals, all at one moment. Raises  E412 for an unknown table."""
     with database.read() as connection:
         modes = {name: row.mode for name, row in _rows(connection, {name for name, _, _ in wanted}).items()}
         return contents_of(connection, modes, wanted)

@@ -66,10 +66,7 @@ def seen_at_sources(database: LedgerDatabase, names: Collection[str]) -> Mapping
 
 
 def waits_for_sources(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SeenAtSource]:
-    """Return by table the last recorded window that waits for its source: its `label`, or no data if none waits.
-
-    Cost: as of `read_kept_for_tables`.
-    """
+    """Return by table the last recorded window that waits for its source: its `label`, or no data if none waits."""
     return _newest_seen(database, names, WAITS)
 
 

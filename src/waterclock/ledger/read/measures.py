@@ -12,26 +12,12 @@ import sqlalchemy as sa
 from waterclock.batches.audit_records import Counted
 from waterclock.flow.measures import GIVEN_UP, OFFLINE, Measured, read_measured_values
 from waterclock.ledger.store.database import LedgerDatabase
-from waterclock.ledger.store.schema import AnyRow, batches, offline_measures, revisions
+from waterclock.ledger.store.schema import AnyRow, batches, made_by, offline_measures, revisions
 
 _NEWEST = (
     sa.select(batches.c.label, revisions.c.rows, revisions.c.measures, offline_measures.c.found)
-    .join(
-        revisions,
-        sa.and_(
-            revisions.c.table_name == batches.c.table_name,
-            revisions.c.label == batches.c.label,
-            revisions.c.claim == batches.c.current_claim,
-        ),
-    )
-    .outerjoin(
-        offline_measures,
-        sa.and_(
-            offline_measures.c.table_name == batches.c.table_name,
-            offline_measures.c.label == batches.c.label,
-            offline_measures.c.claim == batches.c.current_claim,
-        ),
-    )
+    .join(revisions, made_by(revisions, batches, batches.c.current_claim))
+    .outerjoin(offline_measures, made_by(offline_measures, batches, batches.c.current_claim))
     .where(batches.c.table_name == sa.bindparam("of"))
     .order_by(batches.c.label.desc())
     .limit(sa.bindparam("most"))
@@ -65,10 +51,7 @@ def read_measures_before(
 
 
 def newest_counted(database: LedgerDatabase, table: str, most: int) -> tuple[Counted, ...]:
-    """Return the newest `most` labels of a table that readers see, oldest first, with the measures of each.
-
-    Cost: one statement, of at most `most` rows
-    """
+    """Return the newest `most` labels that readers see, oldest first, with their measures. Cost: one statement."""
     with database.read() as connection:
         rows = connection.execute(_NEWEST, {"of": table, "most": most}).all()
         return tuple(Counted(row.label, row.rows, _all(row)) for row in reversed(rows))

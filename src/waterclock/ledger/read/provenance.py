@@ -120,10 +120,7 @@ def upstream(
 
 
 def downstream(database: LedgerDatabase, table: str, label: datetime, *, depth: int | None = None) -> list[Link]:
-    """Return every batch whose current revision was made from a batch, directly or through others, nearest first.
-
-    Raises  E412 for a batch that was never done
-    """
+    """Return every batch made from a batch, directly or through others, nearest first. Raises  E412 if never done."""
     with database.read() as connection:
         found: dict[tuple[str, datetime, int], Link] = {}
         first = connection.execute(_SPAN, {"of": table, "at": label}).first()

@@ -14,15 +14,20 @@ import sqlalchemy as sa
 from waterclock.batches.records import Input
 from waterclock.batches.run_events import Happened, Happening, MadeRows, OpenLineageState, What
 from waterclock.ledger.store.database import LedgerDatabase
-from waterclock.ledger.store.schema import AnyRow, claim_labels, claims, events, inputs, lineage_sent, revisions, tables
+from waterclock.ledger.store.schema import (
+    AnyRow,
+    claim_labels,
+    claims,
+    events,
+    inputs,
+    lineage_sent,
+    made_by,
+    revisions,
+    tables,
+)
 
 _KINDS = tuple(what.value for what in What if what is not What.LEFT)
 _IS_TOLD = sa.and_(events.c.id > sa.bindparam("after"), events.c.kind.in_(_KINDS))
-_OF_BATCH = sa.and_(
-    revisions.c.table_name == events.c.table_name,
-    revisions.c.label == events.c.label,
-    revisions.c.claim == events.c.claim,
-)
 _AFTER = (
     sa.select(
         events,
@@ -37,7 +42,7 @@ _AFTER = (
     )
     .select_from(
         events.outerjoin(claims, claims.c.number == events.c.claim)
-        .outerjoin(revisions, _OF_BATCH)
+        .outerjoin(revisions, made_by(revisions, events, events.c.claim))
         .outerjoin(tables, tables.c.name == events.c.table_name)
     )
     .where(_IS_TOLD)
@@ -52,14 +57,7 @@ _INPUTS = (
 # the labels of claims, each with its revision if the claim made one
 _LABELS = (
     sa.select(claim_labels.c.claim, claim_labels.c.label, revisions.c.claim.label("made"))
-    .outerjoin(
-        revisions,
-        sa.and_(
-            revisions.c.table_name == claim_labels.c.table_name,
-            revisions.c.label == claim_labels.c.label,
-            revisions.c.claim == claim_labels.c.claim,
-        ),
-    )
+    .outerjoin(revisions, made_by(revisions, claim_labels, claim_labels.c.claim))
     .where(claim_labels.c.claim.in_(sa.bindparam("numbers", expanding=True)))
     .order_by(claim_labels.c.claim, claim_labels.c.label)
 )
@@ -69,10 +67,7 @@ _Inputs = Mapping[tuple[int, datetime], Sequence[Input]]
 
 
 def read_happenings_after(database: LedgerDatabase, after: int, most: int) -> Happened:
-    """Return the happenings after an event, from at most `most` events.
-
-    A label that a claim did not make, although it committed others, follows the last label that it made.
-    """
+    """Return the happenings after an event, from `most` events; unmade labels of a claim follow its made ones."""
     with database.read() as connection:
         rows = connection.execute(_AFTER, {"after": after, "most": most}).all()
         numbers = sorted({row.claim for row in rows if row.claim is not None})

@@ -25,35 +25,22 @@ from waterclock.ledger.store.schema import (
     claim_labels,
     claims,
     events,
+    made_by,
     offline_measures,
     revisions,
     tables,
 )
 
-_GRID = (
-    sa.select(batches)
-    .where(
-        batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
-        batches.c.label >= sa.bindparam("low"),
-        batches.c.label < sa.bindparam("high"),
-    )
-    .order_by(batches.c.table_name, batches.c.label)
+_SELECTED = (
+    batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
+    batches.c.label >= sa.bindparam("low"),
+    batches.c.label < sa.bindparam("high"),
 )
+_GRID = sa.select(batches).where(*_SELECTED).order_by(batches.c.table_name, batches.c.label)
 _MEASURES = (
     sa.select(revisions.c.table_name, revisions.c.label, revisions.c.measures)
-    .join(
-        batches,
-        sa.and_(
-            batches.c.table_name == revisions.c.table_name,
-            batches.c.label == revisions.c.label,
-            batches.c.current_claim == revisions.c.claim,
-        ),
-    )
-    .where(
-        batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
-        batches.c.label >= sa.bindparam("low"),
-        batches.c.label < sa.bindparam("high"),
-    )
+    .join(batches, made_by(revisions, batches, batches.c.current_claim))
+    .where(*_SELECTED)
 )
 _WARNED = _MEASURES.where(HAS_WARNINGS)
 _IS_DONE = batches.c.status == BatchStatus.DONE.value
@@ -65,11 +52,7 @@ _DONE = (  # one row per table, since drivers spend time on each row
         sa.func.aggregate_strings(sa.case((_IS_DONE, _LISTED)), ",").label("done"),
         sa.func.coalesce(sa.func.max(sa.case((_IS_OTHER, 1))), 0).label("has_others"),
     )
-    .where(
-        batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
-        batches.c.label >= sa.bindparam("low"),
-        batches.c.label < sa.bindparam("high"),
-    )
+    .where(*_SELECTED)
     .group_by(batches.c.table_name)
 )
 _NEWEST = _GRID.order_by(None).order_by(batches.c.table_name.desc(), batches.c.label.desc()).limit(sa.bindparam("most"))
@@ -100,14 +83,7 @@ _ATTEMPTS = (
 )
 _REVISIONS = (
     sa.select(revisions, offline_measures.c.found)
-    .outerjoin(
-        offline_measures,
-        sa.and_(
-            offline_measures.c.table_name == revisions.c.table_name,
-            offline_measures.c.label == revisions.c.label,
-            offline_measures.c.claim == revisions.c.claim,
-        ),
-    )
+    .outerjoin(offline_measures, made_by(offline_measures, revisions, revisions.c.claim))
     .where(revisions.c.table_name == sa.bindparam("of"), revisions.c.label == sa.bindparam("at"))
 )
 _EVENTS = (
@@ -197,10 +173,7 @@ def oldest_label(database: LedgerDatabase, name: str) -> datetime | None:
 
 
 def amount(database: LedgerDatabase, name: str) -> tuple[int, int]:
-    """Return how many labels of a table readers see, and how many rows these have.
-
-    Cost: a pass over its batches, in the database
-    """
+    """Return how many labels of a table readers see, and their rows. Cost: a pass over its batches, in the database."""
     with database.read() as connection:
         labels, rows = connection.execute(_AMOUNT, {"of": name}).one()
         return int(labels), int(rows)
@@ -209,10 +182,7 @@ def amount(database: LedgerDatabase, name: str) -> tuple[int, int]:
 def read_settled_labels(
     database: LedgerDatabase, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
 ) -> Settled:
-    """Return which labels in `[low, high)` are done, and the stored batches in other states.
-
-    Cost: a pass over the batches of these labels; for a done one only its label is read
-    """
+    """Return the done labels in `[low, high)`, and batches in other states. Cost: a pass over their batches."""
     values = {"names": sorted(names), "low": low, "high": high}
     done: dict[str, Sequence[datetime]] = dict.fromkeys(names, ())
     labels_of = lru_cache(maxsize=1)(_labels)  # consecutive tables mostly have the same done labels
@@ -242,10 +212,7 @@ def read_row_warnings(
 
 
 def audit(database: LedgerDatabase, table: str, label: datetime) -> Audit:
-    """Return everything that is stored about one batch.
-
-    Raises  E412 for a table that no flow has declared, or a label that was never claimed nor skipped
-    """
+    """Return everything that is stored about one batch. Raises  E412 for an unknown table or label."""
     which = {"of": table, "at": label}
     with database.read() as connection:
         row = connection.execute(_BATCH, which).first()

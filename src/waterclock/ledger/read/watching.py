@@ -118,10 +118,7 @@ def at_work(database: LedgerDatabase, names: Collection[str]) -> tuple[AtWork, .
 
 
 def began(database: LedgerDatabase, names: Collection[str]) -> dict[str, datetime]:
-    """Return by table the logical now of its first claim, without tables that were never claimed.
-
-    Cost: a pass over the labels of these tables, in an index.
-    """
+    """Return by table the logical now of its first claim, if it has one. Cost: an index pass over the labels."""
     with database.read() as connection:
         return {row.table_name: row.now for row in connection.execute(_BEGAN, {"names": sorted(names)})}
 

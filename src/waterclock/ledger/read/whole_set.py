@@ -14,25 +14,17 @@ from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult, Input
 from waterclock.ledger.read.inputs import IS_CURRENT, input_of
 from waterclock.ledger.store.database import LedgerDatabase
-from waterclock.ledger.store.schema import AnyRow, batches, events, inputs, revisions
+from waterclock.ledger.store.schema import AnyRow, batches, events, inputs, made_by, revisions
 
-_IS_CURRENT = sa.and_(
-    revisions.c.table_name == batches.c.table_name,
-    revisions.c.label == batches.c.label,
-    revisions.c.claim == batches.c.current_claim,
-)
 _MADE = (
     sa.select(revisions, batches.c.code)
-    .join(batches, _IS_CURRENT)
+    .join(batches, made_by(revisions, batches, batches.c.current_claim))
     .where(revisions.c.table_name == sa.bindparam("of"))
     .order_by(revisions.c.label)
 )
 _READ = (
     sa.select(inputs)
-    .join(
-        batches,
-        IS_CURRENT,
-    )
+    .join(batches, IS_CURRENT)
     .where(inputs.c.reader == sa.bindparam("of"))
     .order_by(inputs.c.label, inputs.c.position)
 )

@@ -1,3 +1,1 @@
 """The database of a ledger: its tables, opening and upgrading it, and exporting it."""
-
-from __future__ import annotations

@@ -164,10 +164,7 @@ class LedgerDatabase:
         self._engine = engine
 
     def log_in_by(self, url: Callable[[], str]) -> None:
-        """Read user and password of each new connection from a URL obtained at that time, as they may have changed.
-
-        A file has neither.
-        """
+        """Read user and password of each new connection from a URL obtained then. A file has neither."""
         if self.url.get_backend_name() == "sqlite":
             return
 
@@ -179,10 +176,7 @@ class LedgerDatabase:
         sa.event.listen(self._engine, "do_connect", log_in)
 
     def found_schema(self) -> str | None:
-        """Read the schema version of the database, without upgrading it; None for an empty one.
-
-        Raises  E401 where the database is no ledger, E402 where newer code has written it
-        """
+        """Read the schema version of the database without upgrading it; None for an empty one. Raises  E401, E402."""
         return self._schema_version()
 
     def exists(self) -> bool:
@@ -218,10 +212,7 @@ class LedgerDatabase:
                 _write_first_row(connection, self.clock())
 
     def carry_out(self, function: Callable[Concatenate[LedgerDatabase, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a function of one transaction. Retry it where its connection broke, since none of it was written then.
-
-        Raises  E423 where the server stays unavailable
-        """
+        """Call a function of one transaction again where its connection broke. Raises  E423 for a lasting failure."""
         for _ in range(_MOST_TRIES - 1):
             try:
                 return function(self, *args, **kwargs)

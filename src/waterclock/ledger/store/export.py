@@ -80,10 +80,7 @@ class Head:
 
     @classmethod
     def of_line(cls, line: str) -> Head:
-        """Parse the first line of an export.
-
-        Raises  E418 where it is none, or of newer code
-        """
+        """Parse the first line of an export. Raises  E418 where it is none, or of newer code."""
         try:
             said = json.loads(line)["export"]
             head = cls(**{**said, "open": tuple(said["open"])})

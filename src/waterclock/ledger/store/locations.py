@@ -55,10 +55,7 @@ def place_of(url: str) -> LedgerPlace:
 
 
 def require_known(url: str) -> None:
-    """Raise an error for a URL that no ledger can have, without checking what exists there.
-
-    Raises  E403 for an unknown kind or option, E424 where its driver is not installed
-    """
+    """Raise an error for a URL that no ledger can have, whatever is there. Raises  E403, E424 without a driver."""
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite":
         postgres.create_engine(parsed).dispose()

@@ -50,10 +50,7 @@ _AWAY = ("08", "57P", "53300", "25P03", "25P02")
 
 
 def create_engine(url: sa.URL) -> sa.Engine:
-    """Create the engine of a ledger in a PostgreSQL database.
-
-    Raises  E424 where the driver is not installed
-    """
+    """Create the engine of a ledger in a PostgreSQL database. Raises  E424 where the driver is not installed."""
     _require_options(url)
     try:
         engine = sa.create_engine(
@@ -176,10 +173,7 @@ def schemas_of(engine: sa.Engine, project: str) -> list[str]:
 
 
 def make_room(engine: sa.Engine, url: sa.URL) -> None:
-    """Create the schema; concurrent calls are safe.
-
-    If it exists, nothing is created: CREATE SCHEMA IF NOT EXISTS would require CREATE on the database even then.
-    """
+    """Create the schema, concurrently or not, unless it exists: even IF NOT EXISTS requires CREATE on the database."""
     schema = _quote_identifier(schema_of(url))
     with engine.connect() as connection:
         connection.execute(sa.text("SELECT pg_advisory_lock(hashtext('waterclock'))"))

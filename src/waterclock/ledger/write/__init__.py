@@ -1,3 +1,1 @@
 """Changes to a ledger: claims, completions, decisions, declarations, and marks on batches whose inputs changed."""
-
-from __future__ import annotations

@@ -76,10 +76,7 @@ def known_claims(database: LedgerDatabase, table: str) -> dict[int, str]:
 
 
 def adopt(database: LedgerDatabase, found: CommittedClaim) -> bool:
-    """Record a committed claim as of its commit. Return False where it is already recorded.
-
-    Raises  E412 for a table that no applied flow has declared, E414 as `record_done`
-    """
+    """Record a committed claim as of its commit; return False if it is recorded. Raises  E412, E414."""
     with database.write() as write:
         status = write.execute(_STATUS, {"number_": found.number}).scalar()
         if status not in {None, "open"}:
@@ -121,10 +118,7 @@ def raise_claims(database: LedgerDatabase, number: int) -> None:
 
 
 def move_head(database: LedgerDatabase, table: str, version: int) -> None:
-    """Record that the table's newest state is also at a later version, because OPTIMIZE rewrote its files.
-
-    While a claim of the table is open, its state keeps its version.
-    """
+    """Record that OPTIMIZE rewrote the newest state at a later version, except while a claim of the table is open."""
     with database.write() as write:
         row = write.execute(_TABLE, {"of": table}).first()
         if row is None or row.head_version >= version:

@@ -111,10 +111,7 @@ def apply(
 
 
 def refuse_pending(database: LedgerDatabase, flow: Flow) -> None:
-    """Raise the errors that `apply` would raise for the declarations; changes nothing.
-
-    Raises  E318 as `rename_tables`
-    """
+    """Raise the errors that `apply` would raise for the declarations; change nothing. Raises  as `rename_tables`."""
     said, since = database.said, database.said_since
     database.use_names({})
     try:
@@ -133,10 +130,7 @@ def read_applied_flow(database: LedgerDatabase) -> Applied | None:
 
 
 def set_starts(database: LedgerDatabase, starts: Mapping[str, datetime], *, who: str) -> None:
-    """Record the first windows of tables that declare none. Existing records stay, whichever run wrote them.
-
-    Raises  E412 for a table of no applied flow
-    """
+    """Record the first windows of tables that declare none, unless they are recorded. Raises  E412."""
     if not starts:
         return
     with database.write() as write:

@@ -54,10 +54,7 @@ _PUT_BACK = (
 
 
 def renew(database: LedgerDatabase, held: Claim) -> Claim:
-    """Extend the claim's lease, counted from now.
-
-    Raises  E411 where the claim is closed: it was taken over, and its work must stop
-    """
+    """Extend the claim's lease, counted from now. Raises  E411 where it is closed: its work must stop."""
     with database.write() as write:
         until = write.at + timedelta(seconds=held.request.lease_seconds)
         if write.execute(_RENEW, {"number_": held.number, "until": until}).rowcount == 0:
@@ -66,10 +63,7 @@ def renew(database: LedgerDatabase, held: Claim) -> Claim:
 
 
 def close_lost(database: LedgerDatabase, held: Claim, why: str, *, who: str | None = None) -> None:
-    """Close a claim that can no longer commit. Its labels return to their earlier state, but the attempt counts.
-
-    Raises  E411 where it is closed already
-    """
+    """Close a claim that can no longer commit; its labels return to their earlier state. Raises  E411 if closed."""
     with database.write() as write:
         close(write, held.number, "lost", why=why)
         restore_statuses(write, held.number, held.request.labels)
@@ -115,10 +109,7 @@ def record_failed(
 
 
 def close(write: Write, number: int, status: str, *, why: str | None = None, is_transient: bool | None = None) -> int:
-    """Close an open claim within a transaction. Return the ledger's sequence at which it was given.
-
-    Raises  E411 where it is not open
-    """
+    """Close an open claim in a transaction. Return the sequence at which it was given. Raises  E411 if it is closed."""
     values = {"number_": number, "as_": status, "closed": write.at, "why": why, "transient": is_transient}
     row = write.execute(_CLOSE, values).first()
     if row is None:

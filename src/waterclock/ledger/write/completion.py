@@ -125,10 +125,7 @@ def record_done(database: LedgerDatabase, held: Claim, results: Sequence[BatchRe
 def record(
     write: Write, held: Claim, results: Sequence[BatchResult], *, recorded_at: datetime | None = None
 ) -> Recorded:
-    """Do the same as `record_done`, within a transaction.
-
-    `recorded_at` is given for batches that a lost ledger had recorded; others are recorded now.
-    """
+    """Do the same as `record_done`, in a transaction; `recorded_at` is given for batches of a lost ledger."""
     at = _instant_of_record(write) if recorded_at is None else recorded_at
     table = held.request.table
     claimed = close(write, held.number, BatchStatus.DONE.value)

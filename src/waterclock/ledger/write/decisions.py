@@ -75,10 +75,7 @@ _CHUNK = 500
 
 
 def record_skipped(database: LedgerDatabase, table: str, windows: Sequence[Window], *, who: str, why: str) -> None:
-    """Skip batches: they count as covered, without rows, until a user revokes the skip.
-
-    Raises  E413 for a label that is done or under an open claim, E412 for an unknown table
-    """
+    """Skip batches: they count as covered, without rows, until that is revoked. Raises  E412, E413 for a done label."""
     with database.write() as write:
         _check_table(write, table)
         known = read_batches(write, table, [window.start for window in windows])
@@ -347,10 +344,7 @@ def end_following(database: LedgerDatabase, table: str, labels: Collection[datet
 
 
 def note_rule(database: LedgerDatabase, table: str, rule: str, text: str, *, who: str) -> None:
-    """Record a note on a rule, replacing the previous one. An empty text removes it.
-
-    Raises  E412 for an unknown table
-    """
+    """Record a note on a rule, replacing the previous one; an empty text removes it. Raises  E412."""
     with database.write() as write:
         _check_table(write, table)
         write.log(RULE_NOTED, who=who, table=table, data={"rule": rule, "text": text})

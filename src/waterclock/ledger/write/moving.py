@@ -15,10 +15,7 @@ _SET = sa.update(ledger).values(moved_to=sa.bindparam("to"))
 
 
 def refuse_moved(database: LedgerDatabase) -> None:
-    """Raise an error for a ledger that was moved.
-
-    Raises  E425
-    """
+    """Raise an error for a ledger that was moved. Raises  E425."""
     to = _read_new_location(database)
     if to is not None:
         raise refusals.moved_ledger_error(database.url, to)
@@ -31,10 +28,7 @@ def _read_new_location(database: LedgerDatabase) -> str | None:
 
 
 def close_for(database: LedgerDatabase, to: str, *, who: str) -> None:
-    """Close the ledger for all writes; free where it was closed for the same destination before.
-
-    Raises  E425 where it was moved elsewhere, E426 where claims are open
-    """
+    """Close the ledger for all writes; repeatable for the same destination. Raises  E425, E426 for open claims."""
     if _read_new_location(database) == to:
         return
     with database.write() as write:
@@ -51,10 +45,7 @@ def close_for(database: LedgerDatabase, to: str, *, who: str) -> None:
 
 
 def require_closed_for(database: LedgerDatabase, to: str) -> None:
-    """Check that the ledger is still closed for its move to `to`, and that nothing was written since.
-
-    Raises  E426 if it was opened again
-    """
+    """Check that the ledger is still closed for its move to `to`, and unchanged. Raises  E426 if it was reopened."""
     if _read_new_location(database) != to:
         raise refusals.concurrent_move_error(database.url)
 

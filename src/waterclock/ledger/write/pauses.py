@@ -46,10 +46,7 @@ def pause_tables(database: LedgerDatabase, names: Collection[str], *, who: str, 
 
 
 def pause_all(database: LedgerDatabase, *, who: str, why: str) -> None:
-    """Prevent all runners from claiming any batch, including those of tables that are declared later.
-
-    Raises  E430 where all is paused already
-    """
+    """Prevent all runners from claiming any batch, also of tables declared later. Raises  E430 if all is paused."""
     with database.write() as write:
         if write.paused is not None:
             raise refusals.no_pause(
@@ -78,10 +75,7 @@ def resume_tables(database: LedgerDatabase, names: Collection[str], *, who: str,
 
 
 def resume_all(database: LedgerDatabase, *, who: str, why: str = "") -> None:
-    """End the pause of all tables. Tables that are paused by name stay paused.
-
-    Raises  E430 where all is not paused
-    """
+    """End the pause of all tables. Tables that are paused by name stay paused. Raises  E430 where all is not paused."""
     with database.write() as write:
         if write.paused is None:
             names = [row.name for row in write.execute(_TABLES) if row.paused_at is not None]
@@ -132,10 +126,7 @@ def hold(write: Write, row: AnyRow, claim: int, command: str, *, who: str) -> in
 
 
 def end_hold(write: Write, row: AnyRow, claim: int, *, who: str) -> None:
-    """End the pause of a reset or rebuild; a user's own pause stays.
-
-    Raises  E411 where another reset or rebuild of the table took this one over
-    """
+    """End the pause of a reset or rebuild; a user's own stays. Raises  E411 if another one took the table over."""
     reason, held_by = hold_in(row.paused_why)
     if held_by != claim:
         raise refusals.closed_claim_error(claim, "another reset or rebuild of the table took it over")

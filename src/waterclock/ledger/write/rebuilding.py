@@ -46,10 +46,7 @@ def begin_rebuilding(
 
 
 def renew_rebuilding(database: LedgerDatabase, token: str, *, lease_seconds: float) -> None:
-    """Extend the rebuild lock by one lease.
-
-    Raises  E644 where the lock is lost: its lease expired, and a batch was claimed since
-    """
+    """Extend the rebuild lock by one lease. Raises  E644 if it is lost: the lease expired, and a batch was claimed."""
     with database.write() as write:
         known = require_own(write, token)
         until = write.at + timedelta(seconds=lease_seconds)
@@ -57,10 +54,7 @@ def renew_rebuilding(database: LedgerDatabase, token: str, *, lease_seconds: flo
 
 
 def begin_moving(database: LedgerDatabase, token: str) -> None:
-    """Keep the rebuild lock until all tables show the new set, whichever runner completes the move.
-
-    Raises  E644 as `renew_rebuilding`
-    """
+    """Keep the rebuild lock until all tables show the new set, whichever runner completes the move. Raises  E644."""
     with database.write() as write:
         write.execute(_SET, {"said": replace(require_own(write, token), is_moving=True).to_json()})
 
@@ -89,10 +83,7 @@ def forget_rebuilding(database: LedgerDatabase, *, who: str) -> None:
 
 
 def require_own(write: Write, token: str) -> Rebuilding:
-    """Return the rebuild that owns the lock under a token.
-
-    Raises  E644 where the lock is lost
-    """
+    """Return the rebuild that owns the lock under a token. Raises  E644 where the lock is lost."""
     known = write.rebuilding
     if known is None or known.token != token or known.is_done:
         raise WaterclockError(
@@ -120,10 +111,7 @@ def end(write: Write, known: Rebuilding) -> None:
 
 
 def require_no_rebuild(write: Write, where: str) -> None:
-    """Raise an error for a claim while all tables are rebuilt. The first claim after the lease's end removes the lock.
-
-    Raises  E644 (transient)
-    """
+    """Raise E644 (transient) for a claim while all tables are rebuilt. The first one after the lease ends the lock."""
     known = write.rebuilding
     if known is None or known.is_done:
         return

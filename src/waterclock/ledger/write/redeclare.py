@@ -118,10 +118,7 @@ def begin_drop(database: LedgerDatabase, table: str, before: datetime, *, who: s
 
 
 def refuse_busy(database: LedgerDatabase, table: str) -> None:
-    """Raise an error if a batch of the table is running.
-
-    Raises  E407 naming its runner
-    """
+    """Raise an error if a batch of the table is running. Raises  E407 naming its runner."""
     with database.read() as connection:
         _refuse(table, connection.execute(_OPEN, {"of": table}).first())
 

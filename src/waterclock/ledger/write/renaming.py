@@ -290,10 +290,7 @@ def _rename(write: Write, was: str, now: str, *, is_there: bool) -> None:
 
 
 def _say_within(write: Write, names: Mapping[str, str]) -> None:
-    """Replace names in values stored as JSON.
-
-    These are the missing inputs of batches, the rule results of inputs, the lineage of code, and alerts.
-    """
+    """Replace names in values stored as JSON: missing inputs, rule results of inputs, lineage of code, alerts."""
     said = [
         {"of": row.table_name, "at": row.label, "now_": missing}
         for row in write.execute(_MISSING).all()

@@ -59,10 +59,7 @@ def leave(database: LedgerDatabase, runner: str) -> None:
 
 
 def all_runners(database: LedgerDatabase) -> list[RunnerSeen]:
-    """Return the runners at work with their open claims, including unregistered ones; oldest first.
-
-    Cost: a scan of the runners and the open claims
-    """
+    """Return the runners at work with their open claims, also unregistered ones; oldest first. Cost: a scan of both."""
     with database.read() as connection:
         seen = connection.execute(_ALL).all()
         held: dict[str, list[AnyRow]] = {}

@@ -1,3 +1,1 @@
 """Commits that add slices to a table: pointers to the sealed files where possible, else a write by Spark."""
-
-from __future__ import annotations

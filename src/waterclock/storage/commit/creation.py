@@ -126,10 +126,7 @@ def _too_busy(folder: str) -> WaterclockError:
 
 
 def require_owner(folder: str, project: str) -> None:
-    """Raise an error if another project has created the table.
-
-    Raises  E601 naming the owner
-    """
+    """Raise an error if another project has created the table. Raises  E601 naming the owner."""
     with open_table(folder) as table:
         refuse_stranger(table, project)
 

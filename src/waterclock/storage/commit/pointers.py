@@ -95,10 +95,7 @@ class MergeLook:
 
 
 def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> MergeLook:
-    """Read the table before slices are merged into it, and add their new columns to it.
-
-    Raises  as `commit_slices`
-    """
+    """Read the table before slices are merged into it, and add their new columns to it. Raises  as `commit_slices`."""
     for _ in range(_MOST_LOOKS):
         with open_table(folder) as table:
             known = table.schema

@@ -58,7 +58,7 @@ def remake(
     rows = (
         frame_of_slices(spark, folder, manifests, table_schema(folder))
         if manifests
-        else _build_empty_frame(spark, folder)
+        else spark.createDataFrame([], table_schema(folder))
     )
     return overwrite(rows, folder, identity, is_partitioned=is_partitioned)
 
@@ -217,10 +217,6 @@ def overwrite(rows: DataFrame, folder: str, identity: Identity, *, is_partitione
     )
     (writer.partitionBy(TIMELABEL) if is_partitioned else writer).save(folder)
     return version_of(folder, identity.claim)
-
-
-def _build_empty_frame(spark: SparkSession, folder: str) -> DataFrame:
-    return spark.createDataFrame([], table_schema(folder))
 
 
 def _paths(manifests: Sequence[Manifest]) -> set[str]:

@@ -1,3 +1,1 @@
 """Folds slices into the states of MERGE and TEMPORAL tables, and restates them in place."""
-
-from __future__ import annotations

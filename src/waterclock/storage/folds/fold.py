@@ -67,10 +67,7 @@ def winners_of(
     schema: str,
     past: Past,
 ) -> DataFrame:
-    """Return the fold of some keys alone, one row each; `_waterclock_deleted` marks the keys that are gone.
-
-    Cost: the rows of these keys are shuffled, all others are only read.
-    """
+    """Return the fold of some keys, a row each, with deletes marked. Cost: a shuffle of their rows, a read of all."""
     rows = _all_rows(spark, folder, manifests, merge, schema, past)
     same = [F.col(quote_name(key)).eqNullSafe(F.col(f"_asked{index}")) for index, key in enumerate(merge.keys)]
     asked = keys.select(*(F.col(quote_name(key)).alias(f"_asked{index}") for index, key in enumerate(merge.keys)))
@@ -117,10 +114,7 @@ def may_be_beaten(merge: Merge) -> bool:
 def slices_with_later_deletes(
     folder: str, earlier: Iterable[str], later: Sequence[Manifest], merge: Merge, schema: str
 ) -> tuple[Manifest, ...]:
-    """Return earlier slices with a delete that sorts after the first row of a later slice.
-
-    Cost: each manifest is read once per process.
-    """
+    """Return slices with a delete after the first row of a later slice. Cost: each manifest is read once a process."""
     if not may_be_beaten(merge):
         return ()
     fields = fields_of(schema)

@@ -115,10 +115,7 @@ class Beginning:
 def find_newest_state(
     spark: SparkSession, lake: Lake, table: str, steps: Sequence[LogStep], merge: Merge, schema: str
 ) -> Beginning:
-    """Find the newest stored state among those after each of `steps`: in a Delta version, or in the history folder.
-
-    Raises  E640 where a slice after it is gone
-    """
+    """Find the newest stored state among those after each of `steps`. Raises  E640 where a slice after it is gone."""
     folder, names = lake.folder(table), _names(merge, steps)
     state: DataFrame | None = None
     count, tried = len(steps), 0
@@ -146,10 +143,7 @@ def _read_stored_state(
 
 
 def manifests_of(folder: str, steps: Iterable[LogStep]) -> tuple[Manifest, ...]:
-    """Read the manifests of slices.
-
-    Raises  E640 where one is gone
-    """
+    """Read the manifests of slices. Raises  E640 where one is gone."""
     found = []
     for step in steps:
         if not is_sealed(folder, step.slice_path):
@@ -170,10 +164,7 @@ def manifests_of(folder: str, steps: Iterable[LogStep]) -> tuple[Manifest, ...]:
 def with_slices_placed(
     folder: str, manifests: Sequence[Manifest], steps: Sequence[LogStep]
 ) -> tuple[tuple[LogStep, ...], list[Manifest]]:
-    """Return the steps before the first of some slices, and the slices from there on, including these at their labels.
-
-    Raises  E640 where a slice of another label from there on is gone
-    """
+    """Return the steps before the first of some slices, and the slices from there on. Raises  E640 for a lost one."""
     labels = {each.label for each in manifests}
     first = min(labels)
     others = manifests_of(folder, [step for step in steps if step.label > first and step.label not in labels])

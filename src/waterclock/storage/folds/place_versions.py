@@ -204,10 +204,7 @@ def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _Among)
 
 
 def _keys_held(spark: SparkSession, folder: str, table: Table, among: _Among) -> DataFrame:
-    """Return the keys of the new slices and their rivals.
-
-    A key may occur twice: that does no harm, and removing duplicates would cost a shuffle.
-    """
+    """Return the keys of the new slices and their rivals; some may occur twice, which costs less than a shuffle."""
     slices = [*among.new, *among.rivals]
     rows = frame_of_slices(spark, folder, slices, raw_schema(slices))
     return _broadcast_if_small(rows.select(*map(quote_name, temporal_of(table).keys)), among.most)

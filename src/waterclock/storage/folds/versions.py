@@ -127,10 +127,7 @@ def require_fit(schema: str, temporal: Temporal, *, table: str) -> None:
 
 
 def require_instant(made: str, temporal: Temporal, *, table: str) -> None:
-    """Raise an error if a query's time is not a TIMESTAMP, before the cast to the declared type interprets it as UTC.
-
-    Raises  E302 for a date, a text or a time without a zone
-    """
+    """Raise E302 if a query's time is not a TIMESTAMP: the cast to the declared type would interpret it as UTC."""
     found = {name.lower(): field["type"] for name, field in fields_of(made).items()}.get((temporal.at or "").lower())
     kind = None if found is None else type_text(found)
     if kind not in {None, "timestamp", "void"}:

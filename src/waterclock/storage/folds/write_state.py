@@ -166,10 +166,7 @@ class _Places:
 
 
 def _places(met: DataFrame, *, is_counted: bool) -> _Places:
-    """Find, by file, the positions of the rows that winners beat.
-
-    Without `is_counted` only the files are found, without positions, which would be too many for the driver.
-    """
+    """Find, by file, the positions of the rows that winners beat; only the files unless `is_counted`."""
     places = f"collect_list(if({_WINS}, {PLACE}, NULL))" if is_counted else "CAST(array() AS ARRAY<BIGINT>)"
     places_of = met.groupBy(FILE).agg(
         F.expr(places).alias(PLACE), F.expr(f"any({_WINS})").alias(_WINS), F.expr(f"every({_WINS})").alias("_all")

@@ -84,10 +84,7 @@ def find_claim(folder: str, claim: int, *, newest: int) -> Outcome:
 
 
 def foreign_commits(folder: str, *, after_version: int, project: str) -> list[ForeignCommit]:
-    """List the commits after `after_version` that changed data and are not this project's.
-
-    OPTIMIZE, VACUUM and changes of metadata alone are fine.
-    """
+    """List the commits after `after_version` that changed data and are not this project's; OPTIMIZE changes none."""
     found = []
     for version, text in _commits(folder, after_version, None):
         actions = _actions(folder, version, text)
@@ -101,10 +98,7 @@ def foreign_commits(folder: str, *, after_version: int, project: str) -> list[Fo
 
 
 def read_commits_after(folder: str, version: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Yield the commits after a version with their actions, up to the first missing file.
-
-    Raises  E643 where one is torn or damaged
-    """
+    """Yield the commits after a version with their actions, up to the first missing file. Raises  E643."""
     while True:
         version += 1
         try:
@@ -158,10 +152,7 @@ def _find_claim_identity(actions: list[dict[str, Any]], claim: int) -> Identity 
 
 
 def actions_of(path: Path) -> list[dict[str, Any]]:
-    """Return the actions of a commit's file.
-
-    Raises  E643 where it is torn or damaged
-    """
+    """Return the actions of a commit's file. Raises  E643 where it is torn or damaged."""
     return _parse_commit(path, _read_commit(path))
 
 
@@ -272,10 +263,7 @@ def require_shallow_commits(folder: str, version: int | None = None) -> None:
 
 
 def is_older_than(folder: str, version: int) -> bool:
-    """Return whether a table's log ends before a version that was committed: an older copy of it was restored.
-
-    Cost: a look-up, and one more where the version's file was cleaned up.
-    """
+    """Return whether a log ends before a committed version: an older copy was restored. Cost: one or two look-ups."""
     return version > _NONE and not is_there(commit_file(folder, version)) and find_checkpoint_version(folder) < version
 
 

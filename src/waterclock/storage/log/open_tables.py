@@ -236,10 +236,7 @@ def _file_of(add: Mapping[str, Any]) -> LiveFile:
 
 @contextmanager
 def open_table(folder: str) -> Iterator[OpenTable]:
-    """Open the table of a folder at its newest version, for one thread at a time.
-
-    Raises  E623 where the folder contains no table, E643 where its log cannot be read
-    """
+    """Open a folder's table at its newest version, for one thread at a time. Raises  E623 for no table, E643."""
     kept = _of(folder)
     with kept.lock:
         try:

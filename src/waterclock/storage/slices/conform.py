@@ -26,6 +26,7 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.origins import IN_ROWS
 from waterclock.spark_sql import cast_text, column_name, illegal_signs, quote_name, sql_text
+from waterclock.storage.rows import map_leaf_types
 from waterclock.storage.slices.row_filter import HIDDEN, UNREAD, UNREAD_AS, is_hidden
 from waterclock.storage.types import clashes, readable_as, schema_text, sql_type
 from waterclock.temporal.instants import instant
@@ -207,7 +208,7 @@ class _Plan:
             text = _cast(source, type_, wanted, name, is_loose=is_loose)
         elif name in self.known and _fits(type_, self.known[name].dataType):
             text = f"CAST({source} AS {sql_type(self.known[name].dataType.jsonValue())})"
-        elif _has_void(type_):
+        elif _without_void(type_) != type_:
             text = f"CAST({source} AS {sql_type(_without_void(type_).jsonValue())})"
         return text
 
@@ -330,10 +331,7 @@ def _as_they_came(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> tu
 
 
 def _line(frame: DataFrame, raw: dict[str, str], table: str) -> str:
-    """Return SQL for the column with the text of an unreadable row, and add its name to `raw`.
-
-    Raises  E808 for a source with a column of the name under which the text is kept
-    """
+    """Return SQL for the column with the text of an unreadable row, and add its name to `raw`. Raises  E808."""
     if any(name.lower() == UNREAD_AS for name in raw):
         raise WaterclockError(
             "E808",
@@ -399,21 +397,9 @@ def _fits(have: DataType, stored: DataType) -> bool:
     return have != stored and readable_as(have.jsonValue(), stored.jsonValue())
 
 
-def _has_void(type_: DataType) -> bool:
-    return _without_void(type_) != type_
-
-
 def _without_void(type_: DataType) -> DataType:
     """Return the type with STRING in place of every VOID: a column with only nulls has no type of its own."""
-    if isinstance(type_, NullType):
-        return StringType()
-    if isinstance(type_, ArrayType):
-        return ArrayType(_without_void(type_.elementType), type_.containsNull)
-    if isinstance(type_, MapType):
-        return MapType(_without_void(type_.keyType), _without_void(type_.valueType), type_.valueContainsNull)
-    if isinstance(type_, StructType):
-        return StructType([StructField(f.name, _without_void(f.dataType), f.nullable) for f in type_.fields])
-    return type_
+    return map_leaf_types(type_, lambda leaf: StringType() if isinstance(leaf, NullType) else leaf)
 
 
 def _nullable(type_: DataType, like: DataType) -> DataType:

@@ -36,10 +36,7 @@ class FilePlace:
 
 
 def place_in(root: str, text: str) -> FilePlace | None:
-    """Return the place of the first table file below `root` that a text names, or None.
-
-    Spark and delta-rs write paths as URIs, so percent escapes are decoded first.
-    """
+    """Return the place of the first table file below `root` that a text names, also as an escaped URI, or None."""
     below = re.escape(unquote(root).rstrip("/"))
     found = re.search(rf"{below}/(?:tables/([^/\s]+)/([^/\s]+)|(publish/[^/\s]+))/([^\s'\",;)\]]+)", unquote(text))
     if found is None:
@@ -54,10 +51,7 @@ def place_in(root: str, text: str) -> FilePlace | None:
 
 
 def require_whole(folder: str, manifest: Manifest) -> None:
-    """Raise an error if a slice's rows cannot be read. Cost: a scan of all its columns in this process.
-
-    Raises  E605 where they cannot
-    """
+    """Raise E605 if a slice's rows cannot be read. Cost: a scan of all its columns in this process."""
     why = damage_of(folder, manifest.slice_path, is_deep=True)
     if why is not None:
         raise WaterclockError(

@@ -39,9 +39,9 @@ def row_hash(schema: StructType) -> Column:
     return F.expr(row_hash_text(schema))
 
 
-def digest_columns(schema: StructType, *, hash_column: str | None = None) -> list[Column]:
+def digest_columns(schema: StructType) -> list[Column]:
     """Return the aggregates of a digest of rows of `schema`: count, sum of high halves, sum of low halves."""
-    return [F.expr(text) for text in digest_texts(quote_name(hash_column) if hash_column else row_hash_text(schema))]
+    return [F.expr(text) for text in digest_texts(row_hash_text(schema))]
 
 
 def digest_texts(hashed: str, *, suffix: str = "") -> list[str]:
@@ -74,10 +74,7 @@ def digests(frame: DataFrame, measures: Sequence[tuple[str, Column]] = ()) -> di
 
 
 def row_hash_text(schema: StructType) -> str:
-    """Return a SQL expression for the hash of a row without its timelabel.
-
-    It is SQL text because building the same expression from column functions takes 2 ms per column.
-    """
+    """Return the SQL text of a row's hash without timelabel; column functions would take 2 ms per column."""
     fields = sorted((field for field in schema.fields if field.name.lower() != TIMELABEL), key=lambda f: f.name)
     shape = json.dumps([(field.name, field.dataType.simpleString()) for field in fields])
     seed = int.from_bytes(hashlib.blake2b(shape.encode(), digest_size=8).digest(), "big", signed=True)

@@ -117,10 +117,7 @@ def _counts(of_input: InputFilter, found: Mapping[str, Any], asked: Sequence[tup
 
 
 def scratch_of(claim: int) -> str:
-    """Return the folder, relative to the table's, where a claim quarantines input rows until its slices are sealed.
-
-    `maintain` removes the folders of claims that died.
-    """
+    """Return the folder, relative to the table's, of a claim's quarantined input rows, which `maintain` removes."""
     return f"{STAGE}/{INPUTS_ASIDE}/c={claim}"
 
 
@@ -158,10 +155,7 @@ def quarantine_input_rows(
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """Quarantined input rows of some batches, in a claim's scratch folder. `rules` are the names of their bits.
-
-    `inputs`: the tables that the rows were read from.
-    """
+    """Quarantined input rows of batches from tables `inputs`, in a claim's folder; `rules` name their bits."""
 
     scratch: str
     inputs: tuple[str, ...]

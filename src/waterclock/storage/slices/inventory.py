@@ -50,10 +50,7 @@ def leaves(folder: str) -> Iterator[Leaf]:
 
 
 def newest_sealed(folder: str) -> Leaf | None:
-    """Return the sealed slice of the newest label, committed or not. For several of one label, return the last claim's.
-
-    Cost: a listing of each folder on the way down.
-    """
+    """Return the sealed slice of the newest label, of the last claim, committed or not. Cost: a listing per folder."""
     for path in _newest_first(entry_path(folder, STAGE), ("y=", "m=", "d=", "h=", "n=")):
         sealed = [each for each in folders_in(path) if each.startswith("c=") and is_there(path / each / MANIFEST)]
         if sealed:

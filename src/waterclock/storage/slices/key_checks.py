@@ -60,10 +60,7 @@ def same_key_sql(keys: Sequence[str], *, may_be_null: bool) -> str:
 
 
 def require_one_row_per_order(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge) -> None:
-    """Raise an error if two different rows of a slice have the same key and order: neither would be the last.
-
-    Raises  E620 naming such a key
-    """
+    """Raise E620 if two different rows of a slice have the same key and order: neither would be the last."""
     rows = frame_of_slices(spark, folder, [manifest])
     grouped = [F.col(quote_name(key)) for key in merge.keys]
     order = [order_struct(merge.order_by).alias("_order")] if merge.order_by else []

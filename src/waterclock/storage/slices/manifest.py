@@ -100,10 +100,7 @@ class Manifest:
 
 
 def _file(parts: Mapping[str, Any]) -> DataFile:
-    """Return a file of a manifest.
-
-    Raises  ValueError for a path that leads out of the table's folder
-    """
+    """Return a file of a manifest. Raises  ValueError for a path that leads out of the table's folder."""
     require_within(str(parts["path"]))
     return DataFile(**parts)
 
@@ -130,10 +127,7 @@ def is_sealed(folder: str, slice_path: str) -> bool:
 
 
 def read_manifest(folder: str, slice_path: str) -> Manifest:
-    """Read the manifest of a sealed slice. If it was read before, this costs only one `stat` of its file.
-
-    Raises  E605 where there is none, or it cannot be read
-    """
+    """Read the manifest of a sealed slice; one read before costs one `stat`. Raises  E605 for a missing one."""
     path = entry_path(folder, slice_path, MANIFEST)
     try:
         require_within(slice_path)
@@ -158,10 +152,7 @@ def _read(path: Path, *_: object) -> Manifest:
 
 
 def seal(folder: str, manifest: Manifest) -> None:
-    """Write the manifest, after everything else. The slice never changes afterwards.
-
-    Raises  E604 where the slice is sealed already
-    """
+    """Write the manifest, after everything else, and for good. Raises  E604 where the slice is sealed already."""
     fault("seal")
     if not put_if_absent(entry_path(folder, manifest.slice_path, MANIFEST), manifest.to_json()):
         raise already_sealed(folder, manifest.slice_path)

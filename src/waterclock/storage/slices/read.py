@@ -119,10 +119,7 @@ def frame_of_slices(
 
 
 def table_schema(folder: str) -> StructType:
-    """Return the table's current columns and types, including `timelabel`. Needs no JVM.
-
-    Raises  E623 where there is no table
-    """
+    """Return the table's current columns and types, with `timelabel`. Needs no JVM. Raises  E623 without a table."""
     with open_table(folder) as table:
         return StructType.fromJson(json.loads(table.schema))
 

@@ -54,15 +54,13 @@ class RowFilter:
     """All rules of a table, at most 62. The rule on the key, with its columns, comes last.
 
     `is_unique`: keys must differ, and not only be present. `order`: SQL that sorts the row that stays of several with
-    one key first; empty if none of them stays. `looks_back`: the rule before the last is that the key is not in the
-    table's own past.
+    one key first; empty if none of them stays.
     """
 
     row_rules: tuple[RowRule, ...]
     keys: tuple[str, ...] = ()
     is_unique: bool = True
     order: tuple[str, ...] = ()
-    looks_back: bool = False
 
     @property
     def drops(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from waterclock.errors import WaterclockError
-from waterclock.storage.slices.manifest import DataFile, Manifest
+from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.types import fields_of, readable_as, type_text
 
 
@@ -52,10 +52,4 @@ def _misfits(manifest: Manifest, table: Mapping[str, Mapping[str, Any]]) -> Iter
 
 def _forbidden_nulls(manifest: Manifest, table: Mapping[str, Mapping[str, Any]]) -> list[str]:
     never = [name for name, field in table.items() if not field["nullable"]]
-    return [
-        name for name in never if any(file.nulls.get(name) or _is_column_missing(file, name) for file in manifest.files)
-    ]
-
-
-def _is_column_missing(file: DataFile, name: str) -> bool:
-    return name not in file.types
+    return [name for name in never if any(file.nulls.get(name) or name not in file.types for file in manifest.files)]

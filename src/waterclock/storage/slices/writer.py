@@ -87,10 +87,7 @@ class Aside:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The sealed slices of one claim, in the order of the labels, and the measures of each label's rows.
-
-    `sifted`: the counts of the row filter, if there is one.
-    """
+    """The sealed slices of one claim in label order, the measures of each, and the counts of the row filter, if any."""
 
     manifests: tuple[Manifest, ...]
     measures: Mapping[datetime, Mapping[str, Any]]
@@ -246,10 +243,7 @@ def _write_one(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> 
 
 
 def _try_observe(frame: DataFrame, seen: Observation, columns: Sequence[Column]) -> DataFrame | None:
-    """Return the frame with an observation of its write, or None if a measure calls a SQL function of the project.
-
-    Spark evaluates those in a query, but not in an observation.
-    """
+    """Return the frame with an observation of its write; None if a measure calls SQL functions, which it cannot."""
     try:
         return frame.observe(seen, *columns)
     except PySparkException as raised:
@@ -331,10 +325,7 @@ def _with_inputs(folder: str, label: datetime, path: str, own: Aside, inputs_asi
 def _write_group(
     frame: DataFrame, draft: _SliceDraft, paths: Mapping[datetime, str], measures: Measures
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Write all labels in one job, into a scratch folder of the claim, and rename them to their places.
-
-    Return the digests by label, or nothing if a scan must compute them.
-    """
+    """Write all labels in one job and rename them to their places. Return their digests, unless a scan must."""
     scratch = entry_path(draft.folder, STAGE, f"c={draft.claim}")
     remove_folder(scratch)
     in_pass = len(paths) <= MOST_LABELS_IN_PASS and not measures

@@ -29,10 +29,7 @@ States = Mapping[str, Sequence[LabelState]]
 
 
 def batches(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the states of the labels that the address selects by `t` and `l`.
-
-    Raises  E512 without labels; E510, E511, E512 and E514 as `selection.select`; E525 as `several`
-    """
+    """Return the states of the labels that the address selects. Raises  E512 without labels, E525; as `select`."""
     if not asked.labels:
         raise WaterclockError("E512", "no label is given", fix="add &l=2013-01-05, or a range: 2013-01-01..2013-01-05")
     tables, labels = asked.tables(at)
@@ -145,10 +142,7 @@ def _edges(at: OpenedProject, table: Table, meant: Labels) -> tuple[datetime, da
 
 
 def states_of(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labels]) -> States:
-    """Return by table the states of the selected due labels.
-
-    Cost: a query of the ledger, a plan, and some microseconds per label.
-    """
+    """Return by table the states of the selected due labels. Cost: a query, a plan, some microseconds per label."""
     meant = {table.name: labels.get(table.name, Labels()) for table in tables}
     bounds = [(at.flow.tables[name], *meant[name].bounds(at.flow.tables[name].cadence)) for name in meant]
     low = min((low or BEGINNING for _, low, _ in bounds), default=BEGINNING)

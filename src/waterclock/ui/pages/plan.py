@@ -19,18 +19,12 @@ _MOST_LABELS = 200  # of a table, that are listed singly
 
 
 def plan(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return a plan for the address' `verb`, `t` and `l`. Nothing is changed.
-
-    Raises  as `proposals.propose`
-    """
+    """Return a plan for the address' `verb`, `t` and `l`. Nothing is changed. Raises  as `proposals.propose`."""
     return _describe_plan(at, asked, _propose_plan(at, asked))
 
 
 def carry_out_plan(at: OpenedProject, asked: PageQuery, who: str) -> tuple[Content, bool]:
-    """Carry out the plan that was shown, and return it. If the plan has changed, return the new one and change nothing.
-
-    Raises  as `proposals.propose` and `proposals.decide`
-    """
+    """Carry out the shown plan and return it, or a changed one unexecuted. Raises  as `proposals`."""
     proposal = _propose_plan(at, asked)
     content = _describe_plan(at, asked, proposal)
     if not proposal.is_possible or asked.values.get("digest") != proposal.digest:
@@ -79,7 +73,7 @@ def _describe_plan(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> C
         "about": seconds_words(proposal.cost.seconds),
         "unknown": list(proposal.cost.unknown),
         "command": proposal.command,
-        "why_option": _why_option(proposal.verb),
+        "why_option": "" if proposal.verb is Verb.BACKFILL else " --why '…'",
         "digest": proposal.digest,
         "needs_reason": proposal.verb in {Verb.SKIP, Verb.PAUSE, Verb.RELEASE},
         "needs_runner": proposal.verb not in {Verb.WITHDRAW, Verb.PAUSE},
@@ -87,11 +81,6 @@ def _describe_plan(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> C
         "is_done": False,
         "has_changed": False,
     }
-
-
-def _why_option(verb: Verb) -> str:
-    """Return the command line option for the reason."""
-    return "" if verb is Verb.BACKFILL else " --why '…'"
 
 
 def _of_tables(at: OpenedProject, proposal: Proposal, of: OfTables) -> Content:

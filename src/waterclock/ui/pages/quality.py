@@ -46,10 +46,7 @@ def tabs(here: str, asked: PageQuery) -> list[Content]:
 
 
 def store_note(at: OpenedProject, asked: PageQuery, who: str) -> None:
-    """Store a note on a rule from a form's `table`, `rule` and `text`. An empty text removes the previous note.
-
-    Raises  as `rules_kept.note_rule`
-    """
+    """Store a note on a rule from a form's `table`, `rule` and `text`; an empty text removes it. Raises  E412."""
     table, rule = (asked.values.get(name, "") for name in ("table", "rule"))  # as they are declared, with their spaces
     text = " ".join(asked.values.get("text", "").split())
     name = " ".join(asked.values.get("who", "").split())[:80] or who

@@ -84,10 +84,7 @@ def _csv_text(value: Any) -> str:
 
 
 def _refuse_long(sql: str) -> None:
-    """Raise an error if a query is too long. Truncated, it would be another query.
-
-    Raises  E210
-    """
+    """Raise an error if a query is too long. Truncated, it would be another query. Raises  E210."""
     if len(sql) > _LONGEST:
         raise WaterclockError(
             "E210",

@@ -16,10 +16,7 @@ _IS_SLOWER = 1.5
 
 
 def run_before(ledger: Ledger, run: RunRecord, most: int) -> tuple[RunRecord, list[RunClaim]] | None:
-    """Find the newest earlier run of the same command that has ended and made batches, with its claims.
-
-    Cost: a query for the newest runs, and one for each that is tried
-    """
+    """Find the newest earlier ended run of the same command, with its claims. Cost: some queries."""
     runs = ledger.past.runs(_EARLIER)
     earlier = [
         other

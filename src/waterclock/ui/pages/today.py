@@ -21,10 +21,7 @@ _MOST = 50
 
 
 def today(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the problems that need a user, the late tables and the running batches.
-
-    Cost: one or two plans, and one query of the ledger.
-    """
+    """Return the problems that need a user, the late tables and the running batches. Cost: two plans and a query."""
     tables, _ = asked.tables(at)
     plan = plan_of_due(at, [table.name for table in tables])
     found = freshness(at.flow, [table.name for table in tables], at.snapshot, plan)
@@ -86,14 +83,10 @@ def _trouble(at: OpenedProject, batches: list[Batch], failed: Iterable[Batch], b
         "retried": len(within),
         "labels": label_of(first.label) if len(batches) == 1 else f"{label_of(first.label)}..{label_of(last.label)}",
         "first": _words(at, first),
-        "others": [_words(at, each) for each in _some(batches[:-1])],
+        "others": [_words(at, each) for each in list(batches[:-1])[-6:]],
         "can_retry": last.status is not Status.EXPIRED,
         "can_release": last.status is Status.HELD and not last.is_outdated,
     }
-
-
-def _some(batches: Iterable[Batch]) -> list[Batch]:
-    return list(batches)[-6:]
 
 
 def _batch(at: OpenedProject, batch: Batch) -> Content:

@@ -229,7 +229,7 @@ def test_a_slot_that_is_gone_or_has_lost_its_log_is_told() -> None:
     with pytest.raises(WaterclockError, match="is gone"):
         require_whole(None, slot, 5, "t")
     with pytest.raises(WaterclockError, match="lost its log"):
-        require_whole(SlotState(5, "lost", is_active=False, held=0), slot, 5, "t")
+        require_whole(SlotState(5, "lost", held=0), slot, 5, "t")
 
 
 def test_a_snapshot_that_a_truncate_has_emptied_is_refused(followers: Followers) -> None:

@@ -41,7 +41,6 @@ def row_filter(fate: int, order: tuple[str, ...], *, looks_back: bool) -> RowFil
         ("id",),
         True,
         order,
-        looks_back,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.systems import HERE
-from waterclock.engine.batch.error_redaction import without_values
+from waterclock.engine.batch.batch_errors import without_values
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns
 from waterclock.flow.published import MadeAs
