@@ -26,11 +26,14 @@ class Collects(Reading):
             options = [before]
             if before.status is None or before.asked in {"retry", "recollect"}:
                 status, rows = self._judged(table, label, came.get(label, ()), {})
+                alone = self._outcome(status, rows, before)
                 if before.asked != "recollect":
                     status = self._worst(status, self._again(table, label, came).values())
                 made = self._outcome(status, rows, before)
                 options = [made, before] if is_behind and before.status is None else [made]
-                if before.status is None or before.asked == "retry":
+                if before.asked == "retry" and self._may_not_look_back(table, label):
+                    options.append(alone)
+                elif before.status is None or before.asked == "retry":
                     new.append(label)
                 if made.status in TROUBLED and made.shown is None:
                     is_behind = is_behind or table.is_sequential
@@ -60,12 +63,17 @@ class Collects(Reading):
             (surely if is_shown else perhaps).update(self._again(table, label, came))
             reach |= set(range(label - table.lookback_days, label)) if is_shown else set()
         for label, asked in book.asked.items():
-            if asked == "recollect":  # asked for again for itself, a batch looks back too
+            # asked for again for itself, a batch looks back too
+            if asked == "recollect" or (asked == "retry" and self._may_not_look_back(table, label)):
                 perhaps |= self._again(table, label, came)
         perhaps |= self._changed(table, book.late, came)
         for window, again in (perhaps | surely).items():
             found[window] = [again] if window in surely else [book.option(window), again]
         book.late -= reach
+
+    def _may_not_look_back(self, table: Declared, label: int) -> bool:
+        """Return whether a retry may be for the late rows of a held window alone: that does not look back."""
+        return table.mode in FOLDS and label in self.books[table.name].shown
 
     def _again(self, table: Declared, label: int, came: Mapping[int, Rows]) -> dict[int, Option]:
         """Return what the windows come to that a batch of this label finds changed."""
@@ -77,11 +85,14 @@ class Collects(Reading):
         return {window: again for window, again in found.items() if again}
 
     def _window_again(self, table: Declared, window: int, came: Mapping[int, Rows]) -> Option | None:
-        """Return what a window that is done comes to where it is read again; None where it is as it was."""
+        """Return what a window that is done comes to where it is read again; None where it is as it was.
+
+        A held attempt at it is replaced.
+        """
         before = self.books[table.name].option(window)
         if window < self.dropped.get(table.name, 0):
             return None
-        if before.status != DONE or before.asked or before.shown is None:
+        if before.status not in {DONE, HELD} or before.asked or before.shown is None:
             return None
         rows = self._read_again(table, before.shown, came.get(window, ()))
         status, made = self._judged(table, window, rows, {})
@@ -89,9 +100,11 @@ class Collects(Reading):
 
     @staticmethod
     def _worst(own: str, windows: Iterable[Option]) -> str:
-        """Return what becomes of a batch: a window that it reads again, and that breaks a rule, stops it as well."""
-        every = {own, *(it.status for it in windows)}
-        return next((it for it in (FAILED, HELD) if it in every), DONE)
+        """Return what becomes of a batch: a window that it reads again, and that fails, stops it as well.
+
+        A window that is held is left out, and held by itself.
+        """
+        return FAILED if FAILED in {it.status for it in windows} else own
 
     @staticmethod
     def _read_again(table: Declared, shown: Made | None, came: Rows) -> Rows:

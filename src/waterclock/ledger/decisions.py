@@ -21,6 +21,7 @@ class Decisions(Section):
     close_by_hand = on_its_database(closings.close_by_hand)
     reopen = on_its_database(closings.reopen)
     request_restate = on_its_database(decisions.request_restate)
+    request_held_again = on_its_database(decisions.request_held_again)
     request_release = on_its_database(decisions.request_release)
     refuse_release = on_its_database(decisions.refuse_release)
     withdraw = on_its_database(decisions.withdraw)

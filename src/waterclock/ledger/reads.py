@@ -50,6 +50,7 @@ class Reads(Section):
     closings = on_its_database(closings_in)
     held_labels = on_its_database(quality.list_held_labels)
     held_claim = on_its_database(quality.find_held_claim)
+    held_before = on_its_database(quality.held_before)
     set_aside = on_its_database(quality.set_aside)
     slices_aside = on_its_database(quality.slices_aside)
     schemas = on_its_database(past_schemas.schemas_of)

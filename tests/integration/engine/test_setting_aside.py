@@ -201,9 +201,11 @@ def test_what_is_released_was_judged_itself_whatever_a_lookback_found_before_it(
     with tiny.ledger() as ledger:
         ledger.decisions.retry("shop.orders", [day(2)], who="ann")
     tiny.run(day(3))
-    assert tiny.batches() == {("shop.orders", labels(1)[0]): "done", ("shop.orders", labels(2)[0]): "held"}
-    assert release_batches(tmp_path, None, "shop.orders", "known", None, yes=True, is_json=False) == 0
+    # the past window alone is held, and keeps its rows until it is released
+    assert tiny.batches() == {("shop.orders", labels(1)[0]): "held", ("shop.orders", labels(2)[0]): "done"}
     assert tiny.rows("SELECT id FROM shop.orders ORDER BY id") == [(1,), (2,)]
+    assert release_batches(tmp_path, None, "shop.orders", "known", None, yes=True, is_json=False) == 0
+    assert tiny.rows("SELECT id FROM shop.orders ORDER BY id") == [(1,), (2,), (3,)]
 
 
 def test_a_release_whose_runner_is_lost_once_it_has_committed_keeps_who_why_and_warnings(

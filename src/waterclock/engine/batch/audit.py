@@ -19,7 +19,6 @@ from waterclock.engine.batch.expectations import (
     left_out_warnings,
     refusal,
     unproven_keys,
-    with_past,
 )
 from waterclock.engine.batch.late_rows import late_rows_warnings
 from waterclock.engine.batch.measuring import Judging
@@ -36,18 +35,20 @@ from waterclock.timelabel.label import label_of
 class GroupAudit:
     """The verdict on each label, and the measures of its columns that were compared with earlier ones.
 
-    `hold` is the verdict that holds the batch.
+    `hold` is the verdict that holds the batch. `past` are the verdicts that hold windows which its LOOKBACK read again.
     """
 
     verdicts: Mapping[datetime, RuleVerdict]
     measures: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)
     hold: RuleVerdict | None = None
+    past: Mapping[datetime, RuleVerdict] = field(default_factory=dict)
 
 
 def audit(attempt: GroupAttempt, claim: Claim, bound: Bound, sealed: SealedGroup) -> GroupAudit:
     """Judge each label. Rows that the collect quarantined are reported with the newest label.
 
-    Raises  E740 where a rule fails a batch, E755 where a rule holds some of several batches: the group is split
+    Raises  E740 where a rule fails a batch or a past window, E755 where a rule holds some of several batches: the group
+            is split
     """
     work, table, group, written = attempt.work, attempt.table, attempt.group, sealed.written
     if group.verb == GIVE_UP:
@@ -76,12 +77,14 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: Bound, sealed: SealedGroup
         if manifest.label in sealed.notes.holds:
             verdict = replace(verdict, holds=(sealed.notes.holds[manifest.label], *verdict.holds))
         verdicts[manifest.label] = replace(verdict, warnings=verdict.warnings + late_rows_warnings(table, manifest))
-    if len(group.batches) > 1 and (labels := [label for label, it in verdicts.items() if it.holds]):
-        raise held_batch_error(table, attempt.where, verdicts[labels[0]], labels)
-    # after all labels are judged: a later release was checked against each rule itself, despite findings of a
-    # LOOKBACK
-    if (verdict := with_past(verdicts, group.batches[0].label)).holds:
-        return GroupAudit(verdicts, measures, verdict)
+    holds = {label: it for label, it in verdicts.items() if it.holds}
+    labels = [batch.label for batch in group.batches if batch.label in holds]
+    if len(group.batches) > 1 and labels:
+        raise held_batch_error(table, attempt.where, holds[labels[0]], labels)
+    if labels:
+        return GroupAudit(verdicts, measures, holds[labels[0]])
+    if holds:
+        return GroupAudit(verdicts, measures, past=holds)
     if verdicts and (aside := left_out_warnings(sealed.notes.set_aside())):
         newest = verdicts[max(verdicts)]
         verdicts[max(verdicts)] = replace(newest, warnings=(*newest.warnings, *aside))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,6 @@ from waterclock.storage.slices.key_checks import duplicate_keys
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import Sifted
-from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -170,13 +169,6 @@ def held_batch_error(table: Table, where: str, verdict: RuleVerdict, labels: Ite
     )
     error.labels = frozenset(labels)
     return error
-
-
-def with_past(verdicts: Mapping[datetime, RuleVerdict], own: datetime) -> RuleVerdict:
-    """Return the verdict on a batch, with the holds of past windows that were read again with it."""
-    found = verdicts.get(own, RuleVerdict())
-    past = [f"{label_of(at)}, read again: {it}" for at in sorted(verdicts) if at != own for it in verdicts[at].holds]
-    return replace(found, holds=(*found.holds, *past))
 
 
 def not_null_columns(table: Table) -> list[str]:

@@ -13,6 +13,7 @@ from waterclock.engine.batch.creation import create_if_missing
 from waterclock.engine.batch.expectations import held_batch_error
 from waterclock.engine.batch.failures import close_failed
 from waterclock.engine.batch.group_results import describe_release, group_results, held_results
+from waterclock.engine.batch.held_windows import leave_out_held_windows
 from waterclock.engine.batch.releasing import note_released
 from waterclock.engine.batch.seal import seal
 from waterclock.engine.progress import GroupReport
@@ -59,6 +60,9 @@ def _run(attempt: GroupAttempt) -> None:
     fault("sealed")
     with attempt.step("audit"):
         audited = audit(attempt, claim, bound, sealed)
+        while audited.past:  # judged again without them: a rule may compare windows
+            sealed = leave_out_held_windows(attempt, claim, sealed, audited.past)
+            audited = audit(attempt, claim, bound, sealed)
         if audited.hold is not None:
             # the record of a held slice is what its release records
             write_claim_record(attempt.folder, claim, held_results(attempt, bound, sealed, audited, audited.hold))

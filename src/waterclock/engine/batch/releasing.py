@@ -64,8 +64,9 @@ class HeldBatch:
 def find_held(work: RunContext, table: Table, group: Group, pins: Mapping[datetime, Sequence[PinnedRead]]) -> HeldBatch:
     """Return the remains of a held batch. `pins` are its current reads.
 
-    Raises  E756 where the slice is gone, where its inputs have changed since, where it was compared with a delivery
-            that another one followed, or where the request to release it was withdrawn
+    Raises  E756 where the slice is gone, where its inputs have changed since, where further late rows were found for
+            it, where it was compared with a delivery that another one followed, or where the request to release it was
+            withdrawn
     """
     [batch], label = group.batches, group.batches[0].label
     reads = pins[label]
@@ -74,6 +75,8 @@ def find_held(work: RunContext, table: Table, group: Group, pins: Mapping[dateti
     is_asked = is_release(audit.cell.requested)
     if batch.reason == TO_BE_RELEASED and not is_asked:
         raise _release_error(table, label, "the request was withdrawn")
+    if audit.cell.due_again is not None:
+        raise _release_error(table, label, "the next run makes it again, with further late rows")
     path = "" if claim is None else work.lake.slice_path(label, claim)
     record = read_claim_record(folder, path) if path else None
     if record is None or not is_sealed(folder, path):

@@ -10,7 +10,7 @@ from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import Slice
 from waterclock.ledger.read.states import PIECES, slice_of
 from waterclock.ledger.store.database import LedgerDatabase
-from waterclock.ledger.store.schema import batches
+from waterclock.ledger.store.schema import batches, claim_labels
 
 _HELD = sa.select(batches.c.label, batches.c.claim).where(
     batches.c.table_name == sa.bindparam("of"),
@@ -18,6 +18,9 @@ _HELD = sa.select(batches.c.label, batches.c.claim).where(
     batches.c.status == BatchStatus.HELD.value,
 )
 _HELD_AT = _HELD.where(batches.c.label == sa.bindparam("at"))
+_HELD_BEFORE = sa.select(claim_labels.c.label, claim_labels.c.prior_claim).where(
+    claim_labels.c.claim == sa.bindparam("number_"), claim_labels.c.prior_status == BatchStatus.HELD.value
+)
 _ASIDE = sa.select(batches.c.label, batches.c.aside, batches.c.code).where(
     batches.c.table_name == sa.bindparam("of"), sa.text("batches.aside IS NOT NULL")
 )
@@ -45,6 +48,12 @@ def find_held_claim(database: LedgerDatabase, table: str, label: datetime) -> in
     with database.read() as connection:
         row = connection.execute(_HELD_AT, {"of": table, "at": label}).first()
         return None if row is None else int(row.claim)
+
+
+def held_before(database: LedgerDatabase, number: int) -> dict[datetime, int]:
+    """Return the labels of a claim that were held before it, each with the claim that sealed its held slice."""
+    with database.read() as connection:
+        return {row.label: row.prior_claim for row in connection.execute(_HELD_BEFORE, {"number_": number})}
 
 
 def set_aside(database: LedgerDatabase, table: str) -> dict[datetime, tuple[int, str]]:

@@ -53,6 +53,7 @@ _REQUEST = (
     .where(_OF_BATCH)
     .values(requested=sa.bindparam("verb"), requested_sequence=sa.bindparam("sequence"))
 )
+_SET_DUE = sa.update(batches).where(_OF_BATCH).values(due_again=sa.bindparam("due"))
 _ADD_REQUESTED = sa.insert(batches).values(attempts=0, is_suspect=False, hash_high=0, hash_low=0, requested=BACKFILL)
 _NEWEST_SNAPSHOT = (
     sa.select(sa.func.max(batches.c.label))
@@ -168,6 +169,20 @@ def request_restate(
     with database.write() as write:
         _check_table(write, table)
         return add_restate_requests(write, table, labels, verb, who=who, why=why, said=said)
+
+
+def request_held_again(
+    database: LedgerDatabase, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str
+) -> tuple[datetime, ...]:
+    """Do the same as `request_restate`, for batches whose earlier attempt may be held: it is replaced by a new one.
+
+    Raises  as `request_restate`
+    """
+    with database.write() as write:
+        _check_table(write, table)
+        found = add_restate_requests(write, table, labels, verb, who=who, why=why)
+        _each(write, _SET_DUE, [{"of": table, "at": label, "due": write.at} for label in found])
+        return found
 
 
 def add_restate_requests(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tiny import Tiny, day
+from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,3 +51,45 @@ def test_late_rows_that_a_held_batch_read_are_not_lost(
         tiny.run(day(number, 2))
     found = tiny.rows("SELECT day(at), id FROM raw.o ORDER BY ALL")
     assert found == [(1, 1), (2, 2), (2, 6), (3, 3), (4, 7)]
+
+
+@pytest.mark.parametrize("mode", ["PARTITIONED", "MERGE ORDER BY at"])
+@pytest.mark.parametrize("lookback", ["LOOKBACK 5 DAYS CHANGED BY m", "LOOKBACK 5 DAYS"])
+def test_a_late_row_that_breaks_a_rule_holds_its_window_alone(
+    lookback: str, mode: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    if mode != "PARTITIONED" and "CHANGED" in lookback:
+        pytest.skip("E248")
+    tiny = Tiny(tmp_path, spark)
+    first = [(1, 1, "2020-01-01 01:00:00", "2020-01-01 01:00:00"), (2, 1, "2020-01-02 01:00:00", "2020-01-02 01:00:00")]
+    tiny.source("o", "id INTEGER, amount INTEGER, at TEXT, m TEXT", first)
+    kind, merge = ("PARTITIONED ", "") if mode == "PARTITIONED" else ("", mode)
+    tiny.declare(
+        f"COLLECT raw.o {kind}(id BIGINT KEY, amount INT, at TIMESTAMP, m TIMESTAMP) FROM shop.o EVERY DAY\n"
+        f"  BY DATA TIME at {lookback} {merge} EXPECT count_if(amount > 10) = 0 AS sane ELSE HOLD;"
+    )
+    tiny.run(day(3, 1))
+    put(
+        tiny,
+        (3, 1, "2020-01-03 01:00:00", "2020-01-03 01:00:00"),
+        (6, 99, "2020-01-02 09:00:00", "2020-01-03 02:00:00"),
+        (7, 7, "2020-01-01 09:00:00", "2020-01-03 02:00:00"),
+    )
+    ids = "SELECT id FROM raw.o ORDER BY id"
+    outcome = tiny.run(day(4, 1))
+    assert [report.group.batches[0].label for report in outcome.failed] == [day(2)]
+    assert tiny.batches()["raw.o", label_of(day(2))] == "held"
+    assert tiny.rows(ids) == [(1,), (2,), (3,), (7,)], "the batch itself, and what else its LOOKBACK found"
+    put(tiny, (4, 1, "2020-01-04 01:00:00", "2020-01-04 01:00:00"))
+    assert not tiny.run(day(5, 1)).failed, "it is held with these rows already"
+    # a further late row of the window: the held slice is made again, with it
+    put(
+        tiny, (5, 1, "2020-01-05 01:00:00", "2020-01-05 01:00:00"), (8, 8, "2020-01-02 10:00:00", "2020-01-05 01:00:00")
+    )
+    assert [report.group.batches[0].label for report in tiny.run(day(6, 1)).failed] == [day(2)]
+    assert tiny.rows(ids) == [(number,) for number in (1, 2, 3, 4, 5, 7)]
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_release("raw.o", [day(2)], who="ann", why="known")
+    for number in (7, 8):
+        assert not tiny.run(day(number, 1)).failed
+    assert tiny.rows(ids) == [(number,) for number in range(1, 9)]

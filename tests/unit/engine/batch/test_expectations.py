@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from waterclock.engine.batch.expectations import (
     judge,
     left_out_warnings,
     refusal,
-    with_past,
 )
 from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Action, Mode, Scope
@@ -124,11 +122,3 @@ def test_what_a_source_s_reading_set_aside_is_said_with_its_counts() -> None:
         "left out, rows whose data time cannot be read: 1",
     )
     assert left_out_warnings({}) == ()
-
-
-def test_a_batch_is_held_for_what_was_found_of_past_windows_and_judged_itself() -> None:
-    one, two, own = (datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3))
-    past = {one: RuleVerdict(holds=("some: 0 rows",)), two: RuleVerdict(("few",))}
-    found = with_past(past | {own: RuleVerdict(("late",), holds=("each: twice",))}, own)
-    assert found == RuleVerdict(("late",), holds=("each: twice", "20260101000000, read again: some: 0 rows"))
-    assert with_past({own: RuleVerdict(("late",))}, own) == RuleVerdict(("late",))

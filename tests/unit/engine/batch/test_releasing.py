@@ -27,7 +27,13 @@ BY_LABEL = table(NAME, kind=Kind.PUBLISH, mode=Mode.MERGE, partitioned=True, key
 OF_STATES = table(NAME, kind=Kind.PUBLISH, mode=Mode.MERGE, keys=("id",))
 
 
-def find(tmp_path: Path, publish: Table, known: dict[int, int], source: dict[str, Any] | None = None) -> Any:
+def find(
+    tmp_path: Path,
+    publish: Table,
+    known: dict[int, int],
+    source: dict[str, Any] | None = None,
+    due_again: datetime | None = None,
+) -> Any:
     """Find the held delivery of day 3. `known` has the claims of the recorded deliveries by day."""
     lake = Lake(str(tmp_path))
     folder, path = lake.folder(f"publish/{NAME}"), lake.slice_path(day(HELD), CLAIM)
@@ -57,7 +63,9 @@ def find(tmp_path: Path, publish: Table, known: dict[int, int], source: dict[str
         lake=lake,
         former=FormerNames(),
         ledger=SimpleNamespace(
-            past=SimpleNamespace(audit=lambda *_: SimpleNamespace(cell=SimpleNamespace(requested=None))),
+            past=SimpleNamespace(
+                audit=lambda *_: SimpleNamespace(cell=SimpleNamespace(requested=None, due_again=due_again))
+            ),
             reads=SimpleNamespace(held_claim=lambda *_: CLAIM, slices=slices),
         ),
     )
@@ -94,3 +102,9 @@ def test_a_held_delivery_is_not_released_after_another_one_that_it_does_not_know
         find(tmp_path, publish, known)
     assert refused.value.why == "20130103000000 was delivered since"
     assert "retry" in str(refused.value.fix)
+
+
+def test_a_window_for_which_further_late_rows_were_found_is_not_released(tmp_path: Path) -> None:
+    with pytest.raises(WaterclockError) as caught:
+        find(tmp_path, BY_LABEL, {}, due_again=day(9))
+    assert (caught.value.code, "further late rows" in str(caught.value.why)) == ("E756", True)

@@ -1,0 +1,56 @@
+"""Leaves past windows that a rule holds out of the batch whose LOOKBACK read them; each is then held on its own.
+
+Such a window keeps its earlier slice, and is collected again by a batch of its own, which the same rule holds. The
+request precedes the commit: a scan for changed windows counts them as read once it is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from waterclock.batches.ledger_snapshot import LOOK_AGAIN
+from waterclock.batches.records import Claim
+from waterclock.engine.batch.attempt import GroupAttempt
+from waterclock.engine.batch.expectations import RuleVerdict
+from waterclock.engine.batch.seal import SealedGroup
+from waterclock.errors import WaterclockError
+from waterclock.planner.plan import RECOLLECT
+from waterclock.storage.slices.manifest import Manifest, read_manifest
+from waterclock.timelabel.label import label_of
+
+
+def leave_out_held_windows(
+    attempt: GroupAttempt, claim: Claim, sealed: SealedGroup, past: Mapping[datetime, RuleVerdict]
+) -> SealedGroup:
+    """Return the sealed slices without those of `past`, and request that these windows are collected again.
+
+    There is no request for a window that is held with the same rows already. A held slice with other rows is replaced,
+    and a request to release it ends. Cost: two ledger queries.
+    """
+    work, table = attempt.work, attempt.table
+    held, others = [it for it in sealed.manifests if it.label in past], work.ledger.reads.held_before(claim.number)
+    new = [it.label for it in held if not _is_held_already(attempt, it, others.get(it.label))]
+    if new:
+        why = f"{label_of(attempt.group.batches[0].label)} read late rows of this window, and a rule holds them"
+        verb = LOOK_AGAIN if table.is_fold else RECOLLECT
+        work.ledger.decisions.request_held_again(table.name, new, verb, who=work.settings.who, why=why)
+    for label in new:
+        work.report_once(
+            f"{table.name}@{label_of(label)} has late rows that a rule holds ({'; '.join(past[label].holds)}): the"
+            " window keeps its rows, and is collected again to be held by itself"
+        )
+    manifests = tuple(it for it in sealed.manifests if it.label not in past)
+    return replace(sealed, written=replace(sealed.written, manifests=manifests))
+
+
+def _is_held_already(attempt: GroupAttempt, manifest: Manifest, claim: int | None) -> bool:
+    """Return whether a window was held with these rows before. `claim` sealed its held slice, if it was held."""
+    if claim is None or manifest.digest is None:
+        return False
+    try:
+        known = read_manifest(attempt.folder, attempt.work.lake.slice_path(manifest.label, claim))
+    except WaterclockError:
+        return False
+    return (known.digest, known.aside_digest) == (manifest.digest, manifest.aside_digest)
