@@ -72,7 +72,7 @@ class Collects(Reading):
         book.late -= reach
 
     def _may_not_look_back(self, table: Declared, label: int) -> bool:
-        """Return whether a held window of a fold may be tried again for late rows alone, which looks no further back."""
+        """Return whether a retry may be for the late rows of a held window alone: that does not look back."""
         return table.mode in FOLDS and label in self.books[table.name].shown
 
     def _again(self, table: Declared, label: int, came: Mapping[int, Rows]) -> dict[int, Option]:

@@ -77,12 +77,14 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: Bound, sealed: SealedGroup
         if manifest.label in sealed.notes.holds:
             verdict = replace(verdict, holds=(sealed.notes.holds[manifest.label], *verdict.holds))
         verdicts[manifest.label] = replace(verdict, warnings=verdict.warnings + late_rows_warnings(table, manifest))
-    held = {label: it for label, it in verdicts.items() if it.holds}
-    own = [batch.label for batch in group.batches if batch.label in held]
-    if own and len(group.batches) > 1:
-        raise held_batch_error(table, attempt.where, held[own[0]], own)
-    if held:
-        return GroupAudit(verdicts, measures, held[own[0]]) if own else GroupAudit(verdicts, measures, past=held)
+    holds = {label: it for label, it in verdicts.items() if it.holds}
+    labels = [batch.label for batch in group.batches if batch.label in holds]
+    if len(group.batches) > 1 and labels:
+        raise held_batch_error(table, attempt.where, holds[labels[0]], labels)
+    if labels:
+        return GroupAudit(verdicts, measures, holds[labels[0]])
+    if holds:
+        return GroupAudit(verdicts, measures, past=holds)
     if verdicts and (aside := left_out_warnings(sealed.notes.set_aside())):
         newest = verdicts[max(verdicts)]
         verdicts[max(verdicts)] = replace(newest, warnings=(*newest.warnings, *aside))
