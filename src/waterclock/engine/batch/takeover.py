@@ -68,7 +68,7 @@ def _take_over(work: RunContext, table: Table, claim: Claim) -> None:
     try:
         had_committed = record_if_committed(work, table, claim)
         if not had_committed:
-            ended = "the lease of {} expired" if claim.lease_until < work.real_now() else "{} has ended"
+            ended = "the lease of {} expired" if claim.has_expired(work.real_now()) else "{} has ended"
             work.ledger.claims.close_lost(claim, why=ended.format(left_by))
     except ClaimClosed:
         return  # another runner has settled it in the meantime
