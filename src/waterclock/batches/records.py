@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 QUARANTINED = "quarantined"
@@ -89,6 +89,14 @@ class Claim:
     number: int
     request: ClaimRequest
     lease_until: datetime
+
+    def has_expired(self, now: datetime) -> bool:
+        """Return whether the lease has expired.
+
+        A live runner extends it three times per lease. If it ends more than two leases from now, the clock was set back
+        and the runner has not extended it since.
+        """
+        return self.lease_until < now or self.lease_until - now > 2 * timedelta(seconds=self.request.lease_seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,5 +17,5 @@ def expired_claims(work: RunContext) -> list[Claim]:
     return [
         claim
         for claim in work.ledger.claims.open()
-        if claim.lease_until < now or claim.number in left or has_ended(claim.request.runner)
+        if claim.has_expired(now) or claim.number in left or has_ended(claim.request.runner)
     ]

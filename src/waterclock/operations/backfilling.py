@@ -11,7 +11,7 @@ from itertools import islice
 from waterclock.batches.ledger_snapshot import RELEASE, LedgerSnapshot
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import OpenedProject, select_tables
-from waterclock.operations.restating import refuse_more_than
+from waterclock.operations.restating import refuse_dropped, refuse_more_than
 from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels, select
@@ -24,8 +24,8 @@ def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: 
     """Return the due labels of a selection that are neither done nor skipped, failed, held nor running.
 
     Of a snapshot source only the newest label is returned.
-    Raises  E513 where no label of a table is in the range, with the nearest; E510 to E514 as `selection.select`; E525
-            where there are more than `most`
+    Raises  E513 where no label of a table is in the range, with the nearest; E510 to E514 as `selection.select`; E518
+            for a range that begins with dropped labels; E525 where there are more than `most`
     """
     found, by_table = select_tables(at.flow, [selection], labels)
     starts = at.planner.starts(at.snapshot, at.now)
@@ -64,7 +64,11 @@ def find_prerequisite_batches(at: OpenedProject, asked: Found) -> Found:
 
 def _find_missing_labels(at: OpenedProject, table: Table, labels: Labels | None, start: datetime) -> Iterator[datetime]:
     end, facts = table.cadence.last_due(at.now), at.snapshot.of(table.name)
-    low, high = (start, max(start, end)) if labels is None else labels.limit_to(table, start, end)
+    if labels is None:
+        low, high = max(start, facts.dropped_before or start), max(start, end)
+    else:
+        low, high = labels.limit_to(table, start, end)
+        refuse_dropped(table, low, facts.dropped_before)
     if table.is_snapshot:
         low = max(low, table.cadence.previous(end))
     released = {label for label, verb in facts.requested.items() if verb == RELEASE}

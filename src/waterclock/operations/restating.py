@@ -143,6 +143,12 @@ def _span(at: OpenedProject, table: Table, labels: Labels | None, start: datetim
     if labels is None:
         return (max(start, dropped or start), end) if start < end else None
     low, high = labels.limit_to(table, start, end)
+    refuse_dropped(table, low, dropped)
+    return low, high
+
+
+def refuse_dropped(table: Table, low: datetime, dropped: datetime | None) -> None:
+    """Raise E518 if labels from `low` on include dropped ones, which are never made again."""
     if dropped is not None and low < dropped:
         raise WaterclockError(
             "E518",
@@ -151,7 +157,6 @@ def _span(at: OpenedProject, table: Table, labels: Labels | None, start: datetim
             why=f"RETAIN has dropped its labels before {label_of(dropped)}",
             fix=f"start at {label_of(dropped)}",
         )
-    return low, high
 
 
 def _refuse_unaskable(at: OpenedProject, table: Table, labels: tuple[datetime, ...]) -> None:

@@ -34,9 +34,13 @@ ROW_LABEL = "_waterclock_label"
 
 def may_restore(work: RunContext, table: Table, batch: Batch) -> bool:
     """Return whether rows of older labels may become visible again: only if a MERGE delivered this label before."""
+    return has_keys_across_labels(table) and bool(work.ledger.reads.slices(table.name, batch.label, batch.window.end))
+
+
+def has_keys_across_labels(table: Table) -> bool:
+    """Return whether a MERGE delivers labels whose rows may replace rows of others: a restatement reads all of them."""
     is_keyed = table.is_delivered_by_label and table.mode is Mode.MERGE
-    is_across_labels = TIMELABEL not in {key.lower() for key in table.keys}
-    return is_keyed and is_across_labels and bool(work.ledger.reads.slices(table.name, batch.label, batch.window.end))
+    return is_keyed and TIMELABEL not in {key.lower() for key in table.keys}
 
 
 def with_restored(work: RunContext, spark: SparkSession, table: Table, batch: Batch, rows: DataFrame) -> DataFrame:

@@ -38,6 +38,7 @@ def take_over(work: RunContext, left: Sequence[Claim]) -> TakenOver:
     for claim in left:
         table = work.flow.tables.get(claim.request.table)
         if table is None:
+            found.settled += _close_undeclared(work, claim)
             continue
         try:
             _take_over(work, table, claim)
@@ -47,6 +48,27 @@ def take_over(work: RunContext, left: Sequence[Claim]) -> TakenOver:
             work.listener.on_message(error.what)
             found.unsettled.append(error)
     return found
+
+
+def _close_undeclared(work: RunContext, claim: Claim) -> bool:
+    """Close a claim of a table that is no longer declared, and return True, if it has committed nothing.
+
+    Open, it keeps the slices that it reads. Deliveries are left open, as their destination is not known any more.
+    """
+    record = work.ledger.reads.find_table(claim.request.table)
+    if record is None or record.kind == Kind.PUBLISH:
+        return False
+    folder = work.lake.folder(record.name)
+    try:
+        if table_exists(folder):
+            kill(folder, claim.number)
+            if outcome(folder, claim.number, after_version=claim.request.target_version).kind == "data":
+                return False
+        work.ledger.claims.close_lost(claim, why=f"{record.name} is no longer declared")
+    except WaterclockError:
+        return False
+    work.listener.on_message(f"claim {claim.number} of {record.name}, which is no longer declared: closed")
+    return True
 
 
 def _unsettled_claim_error(table: Table, claim: Claim, raised: Exception) -> WaterclockError:
@@ -68,7 +90,7 @@ def _take_over(work: RunContext, table: Table, claim: Claim) -> None:
     try:
         had_committed = record_if_committed(work, table, claim)
         if not had_committed:
-            ended = "the lease of {} expired" if claim.lease_until < work.real_now() else "{} has ended"
+            ended = "the lease of {} expired" if claim.has_expired(work.real_now()) else "{} has ended"
             work.ledger.claims.close_lost(claim, why=ended.format(left_by))
     except ClaimClosed:
         return  # another runner has settled it in the meantime

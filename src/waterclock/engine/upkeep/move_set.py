@@ -241,7 +241,9 @@ def carry_on(live: RunContext) -> tuple[str, ...]:
     for each in moved:
         if (table := live.flow.tables.get(each.name)) is not None:
             keep_manifest(live, table)
-    remove_folder(place)
+    now = live.ledger.keeping.current_rebuilding()
+    if now is not None and now.token == known.token:  # else the next rebuild has begun, and uses the folder
+        remove_folder(place)
     return tuple(each.name for each in moved)
 
 

@@ -27,6 +27,7 @@ from waterclock.engine.upkeep.repair import (
     ask_again,
     find_slices,
     has_usable_log,
+    kill_former,
     missing_column_error,
     refuse_unaskable,
     renew_log,
@@ -38,7 +39,6 @@ from waterclock.flow.declarations import Table
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_recut
 from waterclock.ledger.write.adopt import CommittedClaim
-from waterclock.storage.commit.pointers import kill
 from waterclock.storage.commit.rebuild import commit_whole_state, remake
 from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.log.delta_log import table_exists
@@ -114,8 +114,7 @@ def _end_hold(work: RunContext, name: str, claim: int) -> None:
 
 def _rebuild(work: RunContext, name: str, changed: tuple[Difference, ...], claim: int, before: int | None) -> Remade:
     table, folder = work.flow.tables[name], work.lake.folder(name)
-    if before is not None and has_usable_log(work, table):  # its process may only be paused
-        kill(folder, before, project=work.flow.project)
+    kill_former(work, table, before)
     slices = _current(work, table)
     # the deliveries of a publish are kept, and the next follows the current declaration
     if table.kind is Kind.PUBLISH or not (slices or _has_unusable_log(work, table)):
@@ -129,9 +128,7 @@ def _rebuild(work: RunContext, name: str, changed: tuple[Difference, ...], claim
     slices, manifests = list(stage.whole), list(stage.manifests)
     is_new_log = not has_usable_log(work, table)
     if is_new_log:
-        renew_log(work, spark, table, manifests)
-        if before is not None:
-            kill(folder, before, project=work.flow.project)
+        renew_log(work, spark, table, manifests, former=before)
     found: CommittedClaim | None = None
     if _means_other_rows(table, changed, manifests):
         manifests = seal_linked_slices(spark, table, manifests, claim, folder, work.lake)

@@ -152,7 +152,7 @@ def _give_up(work: RunContext, token: str, linked: Sequence[tuple[str, int]], *,
         return False
     with suppress(Exception):  # the next rebuild removes leftovers
         unlink(work, linked)
-        remove_leftovers(work)
+        remove_leftovers(work, token)
     # Only then: if the ledger is on the same full disk, nothing can be written before there is space.
     with suppress(WaterclockError):  # the next runner releases the lock of one that has ended
         work.ledger.keeping.end_rebuilding(token, who=work.settings.who, why=why)
@@ -160,7 +160,7 @@ def _give_up(work: RunContext, token: str, linked: Sequence[tuple[str, int]], *,
 
 
 def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tuple[str, int]]) -> RemadeAll:
-    remove_leftovers(work)
+    remove_leftovers(work, token)
     await_quiet(work)
     cut = cut_of(work, now)
     refuse_impossible(work, cut)
@@ -181,7 +181,7 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
     work.ledger.keeping.begin_moving(token)
     fault("rebuild.moving")
     names = tuple(name for name in carry_on(work) if name in cut.flow.tables)
-    remove_leftovers(work)
+    remove_leftovers(work, token)
     fault("rebuild.cleaned")
     return RemadeAll(names, outcome.done, outcome.rows, sum(map(len, cut.kept.values())))
 
@@ -207,8 +207,11 @@ def _bring_collected(work: RunContext, cut: Cut, other: RunContext) -> None:
             bring(work, other, table, current)
 
 
-def remove_leftovers(work: RunContext) -> None:
-    """Remove the leftovers of failed and of finished rebuilds."""
+def remove_leftovers(work: RunContext, token: str) -> None:
+    """Remove the leftovers of failed and of finished rebuilds, unless another one has begun since that of `token`."""
+    known = work.ledger.keeping.current_rebuilding()
+    if known is None or known.token != token:
+        return
     for place in (entry_path(work.lake.root, PLACE), work.project.work_folder / PLACE):
         if is_folder(place):
             remove_folder(place)

@@ -17,6 +17,7 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_follow
+from waterclock.storage.commit.pointers import kill
 from waterclock.storage.commit.rebuild import raise_versions, recreate, set_log_aside
 from waterclock.storage.folds.table_columns import brought_schema
 from waterclock.storage.folds.versions import table_schema_of
@@ -115,8 +116,23 @@ def has_usable_log(work: RunContext, table: Table) -> bool:
         return False
 
 
-def renew_log(work: RunContext, spark: SparkSession, table: Table, manifests: Sequence[Manifest]) -> None:
-    """Replace an unusable log by a new one above every recorded version. Abandoned claims are settled afterwards."""
+def kill_former(work: RunContext, table: Table, claim: int | None) -> None:
+    """Kill the claim of a rebuild or reset that was taken over: its process may only be paused.
+
+    Do nothing for a table without a usable log: nothing can be committed to it before `renew_log`.
+    """
+    if claim is not None and has_usable_log(work, table):
+        kill(work.folder(table), claim, project=work.flow.project)
+
+
+def renew_log(
+    work: RunContext, spark: SparkSession, table: Table, manifests: Sequence[Manifest], *, former: int | None
+) -> None:
+    """Replace an unusable log of a table by a new one, above every version that was ever recorded.
+
+    The claim of a `former` rebuild or reset is killed, as by `kill_former`. Abandoned claims are settled afterwards:
+    before, nothing could be committed.
+    """
     folder, above = work.folder(table), work.ledger.reads.table(table.name).head_version
     project = work.flow.project
     if _is_readable(folder):
@@ -127,6 +143,8 @@ def renew_log(work: RunContext, spark: SparkSession, table: Table, manifests: Se
             set_log_aside(folder, f"damaged-{work.real_now():%Y%m%dT%H%M%S%f}")
         schema = _schema_of(work, spark, table, manifests)
         recreate(folder, schema, is_partitioned=table.is_partitioned, project=project, above=above)
+    if former is not None:
+        kill(folder, former, project=project)
     take_over(work, expired_claims(work))
 
 

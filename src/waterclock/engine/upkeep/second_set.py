@@ -56,8 +56,8 @@ class Cut:
 
     `differing` has the changes of declarations. `collected` are the current slices of each COLLECT. `dropped` is, by
     table with other labels, the instant before which its windows stay dropped: a user dropped them, or their slices
-    were removed. `kept` are, by transform, the labels
-    that cannot be made again, since they are before START or RETAIN has dropped their inputs: they stay as they are.
+    were removed. `kept` are, by transform, the labels that cannot be made again, since they are before START or RETAIN
+    has dropped their inputs: they stay as they are.
     """
 
     flow: Flow
@@ -245,6 +245,8 @@ class _SetRunner(Runner):
             else:
                 before[name] = {it.label for it in of_live if it.label < starts[name]}
                 windows[name] = {Window(it.label, it.end) for it in of_live if it.label >= starts[name]}
+        if not any(facts.dropped_before for facts in snapshot.tables.values()):  # only open windows can be unknown
+            windows = {name: of for name, of in windows.items() if cut.flow.tables[name].open_of}
         expired = self._planner.find_dropped_inputs(snapshot, cut.now, windows, self._request(self._force))
         for name in filter(cut.is_recut, expired):
             label, why = min(expired[name].items())

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import Claim, Input
+from waterclock.engine.batch.returning_rows import has_keys_across_labels
 from waterclock.flow.checks import all_rules
 from waterclock.flow.choices import Kind, Mode, Scope
 from waterclock.flow.declarations import Table
@@ -132,8 +133,9 @@ def _may_current_go(table: Table, label: datetime, claim: int, known: RetentionF
     # an older state is last needed at the end of the next window; one made since `kept_since` is kept in any case
     is_old = max(table.cadence.next(later), known.made.get((label, claim), known.now)) < known.kept_since
     if table.kind is Kind.PUBLISH:
-        # it was delivered, and can be made again from its inputs; a rule of the table needs all delivered labels
-        return is_old and not (table.is_delivered_by_label and any(it.scope is Scope.TABLE for it in all_rules(table)))
+        # it was delivered, and can be made again from its inputs; some need all delivered labels for the next one
+        has_rule = table.is_delivered_by_label and any(it.scope is Scope.TABLE for it in all_rules(table))
+        return is_old and not has_rule and not has_keys_across_labels(table)
     if table.mode is not Mode.REPLACE or table.keep_versions is None:
         return False
     return is_old and table.cadence.next(later) <= known.needed

@@ -8,6 +8,8 @@ from functools import lru_cache
 import sqlalchemy as sa
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LONGEST_TURN = timedelta(hours=1)
+"""More than any turn to send, and than any delay before the next attempt."""
 
 
 def to_micros(instant: datetime) -> int:
@@ -35,3 +37,8 @@ class Instant(sa.types.TypeDecorator[datetime]):
     def process_result_value(self, value: int | None, _dialect: sa.Dialect) -> datetime | None:
         """Convert a number to an instant."""
         return None if value is None else from_micros(value)
+
+
+def is_pending(until: datetime | None, now: datetime) -> bool:
+    """Return whether a turn or a delay lasts at `now`. One of over an hour is from before the clock was set back."""
+    return until is not None and now < until <= now + LONGEST_TURN

@@ -16,7 +16,7 @@ from waterclock.batches.alerts import ACKNOWLEDGED, Acknowledged, Alert, AlertsN
 from waterclock.errors import WaterclockError
 from waterclock.ledger.read.alerts import LOOKED_BEFORE, alert_of_row, outgoing_of_row
 from waterclock.ledger.store.database import LedgerDatabase
-from waterclock.ledger.store.instants import to_micros
+from waterclock.ledger.store.instants import LONGEST_TURN, is_pending, to_micros
 from waterclock.ledger.store.schema import alerts, alerts_look, messages
 
 _RECENT = timedelta(hours=1)
@@ -36,7 +36,11 @@ _DROP = sa.delete(alerts).where(alerts.c.number == sa.bindparam("which"))
 _ACKNOWLEDGE = sa.update(alerts).where(alerts.c.number == sa.bindparam("which"))
 _ADD = sa.insert(messages)
 _FORGET = sa.delete(messages).where(messages.c.sent_at < sa.bindparam("before"))
-_IS_FREE = sa.or_(messages.c.taken_until.is_(None), messages.c.taken_until <= sa.bindparam("now"))
+_IS_FREE = sa.or_(
+    messages.c.taken_until.is_(None),
+    messages.c.taken_until <= sa.bindparam("now"),
+    messages.c.taken_until > sa.bindparam("later"),  # as `is_pending`
+)
 _NEXT = (
     sa.select(messages)
     .where(messages.c.sent_at.is_(None), messages.c.target == sa.bindparam("to"))
@@ -113,9 +117,10 @@ def take_message(database: LedgerDatabase, target: str, lease: timedelta) -> Out
     """
     with database.write_unordered() as (connection, now):
         row = connection.execute(_NEXT, {"to": target}).first()
-        if row is None or (row.try_at is not None and row.try_at > now):
+        if row is None or is_pending(row.try_at, now):
             return None
-        taken = connection.execute(_TAKE, {"which": row.number, "until": now + lease, "now": now})
+        turn = {"until": now + lease, "now": now, "later": now + LONGEST_TURN}
+        taken = connection.execute(_TAKE, {"which": row.number} | turn)
         return outgoing_of_row(row) if taken.rowcount else None
 
 

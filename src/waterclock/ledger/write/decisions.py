@@ -191,20 +191,6 @@ def request_held_again(
         return found
 
 
-def request_held_again(
-    database: LedgerDatabase, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str
-) -> tuple[datetime, ...]:
-    """Do the same as `request_restate`, for batches whose earlier attempt may be held: it is replaced by a new one.
-
-    Raises  as `request_restate`
-    """
-    with database.write() as write:
-        _check_table(write, table)
-        found = add_restate_requests(write, table, labels, verb, who=who, why=why)
-        _each(write, _SET_DUE, [{"of": table, "at": label, "due": write.at} for label in found])
-        return found
-
-
 def add_restate_requests(
     write: Write, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", said: str = ""
 ) -> tuple[datetime, ...]:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.run_events import LEFT_OUT, Happening
 from waterclock.ledger.store.database import LedgerDatabase
+from waterclock.ledger.store.instants import is_pending
 from waterclock.ledger.store.schema import lineage_sent
 
 _THERE = sa.select(lineage_sent)
@@ -48,9 +49,7 @@ def take(database: LedgerDatabase, lease: timedelta, *, at_once: bool = False) -
         if not connection.execute(_TAKE_TURN).rowcount:
             connection.execute(_FIRST, {"id": 1, "event": 0, "attempts": 0})
         row = connection.execute(_THERE).one()
-        if row.taken_until is not None and row.taken_until > now:
-            return None
-        if not at_once and row.try_at is not None and row.try_at > now:
+        if is_pending(row.taken_until, now) or (not at_once and is_pending(row.try_at, now)):
             return None
         connection.execute(_TAKE, {"until": now + lease})
         return int(row.event)

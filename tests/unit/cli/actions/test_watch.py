@@ -131,7 +131,7 @@ def written(looking: Looking) -> None:
 
 def left(looking: Looking) -> None:
     gone = SimpleNamespace(runner="another machine, process 1")
-    looking.claims = [SimpleNamespace(number=1, lease_until=NOW - timedelta(days=1), request=gone)]
+    looking.claims = [SimpleNamespace(number=1, has_expired=lambda _: True, request=gone)]
 
 
 @pytest.mark.parametrize("happens", [written, left])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -17,8 +18,9 @@ from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner_name import runner_name
-from waterclock.engine.upkeep import rebuild_all
+from waterclock.engine.upkeep import move_set, rebuild_all
 from waterclock.errors import WaterclockError
+from waterclock.faults import inject_faults
 
 FLOW = "COLLECT web.clicks PARTITIONED (id BIGINT) FROM land.acme.clicks EVERY DAY START '2020-01-01' BY ARRIVAL TIME;"
 
@@ -80,3 +82,22 @@ def test_a_watch_does_not_wait_for_ever_for_a_rebuild_that_was_killed(
     assert looked == [None]
     known = work.ledger.keeping.current_rebuilding()
     assert known is None or known.is_done
+
+
+def test_files_of_a_rebuild_that_began_since_are_not_removed(work: RunContext) -> None:
+    keeping, place = work.ledger.keeping, Path(work.lake.root) / "rebuild"
+    keeping.begin_moving("t")
+    place.mkdir()
+    (place / "moving.json").write_text(json.dumps({"token": "t", "asked_again": [], "tables": []}))
+
+    def begin(at: str) -> None:
+        if at == "rebuild.recorded":
+            keeping.begin_rebuilding("u", runner="another", who="bob", lease_seconds=60)
+
+    with inject_faults(begin):
+        assert move_set.carry_on(work) == ()
+    assert place.exists()
+    rebuild_all.remove_leftovers(work, "t")
+    assert place.exists()
+    rebuild_all.remove_leftovers(work, "u")
+    assert not place.exists()

@@ -16,7 +16,9 @@ from waterclock.batches.records import BatchResult, ClaimRequest
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.batch.claim_record import write_claim_record
+from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.ledger_export import export_ledger, heads
+from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.reads.as_of import resolve_as_of
 from waterclock.engine.run_context import RunContext
@@ -314,3 +316,18 @@ def test_a_lost_ledger_does_not_wait_for_the_move_of_a_rebuild_that_has_ended(ro
     with open_workplace(project) as work:
         assert work.ledger.keeping.current_rebuilding() is None
         assert finish_killed_rebuild(work) == ()
+
+
+def test_a_claim_of_a_table_that_is_no_longer_declared_is_closed_if_it_has_committed_nothing(root: Path) -> None:
+    """It would keep the slices that it reads, and no runner has its table."""
+    declare(root, APPENDED.partition(";")[0] + ";")
+    with open_workplace(load_project(root, capabilities=capabilities())) as work:
+        ledger = work.ledger
+        applied = ledger.declared.applied_flow()
+        assert applied is not None
+        for name in (DAILY, OUT):
+            ledger.claims.take(ClaimRequest(name, (day(4),), "c", applied.fingerprint, "gone", "ann", day(5), 0, 3))
+        apply_flow(work, NOW)
+        assert take_over(work, expired_claims(work)).settled == 1
+        # what a destination has cannot be asked without its declaration
+        assert [claim.request.table for claim in ledger.claims.open()] == [OUT]

@@ -179,6 +179,14 @@ def test_a_rule_of_the_table_keeps_what_was_staged_of_each_label(scope: Scope, g
     assert may_go(of_state, leaf(OLD), both)  # a whole state is what the destination holds
 
 
+@pytest.mark.parametrize(("keys", "goes"), [(("id",), False), (("id", "timelabel"), True)])
+def test_a_merge_by_label_keeps_what_was_staged_for_keys_that_come_back(keys: tuple[str, ...], goes: bool) -> None:
+    """A label that is delivered again reads the keys that it delivered before, and the rows of older labels."""
+    published = table("a.rows", kind=Kind.PUBLISH, mode=Mode.MERGE, partitioned=True, keys=keys)
+    both = known(current={day(1): OLD, day(2): NEW}, made={(day(1), OLD): day(2)})
+    assert may_go(published, leaf(OLD), both) is goes
+
+
 def test_what_a_claim_was_about_to_show_is_spared_whether_it_is_open_or_was_given_back() -> None:
     """Who looked while the claim was open saw nothing held."""
     was_held = leaf(OLD, day(2))

@@ -63,6 +63,25 @@ def test_messages_go_out_in_order_one_at_a_time_and_again_where_a_runner_died(at
     assert following.body["title"] == "2 to ops"
 
 
+def test_turns_and_delays_from_before_the_clock_was_set_back_are_over(at_desk: Desk) -> None:
+    """A message of a runner that died would wait until the clock has passed the former time again."""
+    look(at_desk, "ops")
+    alerts, lineage = at_desk.ledger.alerts, at_desk.ledger.openlineage
+    assert alerts.take_message("ops", LEASE) is not None
+    assert lineage.take(LEASE) == 0
+    at_desk.clock.pass_by(hours=-3)
+    first = alerts.take_message("ops", LEASE)
+    assert first is not None
+    assert lineage.take(LEASE) == 0
+    assert alerts.take_message("ops", LEASE) is None
+    assert lineage.take(LEASE) is None
+    alerts.note_lost(first.number, "it answered 503", timedelta(minutes=10))
+    lineage.note_lost("it answered 503", timedelta(minutes=10))
+    at_desk.clock.pass_by(hours=-3)
+    assert alerts.take_message("ops", LEASE) is not None
+    assert lineage.take(LEASE) == 0
+
+
 def test_warnings_are_those_since_the_last_look(at_desk: Desk) -> None:
     at_desk.apply(table("raw.a", partitioned=True))
     alerts, ledger = at_desk.ledger.alerts, at_desk.ledger

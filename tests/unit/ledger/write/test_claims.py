@@ -132,7 +132,20 @@ def test_inputs_of_tables_outside_the_ledger_are_taken_as_given(at_desk: Desk) -
 
 
 def expired_at(at_desk: Desk) -> list[Claim]:
-    return [claim for claim in at_desk.ledger.claims.open() if claim.lease_until < at_desk.ledger.now()]
+    return [claim for claim in at_desk.ledger.claims.open() if claim.has_expired(at_desk.ledger.now())]
+
+
+def test_a_lease_from_before_the_clock_was_set_back_runs_out_unless_it_is_renewed(at_desk: Desk) -> None:
+    """A runner that is gone would keep its labels until the clock has passed the former time again."""
+    held = at_desk.claim("raw.b", 0, lease_seconds=60)
+    at_desk.clock.pass_by(seconds=-30)
+    assert expired_at(at_desk) == []
+    at_desk.clock.pass_by(hours=-2)
+    assert [each.number for each in expired_at(at_desk)] == [held.number]
+    at_desk.ledger.claims.renew(held)
+    assert expired_at(at_desk) == []
+    at_desk.clock.pass_by(seconds=61)
+    assert [each.number for each in expired_at(at_desk)] == [held.number]
 
 
 def test_a_lease_runs_out_by_the_real_clock_and_can_be_renewed(at_desk: Desk) -> None:

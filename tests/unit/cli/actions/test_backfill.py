@@ -1,0 +1,19 @@
+"""Windows before those that were dropped are asked for in vain: nothing makes them."""
+
+from __future__ import annotations
+
+from tests.unit.cli.conftest import NOW, Shop, day
+from waterclock.operations.backfilling import missing_labels
+from waterclock.operations.opening import open_read_only
+
+
+def test_a_backfill_of_dropped_windows_is_refused(shop: Shop) -> None:
+    """It said that no batch is missing. A request would stay for ever: the planner makes no window before the drop."""
+    shop.done("web.visits", 18, 19)  # the 17th is missing
+    assert "1 batch" in shop.ask("backfill", "web.visits", "2024-11-17").output
+    shop.ledger.keeping.drop_windows("web.visits", day(19), 19, who="ann")
+    refused = shop.ask("backfill", "web.visits", "2024-11-17")
+    assert refused.exit_code == 1
+    assert "E518" in refused.output
+    with open_read_only(shop.folder, None, NOW.isoformat()) as at:
+        assert missing_labels(at, "web.visits", None) == {}
