@@ -197,8 +197,7 @@ def with_slices_placed(
 
 def _names(keyed: Merge | Temporal, steps: Sequence[LogStep]) -> list[str]:
     """Return a name for the state after each step: a digest of everything it is made of."""
-    how = [keyed.keys, keyed.order_by, keyed.delete_when] if isinstance(keyed, Merge) else list(astuple(keyed))
-    made_of = blake2b(json.dumps(how).encode(), digest_size=12)
+    made_of = blake2b(json.dumps(astuple(keyed)).encode(), digest_size=12)
     names = []
     for step in steps:
         made_of.update(f"\n{step.slice_path}".encode())
