@@ -15,11 +15,15 @@ RECORD = ("rec_eff_time", "rec_exp_time", "rec_is_current")
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Keyed update: per key the last row by (`order_by`, label) wins. It deletes the key if `delete_when` is TRUE."""
+    """Keyed update: per key the last row by (`order_by`, label) wins. It deletes the key if `delete_when` is TRUE.
+
+    `calls`: identifies the code of the project's functions that `delete_when` calls, if any.
+    """
 
     keys: tuple[str, ...]
     order_by: tuple[str, ...] = ()
     delete_when: str | None = None
+    calls: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,7 @@ class Temporal:
     `values`, where it means "now empty"; `are_all_values`: for every attribute, as in a snapshot by default.
     `fills_back`: a life's first versions take its first known value. `untracked`: HIDDEN columns, whose changes start
     no version unless TRACK names them. `is_of_snapshots`: each label contains all existing keys; a new key starts at
-    the end of the previous label.
+    the end of the previous label. `calls`: as of a `Merge`.
     """
 
     keys: tuple[str, ...]
@@ -54,6 +58,7 @@ class Temporal:
     fills_back: bool = True
     untracked: tuple[str, ...] = field(default=(), repr=False)
     is_of_snapshots: bool = field(default=False, repr=False)
+    calls: str = field(default="", repr=False)
 
     def __str__(self) -> str:
         said = [

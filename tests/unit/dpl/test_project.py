@@ -318,6 +318,19 @@ def test_the_references_that_flat_follows_count_and_others_do_not(query: str | N
     assert fingerprint(tmp_path, MODEL.replace("ROLE home", "ROLE work") + plain) == base
 
 
+def test_a_fold_knows_the_code_by_which_it_deletes_rows(tmp_path: Path) -> None:
+    def calls(condition: str, body: str) -> str:
+        functions = "CREATE FUNCTION gone(c INT) RETURNS BOOLEAN RETURN zero(c);\n"
+        functions += f"CREATE FUNCTION zero(c INT) RETURNS BOOLEAN RETURN {body};\n"
+        case = BASE.replace("EXPECT", f"MERGE DELETE WHEN {condition} EXPECT")
+        fold = load(tmp_path, functions + case).flow.tables["marts.a"].fold
+        assert fold is not None
+        return fold.calls
+
+    assert calls("gone(amount)", "c = 0") not in {"", calls("gone(amount)", "c = 1")}
+    assert calls("amount = 0", "c = 0") == ""
+
+
 def test_a_function_counts_where_only_a_clause_calls_it(tmp_path: Path) -> None:
     function = "CREATE FUNCTION dollars(c INT) RETURNS INT RETURN cents(c) / 100;\n"
     inner = "CREATE FUNCTION cents(c INT) RETURNS INT RETURN c;\n"

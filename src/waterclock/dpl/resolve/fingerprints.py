@@ -135,7 +135,7 @@ def fingerprint_of(
         parts += [declared.function.name, code or declared.function.fingerprint or declared.function.source]
         parts += [repr(declared.function.step)] if declared.function.step else []
         used |= {argument.variable for argument in declared.function.arguments if argument.variable}
-    parts += [_function(functions[name]) for name in sorted(draft.functions) if name in functions]
+    parts += [code_of_function(functions[name]) for name in sorted(draft.functions) if name in functions]
     for rule in every_rule(declared):
         used |= set(rule.variables)
     parts += [f"{name}={variables.get(name)!r}" for name in sorted(used)]
@@ -217,7 +217,8 @@ def _source(source: Source | None) -> str | None:
     return f"{unit} {unit.query} {options} {source.batching.value} {source.time_column} {source.lookback}{each}"
 
 
-def _function(function: Function) -> str:
+def code_of_function(function: Function) -> str:
+    """Return a text that identifies the code of a function."""
     body = _with_single_spaces(function.body) if function.body else ""
     python = (
         function.python.fingerprint or function.python.source if isinstance(function.python, PythonFunction) else ""

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import pairwise
 
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.dpl.resolve.connections import Systems
-from waterclock.dpl.resolve.fingerprints import canonical_query, fingerprint_of, flow_fingerprint
+from waterclock.dpl.resolve.fingerprints import (
+    canonical_query,
+    code_of_function,
+    digest,
+    fingerprint_of,
+    flow_fingerprint,
+)
 from waterclock.dpl.resolve.former_code import Names
 from waterclock.dpl.resolve.open_windows import with_open_windows
 from waterclock.dpl.resolve.renames import former_names
@@ -72,6 +78,7 @@ class FlowBuilder:
         used = {own: texts[own]} if declared.query is not None else {}
         if declared.query is not None or declared.function is not None:
             used |= {name: texts[name] for name in self.queries.views_of(draft.name, draft.statement)}
+        draft.declared = declared = _with_code_of_deletes(declared, functions)
         draft.functions = frozenset(_list_called_functions([*used.values(), *_header(declared)], functions))
         code = partial(fingerprint_of, draft, queries=used, functions=functions, variables=self.config.variables)
         fingerprint, before = code(), code(before=names) if names else ""
@@ -103,7 +110,22 @@ def _header(declared: TableDeclaration) -> list[str]:
         texts.append(declared.fold.delete_when)
     if declared.closes is not None:
         texts.append(declared.closes.expression)
-    return [_SEPARATOR.join(re.findall(r"\w+", text.upper())) for text in texts]
+    return list(map(_list_words, texts))
+
+
+def _list_words(text: str) -> str:
+    return _SEPARATOR.join(re.findall(r"\w+", text.upper()))
+
+
+def _with_code_of_deletes(declared: TableDeclaration, functions: Mapping[str, Function]) -> TableDeclaration:
+    """Add the code of the functions that DELETE WHEN calls to a fold: with other code it deletes other rows."""
+    fold = declared.fold
+    called = _list_called_functions([_list_words(fold.delete_when)], functions) if fold and fold.delete_when else []
+    if fold is None or not called:
+        return declared
+    return replace(
+        declared, fold=replace(fold, calls=digest(code_of_function(functions[name]) for name in sorted(called)))
+    )
 
 
 def _list_called_functions(texts: Iterable[str], functions: Mapping[str, Function]) -> list[str]:

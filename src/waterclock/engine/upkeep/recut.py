@@ -8,9 +8,10 @@ boundary in it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain, groupby
 from zoneinfo import ZoneInfo
 
 from pyspark.sql.types import StructType
@@ -24,8 +25,10 @@ from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.whole_set import Current
 from waterclock.spark_sql import quote_name, sql_text
+from waterclock.storage.folds.fold import with_ordering_columns
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_of_slices
+from waterclock.storage.slices.row_filter import MISSING
 from waterclock.storage.slices.writer import write_slices
 from waterclock.storage.types import fields_of
 from waterclock.timelabel.cadence import Cadence
@@ -76,6 +79,32 @@ def why_not(live: RunContext, table: Table, current: Sequence[Current]) -> str |
         kind = _time_type(live, table, current)
         if kind != "timestamp" and kind not in _LOCAL:
             return f"{source.time_column} is {kind or 'not among its columns'} in the stage, not a time"
+    return _find_lost_value(live, table, current) if table.is_fold else None
+
+
+def _find_lost_value(live: RunContext, table: Table, current: Sequence[Current]) -> str | None:
+    """Return why a column that is missing from some rows of a new window cannot be NULL there. None if it can.
+
+    A missing column keeps its older value, and a NULL replaces it. Cost: a read of each manifest.
+    """
+    folder, temporal = live.folder(table), table.temporal
+    known = {
+        each.result.label: fields_of(read_manifest(folder, each.result.slice_path).schema).keys()
+        for each in current
+        if each.result.rows
+    }
+    for piece in pieces_of(live, table, current):
+        labels = [each.result.label for each in piece.of if each.result.label in known]
+        for label in labels:
+            for name in sorted({*chain.from_iterable(known[it] for it in labels)} - known[label] - {MISSING}):
+                older = (name in columns for it, columns in known.items() if it < label)
+                is_value = any(older) if temporal is None else temporal.are_all_values or name in temporal.values
+                if is_value:
+                    window = f"{piece.window.start:%Y-%m-%d %H:%M} to {piece.window.end:%Y-%m-%d %H:%M} UTC"
+                    return (
+                        f"the rows of {label_of(label)} have no column {name}, which others of {window} have: in one "
+                        "slice with these it would be NULL, which replaces older values"
+                    )
     return None
 
 
@@ -132,11 +161,13 @@ def recut(live: RunContext, work: RunContext, table: Table, current: Sequence[Cu
     claim = work.ledger.keeping.draw_claim()
     folder = live.folder(table)
     known = {each.result.label: read_manifest(folder, each.result.slice_path) for each in current}
-    schema = raw_schema_of(list(known.values()))
+    schema = with_ordering_columns(raw_schema_of(list(known.values())), table)
     made: list[Manifest] = []
     together = 1 if pieces[0].is_state else _TOGETHER
-    for start in range(0, len(pieces), together):
-        made += _write_slices(live, work, table, pieces[start : start + together], known, schema, claim)
+    for own, alike in groupby(pieces, lambda piece: _schema_of(table, piece, known, schema)):
+        members = list(alike)
+        for start in range(0, len(members), together):
+            made += _write_slices(live, work, table, members[start : start + together], known, own, claim)
     results = [
         Current(
             BatchResult(
@@ -158,12 +189,26 @@ def recut(live: RunContext, work: RunContext, table: Table, current: Sequence[Cu
     put_first(work, table, results, made, claim, _inputs(live, table, pieces))
 
 
+def _schema_of(table: Table, piece: RecutSlice, known: Mapping[datetime, Manifest], schema: str) -> str:
+    """Return the columns of a new slice: those of its old ones, since a missing column of a fold is no NULL.
+
+    Columns that order and delete rows are NULL where they are missing, as they are read.
+    """
+    old = [fields_of(known[each.result.label].schema) for each in piece.of if each.result.rows]
+    if not table.is_fold or not old:
+        return schema
+    parsed, own = json.loads(schema), {*chain.from_iterable(old), *(table.fold.order_by if table.fold else ())}
+    deletes = (table.fold.delete_when or "").lower() if table.fold else ""
+    kept = [it for it in parsed["fields"] if it["name"] in own or it["name"].lower() in deletes]
+    return json.dumps(parsed | {"fields": kept})
+
+
 def _write_slices(
     live: RunContext,
     work: RunContext,
     table: Table,
     pieces: Sequence[RecutSlice],
-    known: dict[datetime, Manifest],
+    known: Mapping[datetime, Manifest],
     schema: str,
     claim: int,
 ) -> tuple[Manifest, ...]:
@@ -196,7 +241,7 @@ def _write_slices(
         work.sessions.release(spark)
 
 
-def _source(piece: RecutSlice, known: dict[datetime, Manifest]) -> dict[str, object]:
+def _source(piece: RecutSlice, known: Mapping[datetime, Manifest]) -> dict[str, object]:
     """Return the source notes of a new slice: the items of all its old ones, and the paths of these."""
     sources = [known[each.result.label].source for each in piece.of]
     found: dict[str, object] = {"recut_from": [each.result.slice_path for each in piece.of]}

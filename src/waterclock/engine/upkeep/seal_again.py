@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from waterclock.flow.declarations import Table
+from waterclock.storage.folds.fold import with_ordering_columns
 from waterclock.storage.lake import Lake
 from waterclock.storage.slices.digest import digests
 from waterclock.storage.slices.links import link_slice
-from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.manifest import Manifest, with_columns_of
 from waterclock.storage.slices.order_bounds import measured_for, order_measures
 from waterclock.storage.slices.read import frame_of_slices, table_schema
 from waterclock.timelabel.label import label_of
@@ -25,7 +26,8 @@ def seal_linked_slices(
     """Seal slices of `folder` under a claim in a lake's table folder, by links. Cost: one scan for a MERGE."""
     found: Mapping[str, Mapping[str, Any]] = {}
     if table.merge is not None and (table.merge.order_by or table.merge.delete_when):
-        rows = frame_of_slices(spark, folder, manifests, table_schema(folder))
+        schema = with_columns_of(table_schema(folder).json(), manifests)
+        rows = frame_of_slices(spark, folder, manifests, with_ordering_columns(schema, table))
         found = digests(rows, order_measures(table.merge))
     linked = []
     for manifest in manifests:

@@ -28,7 +28,7 @@ from waterclock.storage.log.delta_log import find_claim, head
 from waterclock.storage.log.identity import Identity, Killed
 from waterclock.storage.log.live_files import LiveFile
 from waterclock.storage.log.open_tables import OpenTable, open_table
-from waterclock.storage.slices.manifest import DataFile, Manifest
+from waterclock.storage.slices.manifest import DataFile, Manifest, with_columns_of
 from waterclock.storage.slices.statistics import read_files
 from waterclock.storage.slices.type_checks import check_files
 from waterclock.storage.types import fields_of, schema_text, widen_schema
@@ -109,6 +109,17 @@ def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]
             if wide == known:
                 live = tuple(table.files.values())
                 return MergeLook(None, table.version, known, live, may_rewrite(table))
+            _add_columns(table, wide, identity)
+    raise too_busy(folder)
+
+
+def add_new_columns(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> None:
+    """Add the columns to a table that only slices have."""
+    for _ in range(_MOST_LOOKS):
+        with open_table(folder) as table:
+            wide = with_columns_of(table.schema, manifests)
+            if wide == table.schema:
+                return
             _add_columns(table, wide, identity)
     raise too_busy(folder)
 

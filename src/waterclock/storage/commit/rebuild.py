@@ -15,7 +15,7 @@ from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.by_spark import version_of
 from waterclock.storage.commit.change import NeedsSpark, may_rewrite, require_known_layout
 from waterclock.storage.commit.creation import BARE, create_table, refuse_stranger
-from waterclock.storage.commit.pointers import commit_slices, commit_state, find_claim_version
+from waterclock.storage.commit.pointers import add_new_columns, commit_slices, commit_state, find_claim_version
 from waterclock.storage.commit.write_commit import Change, add_of, metadata_of, removes_of, try_commit
 from waterclock.storage.log.delta_log import is_older_than, is_unfinished, table_exists
 from waterclock.storage.log.identity import RECREATED, Identity, app_id
@@ -45,10 +45,12 @@ def remake(
 ) -> int:
     """Make a table show these slices and nothing else. Return the new version, or the newest if nothing has to change.
 
-    Cost: milliseconds if the layout stays the same; else all rows are written once.
+    A table that was TEMPORAL gets the columns that only its slices have. Cost: milliseconds if the layout stays the
+    same; else all rows are written once.
 
     Raises  Killed where the claim was killed first
     """
+    add_new_columns(folder, identity, manifests)
     if has_exact_files(folder, manifests, is_partitioned=is_partitioned):
         return _version_of_all(folder, identity)
     point = _point_partitions if is_partitioned else _point

@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
+from waterclock.flow.column_types import type_of
 from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.write_state import DELETED
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.order_bounds import deletes_sql, may_beat, order_struct, place_sql, with_known_bounds
 from waterclock.storage.slices.read import frame_of_files, frame_of_slices
-from waterclock.storage.types import fields_of, sql_type
+from waterclock.storage.types import fields_of, sql_type, widen_schema
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from waterclock.flow.declarations import Table
     from waterclock.flow.folds import Merge
 
 _SLICE = "_waterclock_slice"
@@ -94,16 +96,37 @@ def last_row_by_key(rows: DataFrame, keys: Sequence[str], order: Column | None) 
 
 
 def own_rows(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge, schema: str) -> DataFrame:
-    """Return a slice's own columns in the table's types, and a mark for rows that are deletes."""
-    own = fields_of(manifest.schema)
-    fields = [field for name, field in fields_of(schema).items() if name in own]
-    rows = frame_of_slices(spark, folder, [manifest], json.dumps({"type": "struct", "fields": fields}))
-    return mark_deletes(rows, merge)
+    """Return a slice's own columns in the table's types, those of ORDER BY, and a mark for rows that are deletes.
+
+    ORDER BY and DELETE WHEN may name a column that is newer than the slice, and NULL in its rows.
+    """
+    own = {*fields_of(manifest.schema), *merge.order_by}
+    rows = mark_deletes(frame_of_slices(spark, folder, [manifest], schema), merge)
+    return rows.select(*(quote_name(name) for name in fields_of(schema) if name in own), DELETED)
 
 
 def mark_deletes(rows: DataFrame, merge: Merge) -> DataFrame:
     """Add a column that marks deletes."""
     return rows.withColumn(DELETED, F.expr(deletes_sql(merge)))
+
+
+def with_ordering_columns(schema: str, table: Table) -> str:
+    """Return a schema with the declared columns that ORDER BY and DELETE WHEN name and that no slice has yet.
+
+    They are NULL in all rows. A name inside another word or a text counts as named: an extra column only costs its
+    read.
+    """
+    if table.fold is None:
+        return schema
+    known = {name.lower() for name in fields_of(schema)}
+    ordering, text = {name.lower() for name in table.fold.order_by}, (table.fold.delete_when or "").lower()
+    added = [
+        {"name": column.name, "type": kind, "nullable": True, "metadata": {}}
+        for column in table.columns.named
+        if (name := column.name.lower()) not in known and (name in ordering or name in text)
+        if isinstance(kind := type_of(column.type or "STRING"), str)
+    ]
+    return widen_schema(schema, json.dumps({"type": "struct", "fields": added})) or schema
 
 
 def may_be_beaten(merge: Merge) -> bool:

@@ -21,13 +21,21 @@ from waterclock.faults import fault
 from waterclock.filesystem import entry_path, put_if_absent, read_text, remove_folder
 from waterclock.flow.choices import Mode
 from waterclock.flow.folds import Merge, Temporal
-from waterclock.storage.folds.fold import Past, fold, slices_with_later_deletes, with_all_columns
+from waterclock.spark_sql import quote_name
+from waterclock.storage.folds.fold import (
+    Past,
+    fold,
+    slices_with_later_deletes,
+    with_all_columns,
+    with_ordering_columns,
+)
 from waterclock.storage.folds.table_columns import empty_schema
 from waterclock.storage.folds.versions import temporal_of, versions_of
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import NO_VERSION, LogStep, Resolved
-from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
+from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest, with_columns_of
 from waterclock.storage.slices.read import frame_if_kept, frame_of_files, frame_of_slices, table_schema
+from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -87,10 +95,16 @@ def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[LogS
 
 
 def state_from(spark: SparkSession, folder: str, manifests: Sequence[Manifest], table: Table) -> DataFrame:
-    """Return the state that all slices of a MERGE or TEMPORAL table fold into, in its currently declared columns."""
+    """Return the state that all slices of a MERGE or TEMPORAL table fold into.
+
+    It has the columns of the versions, or those of a MERGE table and its slices: a table that was TEMPORAL has no
+    column for the time of a row.
+    """
     if table.merge is None:
         return versions_of(spark, folder, manifests, table)
-    return fold(spark, folder, manifests, table.merge, table_schema(folder).json())
+    schema = with_columns_of(table_schema(folder).json(), manifests)
+    rows = fold(spark, folder, manifests, table.merge, with_ordering_columns(schema, table))
+    return rows.select(*map(quote_name, fields_of(schema)))
 
 
 def find_cached_state(lake: Lake, table: Table, steps: Sequence[LogStep]) -> Path | None:
@@ -174,8 +188,7 @@ def with_slices_placed(
 
 def _names(keyed: Merge | Temporal, steps: Sequence[LogStep]) -> list[str]:
     """Return a name for the state after each step: a digest of everything it is made of."""
-    how = [keyed.keys, keyed.order_by, keyed.delete_when] if isinstance(keyed, Merge) else list(astuple(keyed))
-    made_of = blake2b(json.dumps(how).encode(), digest_size=12)
+    made_of = blake2b(json.dumps(astuple(keyed)).encode(), digest_size=12)
     names = []
     for step in steps:
         made_of.update(f"\n{step.slice_path}".encode())

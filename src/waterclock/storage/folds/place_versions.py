@@ -23,9 +23,9 @@ from waterclock.storage.log.content_as_of import LogStep
 from waterclock.storage.log.delta_log import head
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.slices.digest import HIGH, LOW, ROWS, digest_texts, row_hash
-from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.manifest import Manifest, with_columns_of
 from waterclock.storage.slices.read import frame_of_slices, frame_of_version, table_schema
-from waterclock.storage.types import fields_of, widen_schema
+from waterclock.storage.types import fields_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -118,7 +118,7 @@ def versions_after(
     Raises  E640 where slices that are needed are gone
     """
     folder, shown = lake.folder(table.name), [as_shown(manifest, temporal_of(table)) for manifest in manifests]
-    schema = add_new_columns(table_schema(folder).json(), shown)
+    schema = with_columns_of(table_schema(folder).json(), shown)
     stands = with_all_columns(frame_of_version(spark, folder, head(folder)), schema)
     among = _among(folder, table, manifests, steps, is_whole=is_whole)
     if among is None:
@@ -134,13 +134,6 @@ def versions_after(
         return make(None)
     keys = _keys_changed(spark, folder, table, among) if table.is_snapshot else _keys_held(spark, folder, table, among)
     return stands.join(keys, keys.columns, "left_anti").unionByName(make(keys))
-
-
-def add_new_columns(schema: str, manifests: Sequence[Manifest]) -> str:
-    """Return a table's schema with the new columns of slices."""
-    for manifest in manifests:
-        schema = widen_schema(schema, manifest.schema) or schema
-    return schema
 
 
 def _among(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from waterclock.storage.folds.fold import fold
 from waterclock.storage.folds.older_states import find_newest_state, with_slices_placed
-from waterclock.storage.folds.place_versions import add_new_columns, versions_after
+from waterclock.storage.folds.place_versions import versions_after
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import LogStep
-from waterclock.storage.slices.manifest import Manifest
+from waterclock.storage.slices.manifest import Manifest, with_columns_of
 from waterclock.storage.slices.read import table_schema
 from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import TIMELABEL
@@ -48,7 +48,7 @@ def state_after(
     """
     if table.merge is None:
         return versions_after(spark, lake, table, manifests, steps, is_whole=is_whole)
-    known = add_new_columns(table_schema(lake.folder(table.name)).json(), manifests)
+    known = with_columns_of(table_schema(lake.folder(table.name)).json(), manifests)
     return merged_state(spark, lake, manifests, table.merge, _prune_schema(known, table.merge, asked), steps)
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.folds import RECORD
 from waterclock.spark_sql import quote_name, sql_text
+from waterclock.storage.folds.fold import with_ordering_columns
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import MISSING
@@ -163,7 +164,7 @@ def versions_of(
     from waterclock.temporal import compute_temporal
 
     temporal, raw = temporal_of(table), raw_schema(manifests)
-    rows = frame_of_slices(spark, folder, manifests, raw)
+    rows = frame_of_slices(spark, folder, manifests, with_ordering_columns(raw, table))
     if keys is not None:
         rows = rows.join(keys, list(temporal.keys), "left_semi")
     rows = rows.where(f"NOT ({' OR '.join(lacking_sql(temporal).values())})")

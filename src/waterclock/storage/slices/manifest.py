@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -15,6 +15,8 @@ from waterclock.batches.records import QUARANTINED
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.filesystem import entry_path, is_there, put_if_absent, read_bytes, stat_file
+from waterclock.storage.slices.row_filter import MISSING
+from waterclock.storage.types import widen_schema
 from waterclock.timelabel.label import instant_of, label_of
 
 MANIFEST = "_manifest.json"
@@ -167,3 +169,12 @@ def already_sealed(folder: str, slice_path: str) -> WaterclockError:
         why="a claim writes each of its slices once, and a sealed slice is never rewritten",
         fix="take a new claim for the batch",
     )
+
+
+def with_columns_of(schema: str, manifests: Iterable[Manifest]) -> str:
+    """Return a table's schema with the columns that only its slices have, without the marks of missing columns."""
+    for manifest in manifests:
+        parsed = json.loads(manifest.schema)
+        shown = [field for field in parsed["fields"] if field["name"] != MISSING]
+        schema = widen_schema(schema, json.dumps(parsed | {"fields": shown})) or schema
+    return schema

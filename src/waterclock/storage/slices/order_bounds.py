@@ -42,7 +42,9 @@ def order_measures(merge: Merge) -> list[tuple[str, Column]]:
 
 def measured_for(merge: Merge | None) -> str:
     """Return the ORDER BY and DELETE WHEN as a text, for the manifests of slices that are measured by them."""
-    return "" if merge is None else json.dumps([merge.order_by, merge.delete_when])
+    if merge is None:
+        return ""
+    return json.dumps([merge.order_by, merge.delete_when, *([merge.calls] if merge.calls else [])])
 
 
 def is_measured_for(manifest: Manifest, merge: Merge) -> bool:

@@ -154,6 +154,62 @@ def test_keys_or_a_time_that_older_rows_have_no_column_for_are_refused_before_an
     assert tiny.run(day(3)).done == 1
 
 
+@pytest.mark.parametrize("mode", ["MERGE", "TEMPORAL AT at"])
+def test_rows_are_deleted_by_a_column_that_is_newer_than_all_slices(
+    tmp_path: Path, spark: SparkSession, mode: str
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    plain = f"COLLECT shop.stock (sku STRING KEY, at TIMESTAMP) FROM shop.stock EVERY DAY BY DATA TIME at {mode};"
+    tiny.declare(plain)
+    tiny.source("stock", "sku TEXT, at TEXT", [("a", "2020-01-01 10:00:00"), ("b", "2020-01-01 10:00:00")])
+    assert not tiny.run(day(2)).failed
+    tiny.declare(plain.replace("TIMESTAMP)", "TIMESTAMP, gone INT)").replace(mode, f"{mode} DELETE WHEN gone = 1"))
+    rebuild(tiny, "shop.stock")
+    current = " WHERE rec_is_current" if mode.startswith("TEMPORAL") else ""
+    assert tiny.rows(f"SELECT sku FROM shop.stock{current} ORDER BY ALL") == [("a",), ("b",)]
+    tiny.source("stock", "sku TEXT, at TEXT, gone INT", [("a", "2020-01-04 10:00:00", 1)])
+    outcome = tiny.run(day(5))
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows(f"SELECT sku FROM shop.stock{current}") == [("b",)]
+
+
+def test_the_newest_label_is_made_again_with_a_column_by_which_rows_are_deleted(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    plain = "COLLECT shop.stock (sku STRING KEY, at TIMESTAMP) FROM shop.stock EVERY DAY BY DATA TIME at MERGE;"
+    tiny.declare(plain)
+    tiny.source("stock", "sku TEXT, at TEXT", [(sku, "2020-01-01 10:00:00") for sku in "abc"])
+    assert not tiny.run(day(2)).failed
+    tiny.declare(
+        plain.replace("TIMESTAMP)", "TIMESTAMP, n INT, gone INT)").replace(
+            "MERGE", "MERGE ORDER BY n DELETE WHEN gone = 1"
+        )
+    )
+    again = [("a", "2020-01-01 10:00:00", 1, 1), ("b", "2020-01-01 10:00:00", 1, 0)]
+    tiny.source("stock", "sku TEXT, at TEXT, n INT, gone INT", again)
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_restate("shop.stock", [day(1)], "recollect", who="ann")
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    assert tiny.rows("SELECT sku, n FROM shop.stock") == [("b", 1)]
+
+
+@pytest.mark.parametrize("mode", ["MERGE ORDER BY at", "APPEND"])
+def test_a_table_that_kept_versions_has_all_columns_of_its_rows_in_another_mode(
+    tmp_path: Path, spark: SparkSession, mode: str
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    plain = "COLLECT shop.stock (sku STRING KEY, at TIMESTAMP, n INT) FROM shop.stock EVERY DAY BY DATA TIME at "
+    tiny.declare(f"{plain}TEMPORAL AT at;")
+    tiny.source("stock", "sku TEXT, at TEXT, n INT", [("a", f"2020-01-01 1{hour}:00:00", hour) for hour in (1, 2)])
+    assert not tiny.run(day(2)).failed
+    tiny.declare(f"{plain}{mode};" if mode.startswith("MERGE") else f"{plain}{mode};".replace(" KEY", ""))
+    rebuild(tiny, "shop.stock")
+    kept = (2,) if mode.startswith("MERGE") else (1, 2)
+    assert tiny.rows("SELECT sku, hour(at), n FROM shop.stock ORDER BY n") == [("a", 10 + n, n) for n in kept]
+
+
 def test_an_append_becomes_a_merge_and_its_readers_follow(tiny: Tiny) -> None:
     tiny.declare(MERGED)
     digests = tiny.digests()

@@ -5,15 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from tests.slices import PROJECT, SCHEMA, hour, identity, ids, new_table, rows_of, schema_json, sealed
+from tests.slices import PROJECT, SCHEMA, hour, identity, ids, new_table, rows_in, rows_of, schema_json, sealed
 from waterclock.storage.commit.pointers import commit_slices
 from waterclock.storage.commit.rebuild import recreate, remake, set_log_aside
 from waterclock.storage.log.delta_log import is_older_than, is_unfinished
+from waterclock.storage.slices.read import table_schema
 
 NO_SPARK: Any = None
 KNOWN = 3
+
+
+def test_a_table_that_kept_versions_gets_the_columns_that_only_its_slices_have(tmp_path: Path) -> None:
+    shown = pa.schema([("timelabel", pa.string()), ("id", pa.int64()), ("rec_eff_time", pa.timestamp("us", "UTC"))])
+    folder = new_table(tmp_path, schema=shown)
+    raw = pa.schema([*SCHEMA, ("_waterclock_missing", pa.list_(pa.string()))])
+    manifest = sealed(folder, hour(0), 1, rows_of(1, 2), schema=raw)
+    remake(NO_SPARK, folder, identity(2, hour(0)), [manifest], is_partitioned=False)
+    assert [(row["id"], row["name"]) for row in rows_in(folder)] == [(1, "n1"), (2, "n2")]
+    assert [field.name for field in table_schema(folder).fields] == ["timelabel", "id", "rec_eff_time", "name"]
 
 
 @pytest.mark.parametrize("shown", [[], [1, 2]])

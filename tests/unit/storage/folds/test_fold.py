@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
+from tests.model.flows import PLACE, collect
 from tests.slices import hour, rows_of, schema_json, sealed
-from waterclock.flow.folds import Merge
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Column, Columns
+from waterclock.flow.folds import Merge, Temporal
+from waterclock.storage.folds import fold
 from waterclock.storage.folds.fold import beating_later, slices_with_later_deletes
+from waterclock.storage.folds.write_state import DELETED
 from waterclock.storage.slices.manifest import MANIFEST, Manifest
 from waterclock.storage.slices.order_bounds import measured_for
+from waterclock.storage.types import fields_of
 
 SCHEMA = schema_json(
     pa.schema(
@@ -25,6 +32,7 @@ SCHEMA = schema_json(
         ]
     )
 )
+INT = pa.int64()
 BY_NUMBER = Merge(("k",), ("n",), "gone")
 BY_TIME = Merge(("k",), ("at",), "gone")
 
@@ -74,3 +82,56 @@ def test_a_slice_measured_for_another_order_has_no_deletes_where_none_are_declar
     old = measured(tmp_path, 1, BY_NUMBER, order='{"o0":9}', deletes=True)
     new = measured(tmp_path, 2, Merge(("k",), ("at",)), order='{"o0":"2026-01-02T00:00:00.000000Z"}')
     assert not beating_later(new, [old], Merge(("k",), ("at",)), SCHEMA)
+
+
+@dataclass
+class Frame:
+    """The columns of a frame, without Spark."""
+
+    columns: list[str]
+
+    def select(self, *names: str) -> Frame:
+        return Frame([name.strip("`") for name in names])
+
+
+def test_a_slice_without_the_columns_that_order_and_delete_rows_has_null_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DELETE WHEN on a column that is newer than the slice was an error of Spark each time the slice was replaced."""
+    older = sealed(str(tmp_path), hour(1), 1, [{"k": 1}], schema=pa.schema([("timelabel", pa.string()), ("k", INT)]))
+
+    def read(_spark: Any, _folder: str, _manifests: Any, schema: str) -> Frame:
+        return Frame(list(fields_of(schema)))
+
+    def mark(rows: Frame, merge: Merge) -> Frame:
+        assert {*merge.order_by, merge.delete_when} <= set(rows.columns)
+        return Frame([*rows.columns, DELETED])
+
+    monkeypatch.setattr(fold, "frame_of_slices", read)
+    monkeypatch.setattr(fold, "mark_deletes", mark)
+    rows = fold.own_rows(cast("Any", None), str(tmp_path), older, BY_NUMBER, SCHEMA)
+    assert rows.columns == ["timelabel", "k", "n", DELETED]
+
+
+@pytest.mark.parametrize(
+    ("keyed", "added"),
+    [
+        (Merge(("k",), (), "Gone AND k > 0"), {"gone": "boolean"}),
+        (Merge(("k",), (), "op = 'd'"), {"op": "string"}),
+        (Merge(("k",), ("version",)), {"version": "long"}),
+        (Temporal(("k",), "at", ("version",), "gone"), {"version": "long", "gone": "boolean"}),
+        (Merge(("k",), (), "k = 0"), {}),
+        (None, {}),
+    ],
+)
+def test_columns_that_order_or_delete_rows_are_known_before_a_slice_has_them(
+    keyed: Merge | Temporal | None, added: dict[str, str]
+) -> None:
+    types = {"k": "INT", "version": "BIGINT", "gone": "BOOLEAN", "op": None}
+    declared = [Column(name, PLACE, type=kind) for name, kind in types.items()]
+    table = replace(
+        collect("raw.a", mode=Mode.MERGE, is_partitioned=False), columns=Columns(tuple(declared)), fold=keyed
+    )
+    plain = schema_json(pa.schema([("timelabel", pa.string()), ("k", INT)]))
+    found = fields_of(fold.with_ordering_columns(plain, table))
+    assert {name: field["type"] for name, field in found.items() if name not in fields_of(plain)} == added

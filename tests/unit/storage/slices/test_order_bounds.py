@@ -64,4 +64,5 @@ def test_a_slice_is_measured_for_one_order_and_one_delete(tmp_path: Path) -> Non
     assert is_measured_for(made, replace(merge, keys=("k", "l")))  # the bounds are those of all keys
     assert not is_measured_for(made, replace(merge, order_by=()))
     assert not is_measured_for(made, replace(merge, delete_when=None))
+    assert not is_measured_for(made, replace(merge, calls="code of a function"))
     assert is_measured_for(replace(made, rows=0), replace(merge, delete_when=None))
