@@ -167,18 +167,26 @@ def request_restate(
     """
     with database.write() as write:
         _check_table(write, table)
+        known = read_batches(write, table, labels)
+        for label in labels:
+            if label not in known or known[label].current_claim is None:
+                raise refusals.impossible(table, label, "cannot be restated", why="it was never done")
         return add_restate_requests(write, table, labels, verb, who=who, why=why, said=said)
 
 
 def add_restate_requests(
     write: Write, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", said: str = ""
 ) -> tuple[datetime, ...]:
-    """Record the requests of `request_restate` within a transaction that is open."""
-    known = read_batches(write, table, labels)
-    for label in labels:
-        if label not in known or known[label].current_claim is None:
-            raise refusals.impossible(table, label, "cannot be restated", why="it was never done")
-    asked = [row for row in known.values() if not _is_asked(row, verb)]
+    """Record the requests of `request_restate` within a transaction that is open.
+
+    Labels that are being made for the first time are made once more, too. Others that were never done are left out.
+    """
+    known = [
+        row
+        for row in read_batches(write, table, labels).values()
+        if row.current_claim is not None or row.status == BatchStatus.RUNNING
+    ]
+    asked = [row for row in known if not _is_asked(row, verb)]
     verbs = {row.label: _stronger(row.requested, verb) for row in asked}
     # a slice of late rows must be determined again in any case; for a closed window the stored inputs decide
     told_anew = [row.label for row in asked if row.requested == REOPEN and STRENGTH[verb] == STRENGTH[REOPEN]]
@@ -199,7 +207,8 @@ def request_backfill(
     with database.write() as write:
         _check_table(write, table)
         known = read_batches(write, table, labels)
-        old = [row.label for row in known.values() if (row.status, row.current_claim, row.requested) == (None,) * 3]
+        undone = (row for row in known.values() if (row.status, row.current_claim) == (None, None))
+        old = [row.label for row in undone if row.requested != BACKFILL]
         new = sorted({*labels} - known.keys())
         values = {"of": table, "sequence": write.sequence, "verb": BACKFILL}
         _each(write, _REQUEST, [values | {"at": label} for label in old])
