@@ -1,4 +1,4 @@
-"""Finds done batches that a new flow makes again because the START of one of their inputs moved back."""
+"""Finds batches that a new flow makes again because the START of one of their inputs moved back."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def reading_back(
 ) -> dict[str, tuple[datetime, ...]]:
     """Return by table the labels that read less than they would under `flow`, whose tables start earlier.
 
-    `snapshot` is the ledger's, if the caller has it. Call this before the flow is applied: batches that are made after
-    that already use the new START.
+    They are done or being made. `snapshot` is the ledger's, if the caller has it. Call this before the flow is applied,
+    and right after it: batches that are claimed later already use the new START.
 
     Cost: a snapshot, plus one ledger query of all recorded reads for each table whose START is before its first label.
     """

@@ -13,7 +13,7 @@ from waterclock.connectors.interface import LinkedCollector, ProjectPlace
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import Connections, connections_of
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.flow.choices import FOLDS, Mode
 from waterclock.flow.declarations import Flow, Table, Unit
 from waterclock.flow.links import linked_tables, upstream_of
 from waterclock.ledger.ledger import Ledger
@@ -140,8 +140,9 @@ class Links:
     def _find_changed_labels(self, ledger: Ledger, table: Table, link: LinkFacts) -> _Changed:
         """Return by label the claim that made it, and its recorded and its current input, where the two differ.
 
-        Labels that RETAIN has dropped in the other project do not count as changed. Cost: a read of both ledgers if one
-        of them has changed.
+        Labels that RETAIN has dropped in the other project do not count as changed. A state of a MERGE or TEMPORAL
+        table has all slices from the first on, also from one that is older than it was. Cost: a read of both ledgers if
+        one of them has changed.
         """
         unit, collector = self._open_source(table)
         recorded = ledger.reads.read_elsewhere(table.name, link.upstream)
@@ -151,6 +152,8 @@ class Links:
             return compared[1]
         dropped = link.past.dropped_before
         kept = [each for each in recorded if dropped is None or each.low >= dropped]
+        if link.mode in FOLDS and link.oldest_instant is not None:
+            kept = [replace(each, low=min(each.low, link.oldest_instant)) for each in kept]
         contents = collector.contents(unit, [(each.low, each.high) for each in kept]) if kept else ()
         changed = {
             each.label: (each.claim, InputFact(link.upstream, each.low, each.high, each.content, now))

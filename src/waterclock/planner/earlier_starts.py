@@ -40,7 +40,7 @@ def reading_more(
     snapshot: LedgerSnapshot,
     recorded: Mapping[Batch, Sequence[Input]],
 ) -> dict[str, tuple[datetime, ...]]:
-    """Return, by table, the done batches in `recorded` (given with their inputs) that would now read further back.
+    """Return, by table, the batches in `recorded` (given with their inputs) that would now read further back.
 
     Batches are left out if they could not be made again or if their table declares ON RESTATE REPORT. For a publish of
     whole states only the newest batch is returned. Older states of a table are correct as of their ticks, too.

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from tests.model.flows import at
+from tests.ledgers import Desk, day, desk, table
+from tests.model.flows import at, snapshot
 from waterclock.batches.links import LinkFacts
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
-from waterclock.engine.links import link_errors, problems
+from waterclock.engine.links import Links, link_errors, problems
 from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Mode
 from waterclock.planner.plan import Batch, Status
 from waterclock.timelabel.window import Window
 
@@ -59,3 +64,40 @@ def test_a_folder_without_a_project_is_reported(tmp_path: Path) -> None:
     project = linked(tmp_path, "{ path = '../down' }", "[project]\nname = 'up'\n")
     [error] = link_errors(project)
     assert (error.code, "down" in str(error.why)) == ("E833", True)
+
+
+class Upstream:
+    """The collector of another project's table: it compares contents in that project's ledger."""
+
+    def __init__(self, of: Desk) -> None:
+        self.of = of
+
+    def contents(self, _unit: object, spans: Sequence[tuple[datetime, datetime]]) -> list[str]:
+        return [self.of.ledger.reads.content("orders", low, high) for low, high in spans]
+
+
+@pytest.mark.parametrize("mode", [Mode.MERGE, Mode.APPEND])
+def test_a_state_that_starts_earlier_in_the_other_project_is_collected_again(
+    mode: Mode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up, here = desk(), desk()
+    state = snapshot("orders_here")
+    with up.ledger, here.ledger:
+        up.apply(table("orders", mode=mode, keys=("id",) if mode is Mode.MERGE else (), start=day(5)))
+        up.done("orders", 5)
+        here.apply(state)
+        read = replace(up.read("orders", 5, 6), table="up.orders", kind="state", changes=None)
+        here.done("orders_here", 5, reads={5: [read]})
+        links = Links(here.flow, connections=None)  # type: ignore[arg-type]  # nothing is resolved here
+        monkeypatch.setattr(links, "_open_source", lambda _table: (None, Upstream(up)))
+
+        def changed() -> set[datetime]:
+            past = up.ledger.reads.snapshot(up.flow)
+            link = LinkFacts("up.orders", state.cadence, mode, past=past.of("orders"), sequence=past.sequence)
+            return set(links._find_changed_labels(here.ledger, state, link))
+
+        assert not changed()
+        up.done("orders", 4, digest="0:0:0")
+        assert not changed(), "there are no rows before"
+        up.done("orders", 3)
+        assert changed() == ({day(5)} if mode is Mode.MERGE else set())

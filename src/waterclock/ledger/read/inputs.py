@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import Input
 from waterclock.ledger.store.database import LedgerDatabase
-from waterclock.ledger.store.schema import IS_LONG, IS_SHORT, LONG, AnyRow, batches, inputs
+from waterclock.ledger.store.schema import IS_LONG, IS_OPEN, IS_SHORT, LONG, AnyRow, batches, claims, inputs
 
 IS_CURRENT = sa.and_(
     batches.c.table_name == inputs.c.reader,
@@ -25,14 +25,17 @@ _OVERLAPS = (
     inputs.c.low < sa.bindparam("high"),
 )
 _INPUTS = sa.select(inputs).where(inputs.c.claim == sa.bindparam("number_")).order_by(inputs.c.label, inputs.c.position)
-_BEGINNING = (
-    sa.select(inputs.c.claim, inputs.c.label)
-    .join(batches, IS_CURRENT)
-    .where(inputs.c.table_name == sa.bindparam("of"), inputs.c.low > sa.bindparam("after"))
-    .where(inputs.c.low <= sa.bindparam("until"))
-    .distinct()
-    .subquery()
+_STARTING = (
+    inputs.c.table_name == sa.bindparam("of"),
+    inputs.c.low > sa.bindparam("after"),
+    inputs.c.low <= sa.bindparam("until"),
 )
+_BEGINNING = sa.union(
+    sa.select(inputs.c.claim, inputs.c.label).join(batches, IS_CURRENT).where(*_STARTING),
+    sa.select(inputs.c.claim, inputs.c.label)
+    .join(claims, claims.c.number == inputs.c.claim)
+    .where(IS_OPEN, *_STARTING),
+).subquery()
 _OF_BEGINNING = (
     sa.select(inputs)
     .join(_BEGINNING, sa.and_(_BEGINNING.c.claim == inputs.c.claim, _BEGINNING.c.label == inputs.c.label))
@@ -51,7 +54,10 @@ def read_inputs(connection: sa.Connection, number: int) -> Mapping[datetime, tup
 def find_reads_starting_within(
     database: LedgerDatabase, table: str, after: datetime, until: datetime
 ) -> dict[tuple[str, datetime], tuple[Input, ...]]:
-    """Return the done batches whose read of `table` starts in `(after, until]`, each with all of its inputs."""
+    """Return the batches whose read of `table` starts in `(after, until]`, each with all of its inputs.
+
+    They are done or being made: a claim keeps the inputs with which it was given.
+    """
     found: dict[tuple[str, datetime], list[Input]] = {}
     with database.read() as connection:
         for row in connection.execute(_OF_BEGINNING, {"of": table, "after": after, "until": until}):

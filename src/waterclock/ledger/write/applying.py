@@ -69,8 +69,9 @@ def apply(
     """Make `flow` the applied one; free where it already is.
 
     `statements` returns the text of each table's statement; new texts are stored. `reading_back` returns, by table, the
-    done labels that read further back under the new flow; a request to make them again is recorded. A table with
-    batches whose labels would change their meaning (E405) keeps its kind, mode, cadence and keys here.
+    labels, done or being made, that read further back under the new flow; a request to make them again is recorded. It
+    is called once more after the flow is applied, for batches that were claimed under the former flow meanwhile. A
+    table with batches whose labels would change their meaning (E405) keeps its kind, mode, cadence and keys here.
     Raises  E404 for a ledger of another project, and as `rename_tables`
     """
     found = read_applied_flow(database)
@@ -98,16 +99,24 @@ def apply(
                 says = {"code": flow.tables[name].fingerprint, "statement": text}
                 if declared.get(name) != says:
                     write.log(DECLARED, who=who, table=name, data=says)
-            for name, labels in again.items():
-                add_restate_requests(write, name, labels, RECOMPUTE, who=who, why="START of their inputs moved back")
+            _ask_again(write, again, who)
             write.log("applied", who=who, data={"number": number, "flow": flow.fingerprint, "runner": runner})
             found = Applied(number, flow.fingerprint, write.at)
     except BaseException:
         database.use_names(said, since)
         raise
+    since_then = {name: set(labels).difference(again.get(name, ())) for name, labels in reading_back().items()}
+    if any(since_then.values()):
+        with database.write() as write:
+            _ask_again(write, since_then, who)
     for name, was in renamed.items():
         database.tell(f"{was} is renamed to {name}, with its history")
     return found
+
+
+def _ask_again(write: Write, again: Mapping[str, Collection[datetime]], who: str) -> None:
+    for name, labels in again.items():
+        add_restate_requests(write, name, labels, RECOMPUTE, who=who, why="START of their inputs moved back")
 
 
 def refuse_pending(database: LedgerDatabase, flow: Flow) -> None:

@@ -167,10 +167,10 @@ def request_restate(  # noqa: PLR0913 - the parts of a request, and how it is re
     """
     with database.write() as write:
         _check_table(write, table)
+        known = _require_done(write, table, labels)
         asked = add_restate_requests(write, table, labels, verb, who=who, why=why, said=said)
         if is_retry:
-            known = read_batches(write, table, labels).values()
-            stopped = [row for row in known if row.status in {BatchStatus.FAILED.value, BatchStatus.HELD.value}]
+            stopped = [row for row in known.values() if row.status in {BatchStatus.FAILED.value, BatchStatus.HELD.value}]
             done = {"of": table, "as_": BatchStatus.DONE.value}
             _each(write, _CLEAR, [done | {"at": row.label} for row in stopped])
             _log_each(write, "retried", table, stopped, who, why)
@@ -186,20 +186,33 @@ def request_held_again(
     """
     with database.write() as write:
         _check_table(write, table)
+        _require_done(write, table, labels)
         found = add_restate_requests(write, table, labels, verb, who=who, why=why)
         _each(write, _SET_DUE, [{"of": table, "at": label, "due": write.at} for label in found])
         return found
 
 
-def add_restate_requests(
-    write: Write, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", said: str = ""
-) -> tuple[datetime, ...]:
-    """Record the requests of `request_restate` within a transaction that is open."""
+def _require_done(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, AnyRow]:
     known = read_batches(write, table, labels)
     for label in labels:
         if label not in known or known[label].current_claim is None:
             raise refusals.impossible(table, label, "cannot be restated", why="it was never done")
-    asked = [row for row in known.values() if not _is_asked(row, verb)]
+    return known
+
+
+def add_restate_requests(
+    write: Write, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str = "", said: str = ""
+) -> tuple[datetime, ...]:
+    """Record the requests of `request_restate` within a transaction that is open.
+
+    Labels that are being made for the first time are made once more, too. Others that were never done are left out.
+    """
+    known = [
+        row
+        for row in read_batches(write, table, labels).values()
+        if row.current_claim is not None or row.status == BatchStatus.RUNNING
+    ]
+    asked = [row for row in known if not _is_asked(row, verb)]
     verbs = {row.label: _stronger(row.requested, verb) for row in asked}
     # a slice of late rows must be determined again in any case; for a closed window the stored inputs decide
     told_anew = [row.label for row in asked if row.requested == REOPEN and STRENGTH[verb] == STRENGTH[REOPEN]]
@@ -220,7 +233,8 @@ def request_backfill(
     with database.write() as write:
         _check_table(write, table)
         known = read_batches(write, table, labels)
-        old = [row.label for row in known.values() if (row.status, row.current_claim, row.requested) == (None,) * 3]
+        undone = (row for row in known.values() if (row.status, row.current_claim) == (None, None))
+        old = [row.label for row in undone if row.requested != BACKFILL]
         new = sorted({*labels} - known.keys())
         values = {"of": table, "sequence": write.sequence, "verb": BACKFILL}
         _each(write, _REQUEST, [values | {"at": label} for label in old])

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import sqlalchemy as sa
 
-from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, RECOMPUTE
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, RECOMPUTE, BatchStatus
 from waterclock.ledger.store.database import Write
 from waterclock.ledger.store.schema import batches, closings, codes, coverage, items, tables, versions
 from waterclock.ledger.write.suspects import mark_readers
@@ -31,13 +31,17 @@ _FORGET_VERSIONS = (
 
 _ASK_AGAIN = (
     sa.update(batches)
-    .where(batches.c.table_name == sa.bindparam("of"), batches.c.current_claim.is_not(None))
+    .where(batches.c.table_name == sa.bindparam("of"))
+    .where(sa.or_(batches.c.current_claim.is_not(None), batches.c.status == BatchStatus.RUNNING.value))
     .values(requested=RECOMPUTE, requested_sequence=sa.bindparam("then"))
 )
 
 
 def ask_again(write: Write, names: Iterable[str]) -> None:
-    """Request that all done batches of some tables are made again: equal input content now means other rows."""
+    """Request that all batches of some tables are made again: equal input content now means other rows.
+
+    They are done or being made.
+    """
     for name in names:
         write.execute(_ASK_AGAIN, {"of": name, "then": write.sequence})
 

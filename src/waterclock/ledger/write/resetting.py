@@ -67,7 +67,7 @@ def end_reset(
 ) -> None:
     """Record that a table was emptied, and that its current declaration applies.
 
-    Its readers become due where their inputs differ; all done batches of `asked_again` are made again.
+    Its readers become due where their inputs differ; all batches of `asked_again`, done or being made, are made again.
     Raises  as `begin_reset`, E411 where another reset of the table took this one over
     """
     version, claim = emptied.version, emptied.claim

@@ -1,0 +1,79 @@
+"""A START that moves back while runners of the former flow are at work."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from tests.ledgers import ZERO, Desk, day, desk, flow, table
+from waterclock.batches.records import Claim
+from waterclock.engine.earlier_starts import reading_back
+from waterclock.flow.choices import ReadKind
+from waterclock.flow.declarations import Read
+
+ORDERS = table("orders", partitioned=True, start=day(5))
+TOTAL = replace(table("total", partitioned=True, start=day(5)), reads=(Read("orders", ReadKind.HISTORY),))
+NOW = day(9)
+
+
+@pytest.fixture
+def shop() -> Iterator[Desk]:
+    """Two days of orders, and the first total of them."""
+    opened = desk()
+    with opened.ledger:
+        opened.apply(ORDERS, TOTAL)
+        opened.done("orders", 5)
+        opened.done("orders", 6)
+        opened.done("total", 5, reads={5: [opened.read("orders", 5, 6, read="HISTORY(orders)")]})
+        yield opened
+
+
+def total_of_day_6(shop: Desk) -> Claim:
+    return shop.claim("total", 6, reads={6: [shop.read("orders", 5, 7, read="HISTORY(orders)")]})
+
+
+def begin_earlier(shop: Desk, *, meanwhile: bool = False) -> list[Claim]:
+    """Apply a flow in which orders start on the 2nd. A batch may be claimed once those to make again were found."""
+    former, found = shop.flow, list[Claim]()
+    earlier = flow(replace(ORDERS, start=day(2)), TOTAL, fingerprint="flow 2")
+
+    def search() -> Mapping[str, Collection[datetime]]:
+        again = reading_back(shop.ledger, earlier, NOW)
+        if meanwhile and not found:
+            assert shop.flow is former
+            found.append(total_of_day_6(shop))
+        return again
+
+    shop.ledger.declared.apply(earlier, who="ann", now=ZERO, runner="here", reading_back=search)
+    shop.flow = earlier
+    return found
+
+
+def requested(shop: Desk) -> dict[datetime, str]:
+    return dict(shop.ledger.reads.snapshot(shop.flow).of("total").requested)
+
+
+def test_a_batch_that_is_being_made_is_made_once_more(shop: Desk) -> None:
+    claim = total_of_day_6(shop)
+    begin_earlier(shop)
+    shop.done("total", 6, claim=claim)
+    assert requested(shop) == dict.fromkeys((day(5), day(6)), "recompute")
+
+
+def test_so_is_one_that_was_claimed_in_between(shop: Desk) -> None:
+    [claim] = begin_earlier(shop, meanwhile=True)
+    shop.done("total", 6, claim=claim)
+    assert requested(shop) == dict.fromkeys((day(5), day(6)), "recompute")
+
+
+def test_one_that_is_lost_instead_is_made_from_all_rows_and_can_be_requested(shop: Desk) -> None:
+    claim = total_of_day_6(shop)
+    begin_earlier(shop)
+    shop.ledger.claims.close_lost(claim, "its runner has ended")
+    assert shop.ledger.decisions.request_backfill("total", [day(6)], who="ann") == (day(6),)
+    assert not shop.ledger.decisions.request_backfill("total", [day(6)], who="ann")
+    facts = shop.ledger.reads.snapshot(shop.flow).of("total")
+    assert (set(facts.requested), facts.wanted) == ({day(5)}, {day(6)})
