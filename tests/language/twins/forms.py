@@ -8,7 +8,7 @@ wc.connection(
 )
 wc.connection("out", type="files")
 wc.function("dollars", parameters="cents INT", returns="DECIMAL(16,2)", return_="cents / 100")
-wc.function("pi", parameters="", returns="DOUBLE", return_="3.14159")
+wc.function("about_pi", parameters="", returns="DOUBLE", return_="3.14159")
 wc.collect(
     "raw.a",
     partitioned=True,

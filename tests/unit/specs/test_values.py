@@ -122,6 +122,12 @@ def test_a_value_is_written_as_a_cell_has_it(value: Any, text: str) -> None:
         ({"id": 12345678901, "x": 2}, {"id": 12345678901, "x": 2.0 + 1e-12}, True),
         ([float("nan")], [float("nan")], True),
         ([1.5], [Decimal("1.50")], True),
+        ([2.0, 3], [Decimal("2.00"), Decimal("3.00")], True),
+        ([12345678901234567890], [Decimal(12345678901234567891)], False),
+        ({}, [], True),
+        ({"a": {}}, {"a": []}, True),
+        ({"a": 1}, [], False),
+        ({"a": True}, {"a": 1}, False),
     ],
 )
 def test_values_are_compared_as_people_mean_them(expected: Any, got: Any, is_same: bool) -> None:

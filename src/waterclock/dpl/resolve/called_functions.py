@@ -27,11 +27,11 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Function
 
 # functions for rules only, and a batch's own values, which are refused there with their own errors
-_OF_RULES = frozenset(
+OF_RULES = frozenset(
     {"last_good", "usual", "trend", "parsed", "watermark", "next_watermark", *NAMES, *map(str.lower, VALUES)}
 )
-# Spark's own too, by its grammar, and none of those that it lists
-_OF_GRAMMAR = frozenset({"timestampadd", "timestampdiff", "try_cast"})
+# the last three are Spark's own by its grammar, and none of those that it lists
+OF_SPARK = SCALARS | AGGREGATES | GENERATORS | WINDOWED | {"timestampadd", "timestampdiff", "try_cast"}
 # what reads a table, which is refused in words of its own where a value is meant
 _OF_READS = frozenset({"flat", "identifier", "table", *map(str.lower, READS)})
 
@@ -71,9 +71,7 @@ class _Calls:
 
     def __init__(self, functions: Mapping[str, Function]) -> None:
         self.own = {name.lower(): function for name, function in functions.items()}
-        named = (name.lower() for name in (*FUNCTIONS, *functions))
-        spark = {*SCALARS, *AGGREGATES, *GENERATORS, *WINDOWED, *named}
-        self.known = frozenset(spark) | _OF_RULES | _OF_GRAMMAR | _OF_READS
+        self.known = OF_SPARK | OF_RULES | _OF_READS | {name.lower() for name in (*FUNCTIONS, *functions)}
 
     def check(self, said: Expression | QuerySaid, tree: Any) -> Iterator[WaterclockError]:
         """Yield an error for each illegal call in a tree."""
@@ -106,7 +104,7 @@ def _unknown(node: Any, said: Expression | QuerySaid, known: frozenset[str]) -> 
         why="neither Spark nor Waterclock has it, and no CREATE FUNCTION declares it",
         fix=did_you_mean(
             node.name.lower(),
-            known - _OF_RULES - _OF_READS,
+            known - OF_RULES - _OF_READS,
             otherwise=f"declare it: CREATE FUNCTION {node.name}(...) RETURNS type RETURN expression",
         ),
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from waterclock.dpl.query.builtins import BROUGHT
 from waterclock.dpl.query.names_in_query import FLAT
 from waterclock.dpl.query.references import MARKS, READS, VALUES
+from waterclock.dpl.resolve.called_functions import OF_RULES, OF_SPARK
 from waterclock.dpl.resolve.connections import PROJECT
 from waterclock.dpl.syntax.statements import Statement, StatementKind
 from waterclock.errors import WaterclockError
@@ -15,7 +16,7 @@ _TABLES = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM})
 _RELATIONS = _TABLES | {StatementKind.VIEW}
 _RESERVED_SCHEMAS = {"waterclock": "it contains the status tables"}
 _SUFFIXES = ("_held", "_late", "_quarantine", "_view")
-_RESERVED_FUNCTIONS = frozenset({*READS, FLAT, *VALUES, *MARKS, *BROUGHT})
+_RESERVED_FUNCTIONS = frozenset({*READS, FLAT, *VALUES, *MARKS, *BROUGHT, *map(str.upper, OF_RULES)})
 
 Names = dict[StatementKind, dict[str, Statement]]
 
@@ -54,6 +55,9 @@ def _check_reserved_names(statement: Statement) -> Iterator[WaterclockError]:
         is_brought = name.upper() in BROUGHT
         fix = "remove it to use the built-in function, or choose another name" if is_brought else "choose another name"
         yield span.refuse("E211", f"{name} is a built-in function", fix=fix)
+    elif statement.kind is StatementKind.FUNCTION and name.lower() in OF_SPARK:
+        why = "queries, rules and batches call Spark's function by that name"
+        yield span.refuse("E211", f"{name} is a function of Spark", why=why, fix="choose another name")
     if statement.kind not in _RELATIONS:
         return
     schema, table = name.split(".")

@@ -13,6 +13,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place
 
 _WORD = re.compile(r"[\w.`]+|.", re.DOTALL)
+_SPACE = re.compile(r"[^\S ]")
 _WIDEST = 120
 
 
@@ -84,7 +85,8 @@ class SourceText:
         first = self._starts[row]
         last = self._starts[row + 1] - 1 if row + 1 < len(self._starts) else len(self.text)
         cut = max(0, start - first - _WIDEST // 2) if last - first > _WIDEST else 0
-        line = self._redact_line(first, last)[cut : cut + _WIDEST].rstrip("\r").replace("\t", " ")
+        line = self._redact_line(first, last)[cut : cut + _WIDEST]
+        line = _SPACE.sub(" ", line)  # a tab, a form feed or a line separator would move what follows
         number = str(self.line + row)
         indent = start - first - cut
         carets = "^" * max(1, min(end, last) - start)
