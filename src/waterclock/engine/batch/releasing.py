@@ -59,11 +59,7 @@ class HeldBatch:
 
 
 def find_held(work: RunContext, table: Table, group: Group, pins: Mapping[datetime, Sequence[PinnedRead]]) -> HeldBatch:
-    """Return the remains of a held batch. `pins` are its current reads.
-
-    Raises  E756 where the slice is gone, where its inputs have changed since, where it was compared with a delivery
-            that another one followed, or where the request to release it was withdrawn
-    """
+    """Return the remains of a held batch; `pins` are its current reads. Raises  E756 if it cannot be released now."""
     [batch], label = group.batches, group.batches[0].label
     reads = pins[label]
     folder = work.folder(table)

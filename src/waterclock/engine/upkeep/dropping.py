@@ -35,11 +35,7 @@ class Droppable:
 
 
 def look(work: RunContext, table: Table, said: Labels, now: datetime) -> Droppable:
-    """Find the windows to drop. Changes nothing.
-
-    Raises  E436 for a table that is no union of windows, for labels that do not start with its oldest, for windows that
-            a batch still reads, for its newest label, and while a batch of it runs; E644 during a rebuild of all tables
-    """
+    """Find the windows to drop. Changes nothing. Raises  E436 for windows that cannot be dropped, E644."""
     refuse_beside_rebuild(work, is_looking=True)
     if table.kind is Kind.PUBLISH or table.mode is not Mode.APPEND:
         kind = "a destination" if table.kind is Kind.PUBLISH else f"a {table.mode.name} table"
