@@ -127,11 +127,7 @@ def is_folder(path: Path) -> bool:
 
 
 def read_bytes(path: str | Path, most: int = objects.MOST_BYTES) -> bytes:
-    """Return the content of a file, from an object store with one request.
-
-    Raises  FileNotFoundError where it does not exist
-            E609 for an object of more than `most` bytes
-    """
+    """Return the content of a file, with one request. Raises  FileNotFoundError; E609 above `most` bytes."""
     store = store_of(path)
     return Path(path).read_bytes() if store is None else objects.content_of(store, _key(store, path), most)
 

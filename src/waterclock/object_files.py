@@ -178,11 +178,7 @@ def remove(store: Store, keys: Sequence[str]) -> None:
 
 
 def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str, ObjectMeta]]:
-    """Yield the objects of a folder whose relative paths start with `begin`, in path order, each with its path.
-
-    Raises  E609 for a listing that would not end
-    Cost    a request for each thousand
-    """
+    """Yield the objects of a folder that start with `begin`, in path order, a request a thousand. Raises  E609."""
     head = f"{key}/" if key else ""
     after = begin[:-1].rstrip(".")  # the offset excludes exactly this name; `.` alone is invalid
     with translate_store_errors(f"{store.bucket}/{key}"):

@@ -110,12 +110,7 @@ def is_remote(folder: str | Path) -> bool:
 
 
 def reach_by(url: str, options: Mapping[str, str]) -> None:
-    """Set the connection options of a URL's bucket. Contacts no store.
-
-    Raises  E607 for a scheme of no known object store
-            E608 for an unknown option
-            E609 for an endpoint that is not a URL
-    """
+    """Set the connection options of a URL's bucket. Contacts no store. Raises  E607, E608, E609."""
     bucket = bucket_of(url)
     unknown = sorted(options.keys() - set(options_of(url)))
     if unknown:
@@ -217,12 +212,7 @@ def delta_options(folder: str) -> dict[str, str] | None:
 
 @contextmanager
 def translate_store_errors(where: str | Path) -> Iterator[None]:
-    """Convert the errors of an object store within the block to E609, except for missing files.
-
-    Raises  E609 where the store cannot be reached; transient where it did not answer
-            E807 where an object in it has an unusable name
-            FileNotFoundError for a missing file
-    """
+    """Convert an object store's errors to E609 (transient without an answer) or E807; FileNotFoundError stays."""
     try:
         yield
     except Exception as error:

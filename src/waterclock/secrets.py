@@ -79,11 +79,7 @@ class Secrets:
         return variable_of(name) in self.environ or self._file(name) is not None or not self.places.can_tell
 
     def read(self, name: str) -> str:
-        """Return the value of a secret.
-
-        Raises  E225 where it does not resolve, naming the places searched, or its file cannot be read; E920 where
-                keyring or Vault do not answer or refuse; E921 where the library for them is not installed
-        """
+        """Return the value of a secret. Raises  E225 where it does not resolve, E920 or E921 by keyring or Vault."""
         value = self._at_hand(name)
         if value is None and self.places.keyring is not None:
             from waterclock.secret_stores import in_keyring

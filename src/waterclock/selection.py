@@ -150,11 +150,7 @@ def parse_labels(text: str) -> Labels:
 
 
 def select(flow: Flow, *texts: str) -> Selection:
-    """Resolve the tables and labels that the texts select together. No text selects all tables.
-
-    Raises  E510 for an invalid selection, E511 for a name, pattern or tag that matches nothing, with the nearest names,
-            and for tables that are all left out again, E512 and E514 as `parse_labels`
-    """
+    """Resolve the tables and labels that the texts select together; none select all. Raises  E510 to E512, E514."""
     meant, taken = _parse_items(" ".join(texts))
     labels: dict[str, Labels] = {}
     found = set() if meant else set(flow.tables)

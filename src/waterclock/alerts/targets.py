@@ -24,11 +24,7 @@ _LOUDNESS = {"critical": "failure", "error": "failure", "warning": "warning"}
 
 
 def check_target(target: Target, secrets: Secrets) -> None:
-    """Check that a target can be used with the installed packages, without contacting it.
-
-    Raises  E225 for a secret that does not resolve, E914 for an address that apprise does not support, E915 where
-            apprise is not installed
-    """
+    """Check that a target can be used with the installed packages, without contacting it. Raises  E225, E914, E915."""
     address = secrets.value_of(target.address)
     if target.token is not None:
         secrets.value_of(target.token)

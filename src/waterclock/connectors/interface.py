@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from waterclock.batches.links import LinkFacts
 from waterclock.batches.records import Pin
@@ -459,10 +459,13 @@ class Connector(Protocol):
         ...
 
 
+_Collector_co = TypeVar("_Collector_co", bound=Collector, covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class ConnectionType:
+class ConnectionType(Generic[_Collector_co]):
     """A connector that opens sources and destinations by two functions."""
 
     capabilities: Capabilities
-    collector: Callable[[Setting], Collector]
+    collector: Callable[[Setting], _Collector_co]
     deliverer: Callable[[Setting], Deliverer]

@@ -29,11 +29,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
 
 
 def connector(type_name: str) -> Connector:
-    """Return the connector of a type.
-
-    Raises  E801 for an unknown type, with the nearest names
-            E802 for a type whose package does not load, or that two packages provide
-    """
+    """Return the connector of a type. Raises  E801 for an unknown type, E802 for none or two that load."""
     points = _points()
     if type_name not in points:
         raise WaterclockError(

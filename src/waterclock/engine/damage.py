@@ -155,11 +155,7 @@ def verb_of(work: RunContext, table: Table, label: datetime) -> str | None:
 
 
 def require_log(work: RunContext, name: str) -> None:
-    """Check that a table's log and the ledger know the same commits, and that the table's rows exist.
-
-    Cost: one read of the ledger, one scan of the log.
-    Raises  E754 where the log is older, missing, or was recreated without its rows, E758 where the ledger is older
-    """
+    """Check that a table's log and the ledger know the same commits, and that its rows exist. Raises  E754, E758."""
     error = older_log(work, name)
     if error is not None:
         raise error

@@ -51,11 +51,7 @@ class DataFiles:
 
 
 def data_files(work: RunContext, name: str, *, as_of: str | None = None, known_at: str | None = None) -> DataFiles:
-    """List the files of a table as it is now, or as of a tick.
-
-    Raises  E434 where a list of files cannot express the table's rows, E435 where the files as of the tick are not
-            kept, and as `query --as-of`
-    """
+    """List the files of a table, now or as of a tick. Raises  E434 if files do not show its rows, E435 if not kept."""
     table = require_table(work.flow, name)
     require_log(work, name)
     labels = _labels(work, table)

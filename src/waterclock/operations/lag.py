@@ -74,11 +74,7 @@ class Lag:
 
 
 def lags(at: OpenedProject, names: Collection[str]) -> list[Lag]:
-    """Return how far some tables are behind.
-
-    Cost: a plan of these tables, one query of the ledger for the newest labels of them and their inputs, and one for
-    each table with a WATERMARK.
-    """
+    """Return how far some tables are behind. Cost: a plan, a ledger query, and one for each table with a WATERMARK."""
     plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=names))
     found = freshness(at.flow, names, at.snapshot, plan)
     missing = {name: found[name].gaps + found[name].behind for name in names}

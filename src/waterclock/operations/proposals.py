@@ -119,11 +119,7 @@ class Proposal:
 
 
 def propose(at: OpenedProject, verb: str, selection: str, labels: str | None, most: int | None = None) -> Proposal:
-    """Compute the effects of an action; changes nothing. For a retry, an empty selection means all failed batches.
-
-    Raises  E910 for an unknown verb, E510 to E519 as the command of that name, E525 where more than `most` are
-            requested, or would follow
-    """
+    """Compute the effects of an action; changes nothing. Raises  E510 to E519, E525 for more than `most`, E910."""
     try:
         wanted = Verb(verb)
     except ValueError:
@@ -155,11 +151,7 @@ def propose(at: OpenedProject, verb: str, selection: str, labels: str | None, mo
 
 
 def decide(at: OpenedProject, proposal: Proposal, *, who: str, why: str) -> None:
-    """Record a decision, who made it and why. The next planning of a runner carries it out.
-
-    Raises  E903 where a skip or a release has no reason, E413 where a batch has changed since, E412 where nothing has
-            run yet
-    """
+    """Record a decision, which a runner's next planning carries out. Raises  E412, E413, E903 without a reason."""
     if at.ledger is None:
         raise nothing_ran()
     if need := _REASONED.get(proposal.verb):

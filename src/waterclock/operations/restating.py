@@ -22,11 +22,7 @@ Asking = dict[tuple[str, str], frozenset[datetime]]
 
 
 def done_labels(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
-    """Return the done labels of a selection, without those that were skipped or never made.
-
-    Raises  E510 to E514 as `selection.select`: a label before START or in the future is E513; E518 for one that RETAIN
-            has dropped; E525 where there are more than `most`
-    """
+    """Return the done labels of a selection. Raises  E510 to E514; E518 for dropped ones, E525 for more than `most`."""
     return _find_done_labels(at, selection, labels, lambda _table, _code: True, most)
 
 
@@ -94,11 +90,7 @@ def labels_of_older_code(at: OpenedProject, selection: str, labels: str | None) 
 
 
 def labels_of_sources(at: OpenedProject, selection: str, labels: str | None, most: int | None = None) -> Found:
-    """Return the done labels of the selected collects that can be read from their sources again.
-
-    Raises  E519 where nothing is collected, arrivals cannot be read again, or a source only has its current contents;
-            and as `done_labels`
-    """
+    """Return the selected collects' done labels that can be read again. Raises  E519 otherwise; as `done_labels`."""
     found = done_labels(at, selection, labels, most)
     sources = {name: labels for name, labels in found.items() if at.flow.tables[name].kind is Kind.COLLECT}
     if found and not sources:

@@ -277,11 +277,7 @@ def refuse_by_hand(table: Table) -> None:
 
 
 def by_hand(books: Books, window: Window) -> datetime:
-    """Return the boundary at which a window closes by hand: the newest before which all its inputs are settled.
-
-    Raises  E266 where there is no such boundary, where the window is closed or cannot be closed by hand, or where an
-            earlier window is open
-    """
+    """Return the newest boundary before which all inputs of a window are settled, to close by hand. Raises  E266."""
     table = books.table
     first, where = books.first_open(), f"{table.name}@{window.label}"
     refuse_by_hand(table)

@@ -72,11 +72,7 @@ class Meaning:
 
 
 def parse_step(step: SpecStep) -> Meaning:
-    """Parse one step.
-
-    Raises  E351 for a text that is no step, with the nearest one
-            E352 for a step without its required table, or with one that it does not accept
-    """
+    """Parse one step. Raises  E351 for a text that is no step, E352 for a step with a wrong table."""
     for does, pattern in _PATTERNS.items():
         found = pattern.fullmatch(step.text.strip())
         if found is not None:

@@ -52,11 +52,7 @@ def label_folder(label: datetime) -> str:
 
 
 def require_latch(root: str) -> None:
-    """Raise an error if two runners could both create the same file in a storage. The check tries it.
-
-    Raises  E602 where the storage lets a file be created twice, or cannot create a file put-if-absent
-            E603 where the storage cannot be written, E609 where an object store cannot be reached
-    """
+    """Raise E602 if two runners could both create the same file, by trying it; E603 or E609 if none can."""
     name = f".latch-{uuid.uuid4().hex}"
     probe, plain = entry_path(root, name), entry_path(root, f"{name}.write")
     try:

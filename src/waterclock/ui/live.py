@@ -46,11 +46,7 @@ class LiveProject:
     _left: Left = field(default_factory=dict)
 
     def load(self) -> OpenedProject:
-        """Return the project as it is now. Cost: the times of its files, and one query of an unchanged ledger.
-
-        Raises  ProjectErrors with all errors in its files; E421 where its ledger is gone, E422 where it is damaged,
-                E423 where it cannot be reached
-        """
+        """Return the project as it is now. Cost: file times, and one query. Raises  ProjectErrors, E421 to E423."""
         with self._lock:
             project, planner = self._current()
             ledger = self._open_ledger(project)

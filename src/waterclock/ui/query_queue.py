@@ -63,11 +63,7 @@ class Asker:
     def ask(
         self, project: Project, sql: str, limit: int, *, as_of: str | None, reader: Reader | None = None
     ) -> AnsweredQuestion:
-        """Return at most `limit` rows.
-
-        Raises  as `engine.query.query.query`, E701 to E704 where Spark does not start, E731 for a query that was
-                stopped, E732 where too many wait
-        """
+        """Return at most `limit` rows. Raises  as `query`, E701 to E704, E731 if it was stopped, E732 for too many."""
         query = self._enqueue(reader or Reader())
         query.reader.on_leaving(self._wake)
         is_stopping = False

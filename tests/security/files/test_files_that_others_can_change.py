@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.security.strangers import MALLORY, give, meeting_place, needs_root
-from waterclock.connectors.files.connector import FilesConnector
+from waterclock.connectors.files.connector import CONNECTOR
 from waterclock.connectors.files.reading_options import ROOM, ReadOptions
 from waterclock.connectors.files.zips import unpack_zips
 from waterclock.connectors.interface import Item, Setting
@@ -119,7 +119,7 @@ def test_rows_and_errors_name_the_file_that_was_sent(place: Path, spark: SparkSe
     give(place / "new", MALLORY)
     options = {"path": str(place / "new"), "archive": str(place / "archive")}
     setting = Setting("landing", options, folder=place, archive=place / "archives")
-    collector = FilesConnector().collector(setting)
+    collector = CONNECTOR.collector(setting)
     item = Item(NAME, LABEL, landed(place).stat().st_size, str(landed(place)))
     unit = Unit("landing", "web.visits", None, {}, Place("flows/a.dpl", 1, 1))
     collected = collector.read_items(spark, unit, {LABEL: [item]}, Columns(), "UTC")

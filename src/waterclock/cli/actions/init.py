@@ -130,11 +130,7 @@ def today() -> date:
 
 
 def start_project(folder: Path, day: date) -> tuple[Path, ...]:
-    """Write the sample project for the days before `day`. Return its files relative to the folder.
-
-    Raises  E901 where one of its files exists already; nothing is written then
-      E905 where the folder cannot be written
-    """
+    """Write the sample project for the days before `day`; return its files, relative. Raises  E901, E905."""
     texts = _texts(folder, day)
     data = Path("data") / "shop.sqlite"
     _refuse_there(folder, (*texts, data))
@@ -146,11 +142,7 @@ def start_project(folder: Path, day: date) -> tuple[Path, ...]:
 
 
 def start_empty(folder: Path, day: date) -> tuple[Path, ...]:
-    """Write a project without declarations, with `day` as its START. Return its files relative to the folder.
-
-    Raises  E901 where one of its files exists already; nothing is written then
-      E905 where the folder cannot be written
-    """
+    """Write a project without declarations, with `day` as its START; return its files, relative. Raises  E901, E905."""
     texts = {
         Path("waterclock.toml"): EMPTY_PROJECT_FILE.format(name=_name_of(folder), start=day),
         Path("flows/flow.dpl"): EMPTY_FLOW,

@@ -38,12 +38,7 @@ if TYPE_CHECKING:
 
 
 def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) -> int:
-    """Receive events until stopped, and return the exit code.
-
-    Raises  E870 where no table collects from a receiver, E872 where the disk failed, E873 where other machines could
-            send without a token, E874 where a folder cannot be written, E909 where the address cannot be bound, E923
-            for a short token
-    """
+    """Receive events until stopped, and return the exit code. Raises  E870, E872 to E874, E909, E923."""
     project = open_project(folder, env)
     host, port = address_of(listen)
     endpoint = endpoint_of(project, is_open=host not in LOOPBACK)

@@ -27,11 +27,7 @@ from waterclock.ui.serving import serve_pages
 def show_pages(
     folder: Path, env: str | None, now: str | None, listen: str, *, is_run: bool, is_opened: bool, is_json: bool
 ) -> int:
-    """Serve the pages and return the exit code. A project with errors is served too, and the pages show them.
-
-    Raises  E244 where there is no project, E909 where the address cannot be bound, E930 where another user can change
-            it
-    """
+    """Serve the pages, also of a project with errors, and return the exit code. Raises  E244, E909, E930."""
     if is_run:
         return carry_out(open_project(folder, env), RunOptions(command="ui --run", watch_seconds=30, pages=listen))
     if not (folder / FILE).is_file():

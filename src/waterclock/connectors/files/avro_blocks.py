@@ -16,11 +16,7 @@ _LONGEST_NUMBER = 10  # bytes
 
 
 def check_block(file: IO[bytes], codec: str) -> None:
-    """Check the block at which a file is, and leave the file there.
-
-    Raises  ValueError for a block of more than `MOST_BYTES`, packed or unpacked, or one that is broken
-    Cost    the block is unpacked once more than it is read
-    """
+    """Check the block at which a file is, by unpacking it, and leave the file there. Raises  ValueError."""
     at = file.tell()
     if _number_in(file) is not None:  # its rows; none at the end of the file
         size = _number_in(file)

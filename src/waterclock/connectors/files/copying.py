@@ -98,11 +98,7 @@ class Copier:
     earlier: Callable[[], Collection[str]]
 
     def copies(self, delivery: Delivery, inner: Path, places: Mapping[str, str]) -> Iterator[Copy]:
-        """Yield the files of a label: each is copied to a part and verified, or is already in its place.
-
-        Raises  E383 for an original that is missing, or differs from the collected file
-                E820 for a place with a file that this publish did not deliver
-        """
+        """Yield the files of a label: copied to a part and verified, or already in its place. Raises  E383, E820."""
         for one in originals_of(delivery):
             yield self._copy_file(delivery, one, inner, places)
 

@@ -79,11 +79,7 @@ class FilesDeliverer:
     folder: Path
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Write the files of a claim's slices and put them in their places.
-
-        Raises  E821 if the folder cannot be written, E820 for a place that another project publishes to; nothing has
-                changed then
-        """
+        """Write the files of a claim's slices and put them in their places, all or none. Raises  E820, E821."""
         one = deliveries[0]
         where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
         records = self._records(one.project, one.publish)

@@ -204,11 +204,7 @@ def _letters(column: int) -> str:
 
 
 def _paths_of(packed: zipfile.ZipFile, sheet: str) -> Iterator[str]:
-    """Yield the member of a sheet; all members that may be sheets if it is not clear which one calamine reads.
-
-    Raises  ValueError for members with the same name, and for a sheet's path that is not plain: programs differ in
-            which member they read
-    """
+    """Yield the member of a sheet, or all that may be it. Raises  ValueError where programs read different ones."""
     by_name = {name.replace("\\", "/").casefold(): name for name in packed.namelist()}
     if len(by_name) < len(packed.namelist()):
         raise ValueError("it has two members of the same name")

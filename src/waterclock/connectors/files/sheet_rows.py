@@ -172,11 +172,7 @@ def _data(sheet: Sheet, request: SheetRequest) -> Iterator[tuple[int, list[str |
 
 
 def _sheet(file: IO[bytes], request: SheetRequest, library: Any) -> Sheet:
-    """Return the sheet with its header and its rows.
-
-    Raises  E882 for a workbook that is too large unpacked; E884 for a sheet that does not exist, or has no header;
-            E885 for merged cells in the data; ValueError for a file that is no workbook
-    """
+    """Return the sheet with its header and its rows. Raises  E882, E884, E885; ValueError if it is no workbook."""
     refuse_growth(file)
     check_used_ranges(file)
     try:
@@ -228,11 +224,7 @@ def _shown_first(book: Any, library: Any) -> list[str]:
 
 
 def _errors(file: IO[bytes], name: str) -> dict[int, dict[int, str]]:
-    """Return the texts of error cells, such as #N/A, by row and column; calamine returns these cells as empty.
-
-    Raises  E882 for a used range that is too large; E884 for a formula without a stored value, which would be read as
-            empty
-    """
+    """Return the texts of error cells, such as #N/A, by row and column; calamine omits them. Raises  E882, E884."""
     file.seek(0)
     found = check_cells(file, name)
     if found.unreckoned is not None:

@@ -52,11 +52,7 @@ class UsedRange:
 
 
 def check_used_ranges(file: IO[bytes]) -> None:
-    """Check how large the sheets of an .ods or .xlsb are; those of an .xlsx are checked by `formulas.check_cells`.
-
-    Raises  E882 for a sheet of more than `MOST_CELLS`; ValueError for XML that is broken or has a DOCTYPE, and for
-            cells that no sheet has
-    """
+    """Check how large the sheets of an .ods or .xlsb are, as `formulas` does of .xlsx. Raises  E882; ValueError."""
     if zipfile.is_zipfile(file):
         file.seek(0)
         with zipfile.ZipFile(file) as packed:

@@ -99,11 +99,7 @@ def schema() -> pa.Schema:
 
 
 def batches(extract: KafkaExtract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the committed records of the spans, those of each partition in the order of their offsets.
-
-    Raises  E852 if the brokers drop them in the meantime, E854 to E856 and E864 as the cluster, E857 for a value that
-            is not Avro, and for odd headers and timestamps if the extract refuses them
-    """
+    """Yield the committed records of the spans, by partition in offset order. Raises  E852, E854 to E857, E864."""
     with (
         extract.cluster.translate_errors(extract.where, extract.topic),
         extract.cluster.open_consumer() as (consumer, heard),

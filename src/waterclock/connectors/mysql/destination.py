@@ -77,11 +77,7 @@ class MysqlDestinationColumn:
 def settle_table(
     connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool, comment: str = ""
 ) -> Mapping[str, MysqlDestinationColumn]:
-    """Create or alter the destination to fit the delivery. Return its columns by their names in lower case.
-
-    Raises  E813 for a name that is too long; E820 for a table that belongs to someone else, or whose rows are
-            referenced by foreign keys that would change other tables; E875 for a table without transactions
-    """
+    """Create or alter the destination to fit; return its columns by lower-case name. Raises  E813, E820, E875."""
     refuse_long_names(unit, delivery, _LONGEST_NAME, f"MariaDB and MySQL names have up to {_LONGEST_NAME} characters")
     session, known = session_in(connection), read_stored_columns(connection, unit)
     collation = _collation(connection)

@@ -50,11 +50,7 @@ _CASCADES = (
 def settle_table(
     connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
 ) -> Mapping[str, PostgresDestinationColumn]:
-    """Create or alter the destination to fit the delivery. Return its columns by their names in lower case.
-
-    Raises  E813 for a name that is too long or fits two columns; E820 for a table that belongs to someone else, or
-            whose rows are referenced by foreign keys that would change other tables
-    """
+    """Create or alter the destination to fit the delivery; return its columns by lower name. Raises  E813, E820."""
     why = f"PostgreSQL names have up to {_LONGEST_NAME} bytes"
     refuse_long_names(unit, delivery, _LONGEST_NAME, why, is_in_bytes=True)
     session, wanted = session_in(connection), wanted_columns(delivery, DIALECT)

@@ -53,11 +53,7 @@ def place_of(connection: Connection, where: str) -> LogPlace:
 
 
 def require_same_log(database: PostgresDatabase, since: Mapping[str, Any], place: LogPlace, where: str) -> None:
-    """Check that this server's log contains all collected changes.
-
-    Raises  E860 if the server was restored to an earlier state, or a standby was promoted that lacked some of them.
-    Cost: another connection, if the timeline has changed
-    """
+    """Check that this server's log contains all collected changes. Raises  E860 if it was restored or promoted."""
     low = int(since["to"])
     if place.end < low:
         raise _restored_server_error(where, low, f"its log ends at {position_text(place.end)}")

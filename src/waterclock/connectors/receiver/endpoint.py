@@ -272,11 +272,7 @@ class Endpoint:
         return HTTPStatus.ACCEPTED, {"accepted": events}, ()
 
     async def _body(self, said: str, parts: AsyncIterator[bytes], most: int, share: _Share) -> bytes:
-        """Return the body of a request, with or without a content length. Its bytes are counted as they arrive.
-
-        Raises  RefusedError: 413 for a body that is too large, 408 for one that does not arrive in time, 503 if too
-                many bytes are pending
-        """
+        """Return the body of a request; its bytes are counted as they arrive. Raises  RefusedError: 413, 408 or 503."""
         length = min(int(said), most + 1) if said.isdecimal() and len(said) <= _LONGEST_LENGTH else None
         if (length or 0) > most:
             raise _too_large(most)

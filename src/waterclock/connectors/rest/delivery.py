@@ -65,12 +65,7 @@ class RestDeliverer:
         return Api(self.setting)
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Send the slices of a claim.
-
-        Raises  E822 if a slice is missing: nothing was sent then
-                E847 if the API refuses rows; E848 if the delivery stopped half-way and continues with the next run
-                E840, E841, E844 if nothing was accepted
-        """
+        """Send the slices of a claim. Raises  E822, E847; E848 half-way; E840, E841, E844 if nothing was accepted."""
         one = deliveries[0]
         journal = self._journal(one.project, one.publish)
         if stands := self._load_delivered(journal, one.claim):

@@ -65,11 +65,7 @@ class _Asking:
 
 
 def read_each(spark: SparkSession, reading: RestSource, request: EachRequest, columns: Columns, zone: str) -> Collected:
-    """Collect the responses of an API for each row of each window.
-
-    Raises  E392 for a column that cannot be put into a request, E868 and E869 for responses that do not fit, E879 for
-            damaged stored pages; and E840 to E845
-    """
+    """Collect the responses of an API for each row of each window. Raises  E392, E840 to E845, E868, E869, E879."""
     resource = reading.resource
     folder = page_store.unit_folder(entry_path(reading.setting.archive), reading.setting.name, reading.unit.path)
     spans = [resource.asked.since, resource.asked.until, resource.asked.format, resource.asked.zone]

@@ -94,11 +94,7 @@ class Series:
         return stands
 
     def require_whole(self, page: Page, where: str) -> None:
-        """Check that the records of a page are those that were received; otherwise a collect would miss some.
-
-        Raises  E879
-        Cost    the page is read
-        """
+        """Check that the stored records of a page are those that were received, by reading it. Raises  E879."""
         path = self.folder / page.file
         try:
             with open_for_reading(path) as file, gzip.open(file) as content:

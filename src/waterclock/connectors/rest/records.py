@@ -44,11 +44,7 @@ class Body:
 
 
 def body_of(content: bytes, path: Sequence[str]) -> Body:
-    """Parse a response whose records are the array at `path`, or the one object there.
-
-    Raises  NoRecords if the path does not exist, or its value is neither, or the response has too many values
-            ValueError for invalid JSON, such as a response that was cut off
-    """
+    """Parse a response whose records are the array at `path`, or the object there. Raises  NoRecords, ValueError."""
     if content.count(b",") > _MOST_VALUES:
         raise NoRecords(f"it has more than {_MOST_VALUES} values: request smaller pages")
     text = content.decode("utf-8-sig")

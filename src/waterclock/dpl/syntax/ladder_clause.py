@@ -28,11 +28,7 @@ _DOES = {
 
 
 def take_otherwise(cursor: Cursor) -> Ladder:
-    """Take the ELSEs after a rule, if there are any; without one the batch fails.
-
-    Raises  E270 for a step that is never reached, E271 for an order of steps that no single pass over the rows can
-            follow, E273 for an invalid limit, E209 for a table of its own (INTO) for quarantined rows
-    """
+    """Take the ELSEs after a rule, if there are any; without one the batch fails. Raises  E209, E270, E271, E273."""
     found: list[Rung] = []
     while cursor.at("ELSE") and not cursor.at("ELSE", "AS"):
         start = cursor.index

@@ -36,11 +36,7 @@ class ParserBroke(ParseError):
 
 
 def parse_sql(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
-    """Parse tokens of a source; identifiers keep their offsets in it.
-
-    Raises  E267 for a text that is nested too deeply, E220 for an invalid number; ParseError for a text that cannot be
-    parsed
-    """
+    """Parse tokens of a source; identifiers keep their offsets in it. Raises  E220, E267; ParseError."""
     check_nesting(source, tokens)
     for token in tokens:
         if token.token_type is TokenType.NUMBER and not _NUMBER.fullmatch(token.text):

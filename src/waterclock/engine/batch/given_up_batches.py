@@ -50,11 +50,7 @@ def rows_given_up(
 
 
 def damaged_labels(work: RunContext, table: Table, labels: Sequence[datetime]) -> dict[datetime, Slice]:
-    """Return the slices of the done labels among some. All of them must be damaged.
-
-    Cost: a scan of each slice that seems undamaged.
-    Raises  E413 for a done label that can be read
-    """
+    """Return the slices of the done labels, all damaged. Cost: a scan of undamaged ones. Raises  E413 for these."""
     found = {}
     for label in labels:
         piece = current_slice(work, table.name, label)

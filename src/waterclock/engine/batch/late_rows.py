@@ -31,11 +31,7 @@ _START, _END, _FOUND = "wc_start", "wc_end", "wc_found"
 
 
 def too_late(work: RunContext, table: Table, late_rows: LateRows, batch: Batch, rows: DataFrame) -> DataFrame:
-    """Return the rows of a slice that no window takes, with the reason, in the columns of the table.
-
-    Cost: a filter, and three short ledger queries.
-    Raises  E717 where the rows have no such time column, or a column with the name of the reason
-    """
+    """Return the rows of a slice that no window takes, with the reason. Cost: three ledger queries. Raises  E717."""
     from pyspark.sql import functions as F  # noqa: N812
 
     of, at = work.flow.tables[late_rows.of], _time(table, late_rows, rows)

@@ -119,11 +119,7 @@ def _one_label(
 
 
 def deliver(work: RunContext, table: Table, claim: Claim, manifests: Sequence[Manifest]) -> None:
-    """Deliver the staged slices to the destination, each once, with the deliveries row in the same transaction.
-
-    Raises:
-        WaterclockError: E750 where the claim was killed there before its delivery.
-    """
+    """Deliver the staged slices to the destination, each once. Raises  E750 where the claim was killed there first."""
     if not work.project.publish:
         work.report_once(f"{table.name}: staged, not delivered: `publish = false` in env {work.project.env}")
         return

@@ -60,11 +60,7 @@ def frame_of_view(
     shown: VisibleWindows,
     known_at: datetime | None = None,
 ) -> DataFrame:
-    """Return the rows of a view: open windows from their state, all others from `closed`, the table's own rows.
-
-    Raises  E522 where a state of open windows was skipped, E268 where the table has a column with a name of the view's
-            own
-    """
+    """Return a view's rows: open windows from their state, others from `closed`. Raises  E268, E522."""
     from pyspark.sql import functions as F  # noqa: N812
 
     frames: list[DataFrame] = []

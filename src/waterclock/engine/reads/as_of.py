@@ -51,11 +51,6 @@ def resolve_as_of(work: RunContext, table: Table, tick: datetime, *, known_at: d
 def frame_as_of(
     work: RunContext, spark: SparkSession, table: Table, tick: datetime, *, known_at: datetime | None = None
 ) -> DataFrame:
-    """Return the rows of a table as of a tick, as far as they were known at `known_at`.
-
-    Raises:
-        WaterclockError: E705 where the table does not exist yet and declares no types, E640 where its content at that
-            time is not kept any more.
-    """
+    """Return the rows of a table as of a tick, as known at `known_at`. Raises  E705 without types, E640 if not kept."""
     rows = frame_of_resolved(spark, work.lake, table, resolve_as_of(work, table, tick, known_at=known_at))
     return with_hidden(rows, table)

@@ -122,11 +122,7 @@ def _pinned_rows(spark: SparkSession, lake: Lake, table: Table, pinned: PinnedRe
 
 
 def build_empty_frame(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
-    """Return an empty frame with a table's columns, or with the declared ones if it has none yet.
-
-    Raises:
-        WaterclockError: E705 where the table has no batch yet and its columns have no declared types.
-    """
+    """Return an empty frame with a table's columns, or the declared ones. Raises  E705 for neither."""
     return no_rows(spark, empty_schema(lake.folder(table.name), table))
 
 

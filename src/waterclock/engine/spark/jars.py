@@ -45,12 +45,7 @@ _LOG_STORE = _HERE / "log_store" / "log-store.jar"
 
 
 def delta_jars() -> tuple[Path, ...]:
-    """Return the local jar files for `spark.jars`, and fetch missing ones first.
-
-    Raises  E701 when Java is needed to fetch them and not found, E702 when a jar is not available, or has another
-            checksum
-    Cost    two file look-ups; the first time some seconds and 10 MB
-    """
+    """Return the local jars for `spark.jars`, and fetch missing ones, of 10 MB, first. Raises  E701, E702."""
     return _jars(_DELTA)
 
 

@@ -64,11 +64,7 @@ class SparkSettings:
 
 
 def settings_of(project: Project) -> SparkSettings:
-    """Return the Spark settings of a project's environment.
-
-    Raises  E225 for a secret that does not resolve, E713 for settings that Waterclock sets itself, all of them at once,
-            and for secrets in settings that a JVM takes from its command line
-    """
+    """Return the Spark settings of a project's environment. Raises  E225, E713 for all settings that it cannot have."""
     said = project.spark
     taken = sorted(name for name in said.confs if name in _OURS or name in _KEYS)
     if taken:

@@ -24,11 +24,7 @@ _modules: dict[tuple[Path, str], ModuleType] = {}
 
 
 def load_function(root: Path, function: PythonFunction) -> Callable[..., Any]:
-    """Return the Python function that a declaration names. Its file is run once per process and fingerprint.
-
-    Raises:
-        WaterclockError: E721 where the file has no such function.
-    """
+    """Return the Python function of a declaration; its file runs once per fingerprint. Raises  E721 without it."""
     module = _module(root, root / function.file, function.fingerprint)
     found = getattr(module, function.name, None)
     if not callable(found):

@@ -69,11 +69,7 @@ class Remade:
 
 
 def plan_rebuild(work: RunContext, names: Sequence[str]) -> Mapping[str, tuple[Difference, ...]]:
-    """Return the changes of each table's declaration that a rebuild would apply. Changes nothing.
-
-    Raises  E420 for changes that need a re-cut, E432 where slices have no column for a new key or time, E407 where a
-            batch of one is running
-    """
+    """Return the changes of declarations that a rebuild would apply. Changes nothing. Raises  E407, E420, E432."""
     refuse_beside_rebuild(work, is_looking=True)
     differing = work.ledger.keeping.differences(work.flow)
     tables = work.flow.tables

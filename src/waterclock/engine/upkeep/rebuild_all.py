@@ -78,11 +78,7 @@ class RemadeAll:
 
 
 def prospect(work: RunContext, now: datetime) -> Prospect:
-    """Return the batches that a rebuild would make, and their cost. Changes nothing.
-
-    Raises  E431, E432 for declarations that it cannot apply, all of them together; E644 where another rebuild is
-            running
-    """
+    """Return the batches that a rebuild would make, and their cost. Changes nothing. Raises  E431, E432, E644."""
     refuse_at_work(work)
     cut = cut_of(work, now)
     refuse_impossible(work, cut)

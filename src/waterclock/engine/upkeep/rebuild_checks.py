@@ -21,11 +21,7 @@ from waterclock.timelabel.label import label_of
 
 
 def refuse_impossible(work: RunContext, cut: Cut) -> None:
-    """Raise errors for declarations that no rebuild can apply.
-
-    Raises  E431 for windows into which collected rows cannot be cut, E432 for another kind, for a publish whose
-            destination has rows of other windows, and for keys or a time that are no column of collected rows
-    """
+    """Raise E431 for windows into which rows cannot be cut, and E432 for other declarations that no rebuild applies."""
     errors = [
         error
         for name, changes in work.ledger.keeping.differences(work.flow).items()

@@ -45,11 +45,7 @@ class Resettable:
 
 
 def prepare_reset(work: RunContext, name: str) -> Resettable | None:
-    """Return the effects of a reset on a table, or None if it has no batch. Abandoned claims are settled first.
-
-    Raises  E407 where a batch is running, E432 for a publish by label whose windows change, E644 during a rebuild of
-            all tables; the error that prevents an abandoned claim from being settled
-    """
+    """Settle abandoned claims. Return the effects of a reset, or None without batches. Raises  E407, E432, E644."""
     refuse_beside_rebuild(work, is_looking=True)
     table, ledger = work.flow.tables[name], work.ledger
     if not ledger.keeping.is_resettable(name):

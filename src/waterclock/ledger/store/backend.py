@@ -91,11 +91,7 @@ def _is_plain(url: sa.URL) -> bool:
 
 @contextmanager
 def translate_database_errors(url: sa.URL, *, may_repeat: bool = False) -> Iterator[None]:
-    """Convert database errors into the ledger's errors.
-
-    Raises  E415 where it is locked, E416 where it refuses the login or a statement, E422 where it is damaged, E423
-            where it is unavailable
-    """
+    """Convert database errors into the ledger's errors: E415 for a lock, E416, E422 for damage, E423 if away."""
     try:
         yield
     except sa.exc.DBAPIError as error:

@@ -37,11 +37,7 @@ class OlderSchema(Exception):
 
 
 def look(url: str, ask: Callable[[LedgerDatabase], R]) -> R | None:
-    """Query the ledger at a URL, in as many transactions as needed; None where there is none.
-
-    Raises  OlderSchema, E402 for a ledger of newer code, E415 where it changes during each read, and the errors of
-            `translate_database_errors`
-    """
+    """Query the ledger at a URL, in any number of transactions; None for none. Raises  OlderSchema, E402, E415."""
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite":
         return _query_and_close(LedgerDatabase(parsed), ask)

@@ -111,11 +111,7 @@ _NEWEST_WEIGHS = 0.2
 
 
 def record_done(database: LedgerDatabase, held: Claim, results: Sequence[BatchResult]) -> Recorded:
-    """Record the results of a committed claim. Labels of the claim without a result return to their earlier state.
-
-    Raises  E411 where the claim is not open, E413 for a result of a label that was not claimed,
-            E414 for an item of the source that another batch has
-    """
+    """Record the results of a committed claim; other labels return to their state. Raises  E411, E413, E414."""
     with database.write() as write:
         recorded = record(write, held, results)
     _report_clock(database, write)

@@ -79,11 +79,7 @@ def _save(writer: DataFrameWriter, folder: str, claim: int) -> None:
 
 
 def version_of(folder: str, claim: int) -> int:
-    """Return the version at which Spark committed the claim. Spark silently skips a write whose claim was used before.
-
-    Raises  Killed where the claim was killed first
-            E632 where the log contains no commit of the claim
-    """
+    """Return the version of the claim's commit by Spark, which skips a claim used before. Raises  Killed, E632."""
     found = find_claim(folder, claim, newest=head(folder))
     if found.kind == "killed":
         raise Killed(claim, where=folder)

@@ -11,11 +11,7 @@ from waterclock.storage.types import fields_of, readable_as, type_text
 
 
 def check_files(manifest: Manifest, table_schema: str) -> None:
-    """Check the slice's actual Parquet files against the table's schema, which a commit must fit.
-
-    Raises  E617 naming the columns whose name or type would break later reads
-            E616 naming the NOT NULL columns that contain nulls
-    """
+    """Check the slice's Parquet files against the table's schema. Raises  E616 for nulls, E617 for names or types."""
     table = fields_of(table_schema)
     broken = list(_misfits(manifest, table))
     if broken:
