@@ -26,16 +26,7 @@ from waterclock.planner.due_batches import find_snapshot_start
 from waterclock.planner.links import find_linked_wait_cause, is_expired
 from waterclock.planner.open_windows import explain_unknown_windows, is_forgotten, merge_reads, open_windows
 from waterclock.planner.partial import Partial, partial_of, waits_no_longer
-from waterclock.planner.plan import (
-    GIVE_UP,
-    STOPS,
-    TO_BE_RELEASED,
-    Batch,
-    BoundRead,
-    Cause,
-    OpenWindow,
-    Status,
-)
+from waterclock.planner.plan import GIVE_UP, STOPS, TO_BE_RELEASED, Batch, BoundRead, Cause, OpenWindow, Status
 from waterclock.planner.plan_facts import Facts
 from waterclock.planner.readiness_bounds import within_reach
 from waterclock.planner.reads import bind
@@ -280,7 +271,7 @@ class Judge:
         return (
             f"stale: {', '.join(sorted(changed))} changed since"
             if changed
-            else _describe_request(past.requested.get(label))
+            else f"{past.requested.get(label) or 'restatement'} requested"
         )
 
     def _check_link(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
@@ -500,10 +491,6 @@ def _urgency(cause: Cause) -> int:
 
 def _is_due_again(trouble: FailedBatch, clock: datetime) -> bool:
     return trouble.due_again is not None and trouble.due_again <= clock
-
-
-def _describe_request(verb: str | None) -> str:
-    return "restatement requested" if verb is None else f"{verb} requested"
 
 
 def _first_line(error: str) -> str:

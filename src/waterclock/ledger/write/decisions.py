@@ -170,7 +170,8 @@ def request_restate(  # noqa: PLR0913 - the parts of a request, and how it is re
         known = _require_done(write, table, labels)
         asked = add_restate_requests(write, table, labels, verb, who=who, why=why, said=said)
         if is_retry:
-            stopped = [row for row in known.values() if row.status in {BatchStatus.FAILED.value, BatchStatus.HELD.value}]
+            failed = {BatchStatus.FAILED.value, BatchStatus.HELD.value}
+            stopped = [row for row in known.values() if row.status in failed]
             done = {"of": table, "as_": BatchStatus.DONE.value}
             _each(write, _CLEAR, [done | {"at": row.label} for row in stopped])
             _log_each(write, "retried", table, stopped, who, why)
