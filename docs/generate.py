@@ -543,7 +543,7 @@ def _parameter(parameter: Any) -> tuple[str, str] | None:
     says = parameter.help or ""
     if parameter.envvar:
         says += f" Also `{parameter.envvar}`."
-    if parameter.default not in {None, False} and not parameter.required:
+    if parameter.default not in {None, False, ""} and not parameter.required:
         says += f" Default: `{parameter.default}`."
     return ", ".join(f"`{option}{takes}`" for option in reversed(parameter.opts)), says
 

@@ -49,7 +49,9 @@ AsJson = Annotated[bool, typer.Option("--json", callback=_json_wanted, help="Pri
 Now = Annotated[
     str | None,
     typer.Option(
-        "--now", metavar="TIME", help="Plan as of another time: 2013-01-05, 2013-01-05T06:00 (project's zone) or …Z."
+        "--now",
+        metavar="TIME",
+        help="Take this as the current time: 2013-01-05, 2013-01-05T06:00 (project's zone) or …Z.",
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]

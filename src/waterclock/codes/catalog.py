@@ -35,7 +35,7 @@ TIME: Mapping[str, Code] = {
         "one DAY, WEEK, MONTH, QUARTER or YEAR. The error lists the nearest valid lengths.",
     ),
     "E103": Code(
-        "no window at this instant", "No window of the cadence starts at this instant. The instant is inside a window."
+        "no window starts at this instant", "No window of the cadence starts at this instant: it is inside a window."
     ),
     "E104": Code(
         "cron expression without a cadence",

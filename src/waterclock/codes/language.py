@@ -134,8 +134,8 @@ LANGUAGE: Mapping[str, Code] = {
     ),
     "E226": Code(
         "incompatible type and mode",
-        "The type of the table does not support this mode. A PARTITIONED table is APPENDed to, label by label. A "
-        "source that is collected as a whole uses REPLACE. A publish must match its table.",
+        "The type of the table does not support this mode. A PARTITIONED table uses APPEND: each label adds its own "
+        "slice. A source that is collected as a whole uses REPLACE. A publish must match its table.",
     ),
     "E227": Code(
         "keyed update without a key",

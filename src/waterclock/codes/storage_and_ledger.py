@@ -348,7 +348,7 @@ CONNECTORS: Mapping[str, Code] = {
         "broken row in a file",
         "A row has the wrong number of fields, an unclosed quote, invalid JSON, or a value that does not fit its "
         "declared type. The error shows the file and the line. The whole batch fails, and none of its rows are "
-        "visible. Fix the file and deliver it again, then run `waterclock retry`.",
+        "visible. Fix the file and put it into the landing folder again, then run `waterclock retry`.",
     ),
     "E807": Code(
         "unreadable file",

@@ -29,7 +29,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
 
 
 def connector(type_name: str) -> Connector:
-    """Return the connector of a type. Raises  E801 for an unknown type, E802 for none or two that load."""
+    """Return the connector of a type. Raises  E801 for an unknown type, E802 if it does not load or exists twice."""
     points = _points()
     if type_name not in points:
         raise WaterclockError(

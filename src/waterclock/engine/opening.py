@@ -90,7 +90,7 @@ def sessions_of_queries(project: Project) -> Sessions:
 def apply_flow(work: RunContext, now: datetime) -> None:
     """Apply this project's flow, so that its batches may be claimed, and record the START of tables that declare none.
 
-    Tests, once per process, that the storage supports a claim's latch.
+    Tests, once per process, that the storage can create a file only if it does not exist: claims rely on it.
 
     Raises:
         WaterclockError: E318 for an impossible rename, E602 where the storage cannot create a file put-if-absent, E603

@@ -18,7 +18,7 @@ def reach_storage(project: Project) -> None:
 
 
 def reach_all(project: Project) -> tuple[Store, ...]:
-    """Register the access options of every object store, the storage's first, and return them. Raises  E225, E609."""
+    """Register the options of every object store. Return the stores, the storage's first. Raises  E225, E609."""
     reach_storage(project)
     connections, urls = connections_of(project), [project.storage]
     for name, said in project.flow.connections.items():

@@ -129,7 +129,7 @@ def input_rules_of(table: Ruled) -> dict[str, tuple[Rule, ...]]:
 
 
 def input_checks(rules: Iterable[Rule]) -> tuple[Check, ...]:
-    """Return the checks of each input row, by the rules of one input or of all."""
+    """Return the checks that these rules make on each input row. They may be of one input or of all."""
     return tuple(_of_rules(rules))
 
 

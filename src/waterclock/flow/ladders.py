@@ -52,7 +52,7 @@ def outcome(ladder: Ladder, broken: int, of: int) -> Action | None:
 
 
 def sets_aside(ladder: Ladder) -> Action | None:
-    """Return the action on single rows that break the rule, as they are written. None: they stay."""
+    """Return what happens to a row that breaks the rule, QUARANTINE or DROP; None if it stays."""
     first = ladder[0].action if ladder else Action.FAIL
     return first if first in SETS_ASIDE else None
 

@@ -57,7 +57,7 @@ def plan_of_readers(at: OpenedProject, names: Iterable[str]) -> Plan:
 
 
 def find_partial_batches(at: OpenedProject, found: Mapping[str, Iterable[datetime]]) -> Found:
-    """Return the done batches that were made without some of these (PARTIAL AFTER), and are completed after them."""
+    """Return done batches that were made without some of `found` (PARTIAL AFTER), and are made again after them."""
     lacking: defaultdict[str, set[datetime]] = defaultdict(set)
     for name in at.flow.tables:
         for label, lacks in at.snapshot.of(name).partial.items():

@@ -27,7 +27,7 @@ def find_closed_windows(
 ) -> IntervalSet:
     """Return the windows of `table` for which rows of the slice at `at` are late. `begins` is the table's START.
 
-    A skipped window excludes its rows as well, until the skip is revoked.
+    Skipped windows are left out: their rows do not count as late while they are skipped.
     """
     cadence = table.cadence
     # windows that were done before CLOSE WHEN was declared have read as far past their end as UNTIL declares

@@ -12,7 +12,7 @@ from waterclock.specs.values import are_equal, text_of
 Values = tuple[Any, ...]
 
 
-class CellMark(StrEnum):
+class RowMark(StrEnum):
     """The result of comparing one row."""
 
     SAME = "same"
@@ -25,7 +25,7 @@ class CellMark(StrEnum):
 class CheckedRow:
     """One row as expected, as found, or both; `wrong` are the positions of the columns that differ."""
 
-    mark: CellMark
+    mark: RowMark
     expected: Values | None
     got: Values | None
     wrong: frozenset[int] = frozenset()
@@ -50,13 +50,11 @@ class Comparison:
     @property
     def is_same(self) -> bool:
         """Whether nothing differs."""
-        return all(line.mark is CellMark.SAME for line in self.lines)
+        return all(line.mark is RowMark.SAME for line in self.lines)
 
     def summary(self) -> str:
         """Return a count of the differences: `1 row missing, 2 changed`."""
-        counts = [
-            (mark, sum(line.mark is mark for line in self.lines)) for mark in CellMark if mark is not CellMark.SAME
-        ]
+        counts = [(mark, sum(line.mark is mark for line in self.lines)) for mark in RowMark if mark is not RowMark.SAME]
         texts = [f"{count} {mark}" for mark, count in counts if count]
         return f"rows differ: {', '.join(texts)}" if texts else "rows are as expected"
 
@@ -65,14 +63,14 @@ class Comparison:
         rows = [self.columns, *(line.cells() for line in self.lines)]
         widths = [max(len(row[at]) for row in rows) for at in range(len(self.columns))]
         signs = [" ", *(_SIGNS[line.mark] for line in self.lines)]
-        notes = ["", *("" if line.mark is CellMark.SAME else f"  {line.mark}" for line in self.lines)]
+        notes = ["", *("" if line.mark is RowMark.SAME else f"  {line.mark}" for line in self.lines)]
         return "\n".join(
             f"{sign} | {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |{note}"
             for sign, row, note in zip(signs, rows, notes, strict=True)
         )
 
 
-_SIGNS = {CellMark.SAME: " ", CellMark.CHANGED: "~", CellMark.MISSING: "-", CellMark.UNEXPECTED: "+"}
+_SIGNS = {RowMark.SAME: " ", RowMark.CHANGED: "~", RowMark.MISSING: "-", RowMark.UNEXPECTED: "+"}
 
 
 def compare(
@@ -92,18 +90,18 @@ def compare(
     lines: list[CheckedRow | None] = []
     for row in expected:
         at = next((at for at, other in enumerate(left) if not _wrong(row, other)), None)
-        lines.append(None if at is None else CheckedRow(CellMark.SAME, row, left.pop(at)))
+        lines.append(None if at is None else CheckedRow(RowMark.SAME, row, left.pop(at)))
     places = [list(columns).index(key) for key in keys]
     for index, row in enumerate(expected):
         if lines[index] is not None:
             continue
         at = _partner(row, left, places)
         if at is None:
-            lines[index] = CheckedRow(CellMark.MISSING, row, None)
+            lines[index] = CheckedRow(RowMark.MISSING, row, None)
         else:
             other = left.pop(at)
-            lines[index] = CheckedRow(CellMark.CHANGED, row, other, _wrong(row, other))
-    unexpected = () if may_be_more else (CheckedRow(CellMark.UNEXPECTED, None, row) for row in left)
+            lines[index] = CheckedRow(RowMark.CHANGED, row, other, _wrong(row, other))
+    unexpected = () if may_be_more else (CheckedRow(RowMark.UNEXPECTED, None, row) for row in left)
     return Comparison(tuple(columns), (*filter(None, lines), *unexpected))
 
 

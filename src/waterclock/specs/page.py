@@ -12,7 +12,7 @@ from html import escape
 from importlib.resources import files
 from itertools import groupby
 
-from waterclock.specs.comparing import CellMark, CheckedRow, Comparison
+from waterclock.specs.comparing import CheckedRow, Comparison, RowMark
 from waterclock.specs.document import ExampleTable, Feature, Scenario, SpecRule, SpecStep
 from waterclock.specs.outcome import DeclaredRule, ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
 from waterclock.specs.values import NULL, text_of
@@ -20,17 +20,17 @@ from waterclock.specs.values import NULL, text_of
 _GLYPHS = {ScenarioVerdict.PASSED: "✓", ScenarioVerdict.FAILED: "✕", ScenarioVerdict.SKIPPED: "–"}
 _CLASSES = {ScenarioVerdict.PASSED: "ok", ScenarioVerdict.FAILED: "fail", ScenarioVerdict.SKIPPED: "skipped"}
 _MARKS = {
-    CellMark.SAME: "",
-    CellMark.CHANGED: "≠ changed",
-    CellMark.MISSING: "− missing",
-    CellMark.UNEXPECTED: "+ unexpected",
+    RowMark.SAME: "",
+    RowMark.CHANGED: "≠ changed",
+    RowMark.MISSING: "− missing",
+    RowMark.UNEXPECTED: "+ unexpected",
 }
 _CODE = re.compile(r"`([^`]+)`")
 _NUMBER = re.compile(r"-?\d[\d_]*(\.\d+)?(e[+-]?\d+)?")
 
 
 def page_of(outcome: SpecOutcome, *, made: datetime | None = None) -> str:
-    """Return the living document of an outcome. `made` is its time, by default now."""
+    """Return the HTML page of rules, examples and results. `made` is its time, by default now."""
     at = made or datetime.now(UTC)
     style = files("waterclock.specs").joinpath("page.css").read_text(encoding="utf-8")
     title = f"{outcome.project}: specification"

@@ -25,7 +25,7 @@ _CUT = ("low", "width", "pieces")
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """The cuts of long keys' time, and those of crowded slices: two frames, and their keys."""
+    """How time is cut into slices: `first` for keys with many versions, `second` for slices with too many rows."""
 
     keys: tuple[str, ...]
     first: DataFrame

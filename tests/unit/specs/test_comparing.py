@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.specs.comparing import CellMark, compare, find_duplicate_rows
+from waterclock.specs.comparing import RowMark, compare, find_duplicate_rows
 
 COLUMNS = ("carrier", "late", "mean")
 Row = tuple[Any, ...]
@@ -81,4 +81,4 @@ def test_rows_are_the_same_exactly_where_they_are_equal_as_bags(one: list[Row], 
     assert found.is_same == (sorted(map(repr, one)) == sorted(map(repr, other)))
     assert sum(line.expected is not None for line in found.lines) == len(one)
     assert sum(line.got is not None for line in found.lines) == len(other)
-    assert all(line.wrong for line in found.lines if line.mark is CellMark.CHANGED)
+    assert all(line.wrong for line in found.lines if line.mark is RowMark.CHANGED)

@@ -21,7 +21,7 @@ from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import count_words, seconds_words
 from waterclock.operations.opening import open_project
 from waterclock.operations.states import State
-from waterclock.specs.comparing import CellMark
+from waterclock.specs.comparing import RowMark
 from waterclock.specs.finding import find_features
 from waterclock.specs.outcome import ScenarioOutcome, ScenarioVerdict, SpecOutcome, StepOutcome
 from waterclock.specs.spec_runner import Watch, ready, run_all
@@ -158,9 +158,9 @@ def _details(failed: StepOutcome) -> Iterator[Text]:
     if failed.comparison is not None:
         yield Text(f"{indent}{failed.comparison.summary()}", style="fail")
         drawn = failed.comparison.text().splitlines()
-        marks = [CellMark.SAME, *(line.mark for line in failed.comparison.lines)]
+        marks = [RowMark.SAME, *(line.mark for line in failed.comparison.lines)]
         for line, mark in zip(drawn, marks, strict=True):
-            yield Text(indent + line, style="" if mark is CellMark.SAME else _STYLES[line[0]])
+            yield Text(indent + line, style="" if mark is RowMark.SAME else _STYLES[line[0]])
     elif failed.error is not None:
         for part in card(failed.error).split("\n"):
             yield Text(indent) + part

@@ -1,4 +1,4 @@
-"""`waterclock query`: queries the tables and the status tables in SQL."""
+"""`waterclock query`: queries the tables and the ledger's tables in SQL."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def query(  # noqa: PLR0913 - the options of the command
 ) -> None:
     """Query the tables in Spark SQL, as they are now or as of a tick.
 
-    The status tables waterclock.batches, .measures, .inputs and .events can be queried too.
+    The ledger's tables waterclock.batches, .measures, .measured_spans, .inputs and .events can be queried too.
     """
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.query import print_answer, print_missing_sandbox, text_of

@@ -72,7 +72,10 @@ class Checked:
 
 
 def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Checked:
-    """Check a project, whatever its errors. A ledger on a server is read only with `connect`."""
+    """Check a project, and return its errors instead of raising them.
+
+    A ledger on a server is read only with `connect`.
+    """
     from waterclock.dpl.config.file_name import FILE
     from waterclock.dpl.query.query_warnings import query_warnings
     from waterclock.engine.ledger_opening import refuse_unknown

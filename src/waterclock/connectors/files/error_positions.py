@@ -84,8 +84,8 @@ def _error_of_file(path: str, text: str, reading: ReadOptions, columns: Columns)
         f"{told_name(path)} has {found.describe()}",
         where=f"{_place(path)}:{found.lines[0]}" if found.lines else _place(path),
         why=printable_line(found.why) or _what_spark_says(text),
-        fix="fix the file, deliver it again, then `waterclock retry`; or quarantine such rows: EXPECT parsed() ELSE "
-        "QUARANTINE for lines that cannot be read, and an ELSE after the type for values of another type; "
+        fix="fix the file, put it into the landing folder again, then `waterclock retry`; or quarantine such rows: "
+        "EXPECT parsed() ELSE QUARANTINE for lines that cannot be read, an ELSE after the type for other values; "
         "a nested column has no ELSE: collect it as STRING",
     )
 

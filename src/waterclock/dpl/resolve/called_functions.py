@@ -49,7 +49,10 @@ def unknown_functions(
 def unknown_in_queries(
     queries: Iterable[tuple[QuerySaid, Any]], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
-    """Refuse the same in queries, each given with its tree. A function in FROM is checked where its query is read."""
+    """Report calls of unknown functions in queries, each given with its tree.
+
+    A function in FROM is checked where its query is read.
+    """
     calls = _Calls(functions)
     for said, tree in queries:
         yield from calls.check(said, tree)
@@ -58,7 +61,7 @@ def unknown_in_queries(
 def unknown_in_functions(
     statements: Iterable[Statement], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
-    """Refuse the same in the bodies of the project's own functions."""
+    """Report calls of unknown functions in the bodies of the project's own functions."""
     calls = _Calls(functions)
     for statement in statements:
         said = statement.value("RETURN", FunctionSaid) if statement.kind is StatementKind.FUNCTION else None

@@ -64,7 +64,7 @@ def replace_marked_table_names(shapes: Sequence[str], names: Names) -> tuple[str
 
 
 def text_with_former_names(text: str, names: Names) -> str:
-    """Return a canonical text with former names of tables, also as qualifiers of columns, but not within strings."""
+    """Return a canonical text in which renamed tables have their former names, also before columns, not in strings."""
     parts = text.split(_SEPARATOR)
     for now, was in names.items():
         parts = _replace_names(parts, _parts(now), _parts(was))

@@ -37,7 +37,7 @@ def settle_merge(
 def settle_temporal(
     draft: UnresolvedTable, said: ModeSaid, variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> None:
-    """Resolve a TEMPORAL: keys as for MERGE; columns of ORDER BY and DELETE WHEN are attributes only if in TRACK."""
+    """Resolve TEMPORAL: keys as for MERGE. Columns that ORDER BY or DELETE WHEN use need TRACK to be attributes."""
     declared = {column.name.lower(): column.name for column in draft.declared.columns.named}
 
     def spelt(names: Iterable[str]) -> tuple[str, ...]:

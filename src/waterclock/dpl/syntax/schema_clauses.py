@@ -11,7 +11,7 @@ from waterclock.flow.schema_changes import OnSchemaChange
 
 
 def take_on_schema_change(cursor: Cursor) -> OnSchemaChange:
-    """Take the action for a batch whose source changed its columns."""
+    """Parse the action of ON SCHEMA CHANGE."""
     said = next((each for each in OnSchemaChange if cursor.accept(each.value)), None)
     if said is None:
         raise _misspelt(cursor, "ON SCHEMA CHANGE", [each.value for each in OnSchemaChange])

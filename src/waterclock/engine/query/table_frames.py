@@ -33,7 +33,10 @@ STATUS_TABLES = {f"waterclock.{name}": types for name, types in STATUS_COLUMNS.i
 def frame_of_viewed(
     work: RunContext, spark: SparkSession, name: str, moment: Moment | None, heads: Mapping[str, int]
 ) -> DataFrame:
-    """Return the rows of a view. `heads` are the versions of tables at which it reads them; at the others' newest."""
+    """Return the rows of a view, as of `moment` or now.
+
+    `heads` gives the versions at which tables are read; other tables are read at their newest version.
+    """
     table = find_viewed_table(work.flow, name) or name
     require_log(work, table)
     if moment is not None:

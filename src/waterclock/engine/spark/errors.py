@@ -184,7 +184,7 @@ def _place(frame: traceback.FrameSummary, root: Path) -> str:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether a retry may succeed: after a conflict, a lost executor or a network error, not one of a row."""
+    """Return whether another try may succeed: after a conflict, a lost executor or a network error, not a wrong row."""
     if isinstance(error, WaterclockError):
         return error.transient
     condition = _condition(error) or ""

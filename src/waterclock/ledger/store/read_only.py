@@ -37,7 +37,10 @@ class OlderSchema(Exception):
 
 
 def look(url: str, ask: Callable[[LedgerDatabase], R]) -> R | None:
-    """Query the ledger at a URL, in any number of transactions; None for none. Raises  OlderSchema, E402, E415."""
+    """Open a ledger read-only, call `ask` with it and return the answer; None if there is no ledger.
+
+    `ask` is called again if a writer changed the file meanwhile. Raises  OlderSchema, E402, E415
+    """
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite":
         return _query_and_close(LedgerDatabase(parsed), ask)

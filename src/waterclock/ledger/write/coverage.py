@@ -37,7 +37,7 @@ Interval = tuple[datetime, datetime]
 
 
 def cover(connection: sa.Connection, table: str, spans: IntervalSet) -> None:
-    """Add spans to the covered ones, merging adjacent intervals."""
+    """Record that spans of a table are done, skipped or stood for by a snapshot, and merge adjacent ones."""
     for low, high in spans:
         if connection.execute(_LENGTHEN, {"name": table, "since": low, "until": high}).rowcount:
             continue

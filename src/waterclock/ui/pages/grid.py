@@ -62,7 +62,7 @@ def grid(at: OpenedProject, asked: PageQuery) -> Content:
 
 
 def axis_of(at: OpenedProject, tables: Sequence[Table], labels: Iterable[Labels], newest: int = NEWEST) -> Axis:
-    """Return the columns that cover the selected labels, as wide as needed, or the newest without a selection."""
+    """Return the grid's columns: of the selected labels, or else of the newest. They are wider if there are many."""
     zones = {table.cadence.zone for table in tables}
     by = column_cadence(tables, at.zone if at.zone in zones or not zones else min(zones))
     due = newest_span(tables, by, at.now, newest)
