@@ -7,6 +7,7 @@ of its files' names. An empty folder does not exist there, and a folder is moved
 from __future__ import annotations
 
 import filecmp
+import json
 import os
 import shutil
 import uuid
@@ -18,7 +19,7 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import IO, TypeVar, cast
+from typing import IO, Any, TypeVar, cast
 
 from waterclock import object_files as objects
 from waterclock.errors import WaterclockError
@@ -135,6 +136,15 @@ def read_bytes(path: str | Path, most: int = objects.MOST_BYTES) -> bytes:
 def read_text(path: str | Path) -> str:
     """Return the text of a UTF-8 file. Raises  FileNotFoundError where it does not exist."""
     return read_bytes(path).decode()
+
+
+def read_json(path: str | Path) -> dict[str, Any] | None:
+    """Return the object in a JSON file; None if there is no file."""
+    try:
+        read: dict[str, Any] = json.loads(read_text(path))
+    except FileNotFoundError:
+        return None
+    return read
 
 
 def remove_file(path: str | Path) -> None:

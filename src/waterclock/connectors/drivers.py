@@ -9,6 +9,17 @@ from waterclock.extras import install_extra, install_packages
 from waterclock.flow.capabilities import Capabilities
 
 
+def missing_library_error(files: str, package: str, extra: str, *, is_of_workers: bool) -> WaterclockError:
+    """Build the error for a package that reads or writes `files`, and is not installed here or where workers run."""
+    fix = install_extra(extra)
+    return WaterclockError(
+        "E888",
+        f"{files} files need a library",
+        why=f"{package} is not installed",
+        fix=f"{fix}, on the machines of a cluster's workers too" if is_of_workers else fix,
+    )
+
+
 def require_driver(capabilities: Capabilities, connection: str, where: str | None = None) -> None:
     """Import the driver of a connection declared at `where`. Raises  E825, with the command that installs it."""
     driver = capabilities.driver

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from waterclock.cli.views.error_card import flatten_errors, show_errors
 from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import Flow
+from waterclock.flow.capabilities import Capabilities
+from waterclock.flow.declarations import Connection, Flow, Unit
 from waterclock.flow.links import linked_tables
 from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import open_checked, open_project
@@ -157,35 +158,32 @@ def _of_drivers(project: Project) -> Iterator[WaterclockError]:
 
 def _of_units(project: Project) -> Iterator[WaterclockError]:
     """Yield the errors in the paths of collected sources, which every run would raise."""
-    from waterclock.connectors.registry import capabilities
-
-    known, connections = capabilities(), project.flow.connections
-    for table in project.flow.tables.values():
-        unit = table.source.unit if table.source is not None else None
-        if unit is None or unit.query is not None or unit.connection not in connections:
-            continue
-        require = known[connections[unit.connection].type].require_path
+    for unit, _, known in _list_units(project):
         try:
-            if require is not None:
-                require(unit.path)
+            if known.require_path is not None:
+                known.require_path(unit.path)
         except WaterclockError as error:
             yield error.at(str(unit.place))
 
 
 def _warnings_of_units(project: Project) -> Iterator[WaterclockError]:
     """Yield the connectors' warnings about collected sources. Cost: for files, a listing of their folders."""
+    for unit, connection, known in _list_units(project):
+        found = None if known.warning is None else known.warning(project.root, connection.options, unit)
+        if found is not None:
+            yield WaterclockError(found.code, found.what, where=str(unit.place), why=found.why, fix=found.fix)
+
+
+def _list_units(project: Project) -> Iterator[tuple[Unit, Connection, Capabilities]]:
+    """Yield the collected units, without queries, each with its connection and the capabilities of that."""
     from waterclock.connectors.registry import capabilities
 
     known, connections = capabilities(), project.flow.connections
     for table in project.flow.tables.values():
         unit = table.source.unit if table.source is not None else None
-        if unit is None or unit.query is not None or unit.connection not in connections:
-            continue
-        connection = connections[unit.connection]
-        if (warn := known[connection.type].warning) is None:
-            continue
-        if (found := warn(project.root, connection.options, unit)) is not None:
-            yield WaterclockError(found.code, found.what, where=str(unit.place), why=found.why, fix=found.fix)
+        if unit is not None and unit.query is None and unit.connection in connections:
+            connection = connections[unit.connection]
+            yield unit, connection, known[connection.type]
 
 
 def _of_targets(project: Project) -> list[WaterclockError]:

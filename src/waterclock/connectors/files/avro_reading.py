@@ -20,10 +20,9 @@ from waterclock.connectors.avro_readers import (
     set_decimals,
 )
 from waterclock.connectors.column_matching import SourceColumn
+from waterclock.connectors.drivers import missing_library_error
 from waterclock.connectors.files.avro_blocks import check_block
 from waterclock.connectors.files.python_readers import NUMBER
-from waterclock.errors import WaterclockError
-from waterclock.extras import install_extra
 from waterclock.spark_sql import quote_name
 
 if TYPE_CHECKING:
@@ -125,12 +124,7 @@ def _open_reader(file: IO[bytes]) -> Any:
     try:
         import fastavro
     except ImportError as error:
-        raise WaterclockError(
-            "E888",
-            "Avro files need a library",
-            why="fastavro is not installed",
-            fix=f"{install_extra('avro')}, on the machines of a cluster's workers too",
-        ) from error
+        raise missing_library_error("Avro", "fastavro", "avro", is_of_workers=True) from error
     try:
         reader = fastavro.block_reader(file)
         if is_recursive(reader.writer_schema):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import count
 from typing import IO, TYPE_CHECKING, Any
 
+from waterclock.connectors.drivers import missing_library_error
 from waterclock.errors import WaterclockError
-from waterclock.extras import install_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,12 +25,7 @@ def write_avro(file: IO[bytes], schema: pa.Schema, batches: Iterator[pa.RecordBa
     try:
         import fastavro
     except ImportError as error:
-        raise WaterclockError(
-            "E888",
-            "Avro files need a library",
-            why="fastavro is not installed",
-            fix=install_extra("avro"),
-        ) from error
+        raise missing_library_error("Avro", "fastavro", "avro", is_of_workers=False) from error
     numbers = count(1)
     fields = [_field(field, numbers) for field in schema]
     rows = 0

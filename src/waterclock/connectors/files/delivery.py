@@ -43,7 +43,7 @@ from waterclock.filesystem import (
     move_file,
     names_in,
     put_if_absent,
-    read_text,
+    read_json,
     remove_file,
     stat_file,
 )
@@ -189,7 +189,7 @@ class FilesDeliverer:
         del unit
         records = self._records(project, publish)
         for claim in _claims_in(records):
-            record = _read(records / f"{claim}.json")
+            record = read_json(records / f"{claim}.json")
             if record and record["newest"]:
                 return replace(_parse_delivered(record["newest"]), is_repeat=True)
         return None
@@ -201,7 +201,7 @@ class FilesDeliverer:
             stands = self._load_delivered(records, claim)  # puts files in place that a crash left as parts
             if not stands or stands[-1].outcome is DeliveryOutcome.KILLED:
                 return f"{RECORDS / project / publish} has no record of claim {claim}"
-            record = _read(records / f"{claim}.json") or {"deliveries": []}
+            record = read_json(records / f"{claim}.json") or {"deliveries": []}
             # another claim may have delivered an older label of this one again
             entry = max(_entries(record), key=lambda one: one.delivered.label_text, default=None)
             changed = _describe_change(self.folder / entry.target, entry) if entry and entry.target else None
@@ -227,7 +227,7 @@ class FilesDeliverer:
                 )
 
     def _load_delivered(self, records: Path, claim: int) -> tuple[Delivered, ...]:
-        record = _read(records / f"{claim}.json")
+        record = read_json(records / f"{claim}.json")
         if record is None:
             return ()
         self._finish(records, claim)
@@ -254,7 +254,7 @@ class FilesDeliverer:
 
     def _remove_unnamed(self, records: Path, claim: int, parts: Iterable[Path]) -> None:
         """Remove parts of a claim that its record does not name, and that will never be put in place."""
-        record = _read(records / f"{claim}.json")
+        record = read_json(records / f"{claim}.json")
         named = {entry.part for entry in _entries(record)} if record else set()
         for part in parts:
             if str(part) not in named:
@@ -283,7 +283,7 @@ class FilesDeliverer:
 
     def _finish(self, records: Path, claim: int) -> None:
         """Move the files of a delivered claim to their places, unless that is done already."""
-        record = _read(records / f"{claim}.json")
+        record = read_json(records / f"{claim}.json")
         for entry in _entries(record) if record else ():
             if entry.part:
                 self._put_in_place(entry.part, entry.target)
@@ -356,7 +356,7 @@ def _claims_in(records: Path) -> list[int]:
 
 def _told_places(records: Path) -> frozenset[str]:
     """Return the places of all delivered copies. Cost: each record is read."""
-    documents = (_read(records / f"{claim}.json") for claim in _claims_in(records))
+    documents = (read_json(records / f"{claim}.json") for claim in _claims_in(records))
     entries = (entry for record in documents if record for entry in _entries(record))
     return frozenset(copy.target for entry in entries for copy in entry.copies)
 
@@ -368,14 +368,6 @@ def _describe_change(target: Path, entry: _Entry) -> str | None:
         return f"{target.name} is gone"
     is_as_delivered = entry.size is None or size == entry.size
     return None if is_as_delivered else f"{target.name} has {size} bytes, {entry.size} were delivered"
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        read: dict[str, Any] = json.loads(read_text(path))
-    except FileNotFoundError:
-        return None
-    return read
 
 
 @contextmanager

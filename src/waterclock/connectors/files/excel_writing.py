@@ -8,9 +8,9 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any
 
+from waterclock.connectors.drivers import missing_library_error
 from waterclock.connectors.slice_rows import base64_text, plain_text
 from waterclock.errors import WaterclockError
-from waterclock.extras import install_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,12 +39,7 @@ def write_workbook(
         from openpyxl.cell import WriteOnlyCell
         from openpyxl.utils.exceptions import IllegalCharacterError
     except ImportError as error:
-        raise WaterclockError(
-            "E888",
-            "Excel files need a library",
-            why="openpyxl is not installed",
-            fix=install_extra("excel"),
-        ) from error
+        raise missing_library_error("Excel", "openpyxl", "excel", is_of_workers=False) from error
     book = Workbook(write_only=True)
     sheet = book.create_sheet("data")
 

@@ -152,7 +152,9 @@ class _CellParser:
     def _add(self, bit: int) -> None:
         known = self._known.get(self._row, 0)
         if known & bit:
-            place = f"the row {self._row + 1}" if bit == 1 else f"the cell {_letters(self._column)}{self._row + 1}"
+            place = (
+                f"the row {self._row + 1}" if bit == 1 else f"the cell {column_letters(self._column)}{self._row + 1}"
+            )
             raise ValueError(f"it has {place} twice, and programs differ in which of them they show")
         self._known[self._row] = known | bit
 
@@ -166,7 +168,7 @@ class _CellParser:
     def _end_cell(self) -> None:
         text = "".join(self._text).strip() if self._text else ""
         if self._formula and not text and self._kind != "str" and self._found.unreckoned is None:
-            self._found.unreckoned = f"{_letters(self._column)}{self._row + 1}"
+            self._found.unreckoned = f"{column_letters(self._column)}{self._row + 1}"
         elif self._value and text and self._kind == "e":
             self._found.errors.setdefault(self._row, {})[self._column] = text
         self._kind, self._formula, self._value = "", False, False
@@ -194,7 +196,8 @@ def _column_of(letters: str) -> int:
     return column - 1
 
 
-def _letters(column: int) -> str:
+def column_letters(column: int) -> str:
+    """Return the letters of a column, which counts from 0."""
     letters = ""
     column += 1
     while column:

@@ -22,7 +22,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, Self
 
-from waterclock.connectors.files.formulas import check_cells
+from waterclock.connectors.files.formulas import check_cells, column_letters
 from waterclock.connectors.files.used_ranges import check_used_ranges
 from waterclock.errors import WaterclockError, did_you_mean
 
@@ -161,7 +161,7 @@ def _data(sheet: Sheet, request: SheetRequest) -> Iterator[tuple[int, list[str |
         if sheet.cells.right is None and (beyond := next((c for c in range(width, len(cells)) if cells[c]), None)):
             raise WaterclockError(
                 "E884",
-                f"row {at + 1} holds a value in column {_letters(sheet.cells.left + beyond)}",
+                f"row {at + 1} holds a value in column {column_letters(sheet.cells.left + beyond)}",
                 why="that column has no name in the header",
                 fix="name it there, or give the range with the data: OPTIONS (range 'A1:F')",
             )
@@ -280,7 +280,7 @@ def _refuse_merged(found: Any, request: SheetRequest, cells: Cells, name: str) -
         is_below = bottom >= cells.top and (cells.bottom is None or top <= cells.bottom)
         is_beside = right >= cells.left and (cells.right is None or left <= cells.right)
         if is_below and is_beside:
-            place = f"{_letters(left)}{top + 1}:{_letters(right)}{bottom + 1}"
+            place = f"{column_letters(left)}{top + 1}:{column_letters(right)}{bottom + 1}"
             raise WaterclockError(
                 "E885",
                 f"the cells {place} of {name} are merged",
@@ -360,12 +360,3 @@ def _text(value: Any, *, is_near: bool = False) -> str | None:  # noqa: PLR0911 
 def _as_shown(value: float) -> float:
     shown = float(f"{value:.15g}")
     return shown if abs(shown - value) <= _MOST_NOISE * math.ulp(value) else value
-
-
-def _letters(column: int) -> str:
-    letters = ""
-    column += 1
-    while column:
-        column, rest = divmod(column - 1, 26)
-        letters = chr(ord("A") + rest) + letters
-    return letters

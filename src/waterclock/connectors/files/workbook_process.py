@@ -24,10 +24,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, cast
 
+from waterclock.connectors.drivers import missing_library_error
 from waterclock.connectors.files import sheet_rows
 from waterclock.connectors.files.sheet_rows import OUT_OF_MEMORY, SheetRequest
 from waterclock.errors import WaterclockError
-from waterclock.extras import install_extra
 
 _LIBRARY = "python_calamine"
 _MOST_BYTES = 512 << 20
@@ -91,12 +91,7 @@ def _start(number: int, errors: IO[bytes]) -> tuple[subprocess.Popen[bytes], IO[
     """Start a process that reads the file with this descriptor. Return it with its stdin and its stdout."""
     found = importlib.util.find_spec(_LIBRARY)
     if found is None or found.origin is None:
-        raise WaterclockError(
-            "E888",
-            "Excel files need a library",
-            why="python-calamine is not installed",
-            fix=f"{install_extra('excel')}, on the machines of a cluster's workers too",
-        )
+        raise missing_library_error("Excel", "python-calamine", "excel", is_of_workers=True)
     folders = [str(Path(__file__).parents[3]), str(Path(found.origin).parents[1])]  # of this package and the library
     limits = map(str, (number, _MOST_MEMORY, _MOST_SECONDS))
     process = subprocess.Popen(

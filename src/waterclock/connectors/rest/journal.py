@@ -29,6 +29,7 @@ from waterclock.filesystem import (
     make_folder,
     names_in,
     put_if_absent,
+    read_json,
     read_text,
     remove_file,
     remove_folder,
@@ -63,7 +64,7 @@ class Journal:
 
     def record(self, claim: int) -> dict[str, Any] | None:
         """Return the latched record of a claim."""
-        return _read(self.folder / f"{claim}.json")
+        return read_json(self.folder / f"{claim}.json")
 
     def accept(self, claim: int, accepted: Accepted) -> None:
         """Record an accepted request; it is on the disk when this returns."""
@@ -114,11 +115,11 @@ class Journal:
 
     def read_completion(self, claim: int) -> dict[str, Any] | None:
         """Return the final record of a claim that was accepted completely."""
-        return _read(self.folder / f"{claim}.{_DONE}.json")
+        return read_json(self.folder / f"{claim}.{_DONE}.json")
 
     def read_refusal(self, claim: int) -> dict[str, Any] | None:
         """Return the record of a claim of which some rows were refused."""
-        return _read(self.folder / f"{claim}.{_REFUSED}.json")
+        return read_json(self.folder / f"{claim}.{_REFUSED}.json")
 
     def claims_done(self) -> list[int]:
         """Return the claims that were accepted completely, the newest first."""
@@ -148,7 +149,7 @@ class Journal:
             put_if_absent(self._label(label) / f"{how}-{claim}", "{}", is_flushed=True)
         path = self.folder / f"{claim}.{how}.json"
         put_if_absent(path, json.dumps(record), is_flushed=True)
-        return _read(path) or dict(record)
+        return read_json(path) or dict(record)
 
     def _label(self, label: str) -> Path:
         return self.folder / "labels" / label
@@ -161,11 +162,3 @@ class Journal:
             return
         with suppress(FileNotFoundError):
             yield from path.read_text(encoding="utf-8").splitlines()
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        read: dict[str, Any] = json.loads(read_text(path))
-    except FileNotFoundError:
-        return None
-    return read
