@@ -125,6 +125,15 @@ def hold(write: Write, row: AnyRow, claim: int, command: str, *, who: str) -> in
     return before
 
 
+def rename_hold(write: Write, name: str) -> None:
+    """Name a renamed table in the command that finishes its reset or rebuild."""
+    why = write.execute(_TABLES.where(tables.c.name == name)).one().paused_why or ""
+    if (found := _HOLD.search(why)) is not None:
+        command = RESET if found[1] == _BEING[RESET] else REBUILD
+        said = f"{why[: found.start(3)]}`waterclock {command} {name}` finishes it"
+        write.execute(sa.update(tables).where(tables.c.name == name).values(paused_why=said))
+
+
 def end_hold(write: Write, row: AnyRow, claim: int, *, who: str) -> None:
     """End the pause of a reset or rebuild; a user's own stays. Raises  E411 if another one took the table over."""
     reason, held_by = hold_in(row.paused_why)

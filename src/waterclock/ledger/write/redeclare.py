@@ -25,6 +25,7 @@ from waterclock.timelabel.intervals import IntervalSet
 
 _TABLES = sa.select(tables)
 _TABLE = _TABLES.where(tables.c.name == sa.bindparam("of"))
+_NAMES = sa.select(tables.c.name)
 _WITH_BATCHES = sa.select(batches.c.table_name).distinct()
 _OPEN = sa.select(claims.c.number, claims.c.runner, claims.c.lease_until).where(
     IS_OPEN, claims.c.table_name == sa.bindparam("of")
@@ -91,14 +92,14 @@ def begin_rebuild(
         require_no_rebuild(write, table)
         running = (row for row in write.execute(_OPEN, {"of": table}).all() if row.number not in left)
         _refuse(table, next(running, None))
-        row = write.execute(_TABLE, {"of": table}).one()
+        row = find_row(write, table)
         return write.last_claim, hold(write, row, write.last_claim, REBUILD, who=who)
 
 
 def give_rebuild_up(database: LedgerDatabase, table: str, claim: int, *, who: str) -> None:
     """End the pause of a rebuild that failed, unless another one took it over."""
     with database.write() as write:
-        row = write.execute(_TABLE, {"of": table}).one()
+        row = find_row(write, table)
         if hold_in(row.paused_why)[1] == claim:
             end_hold(write, row, claim, who=who)
 
@@ -113,7 +114,7 @@ def begin_drop(database: LedgerDatabase, table: str, before: datetime, *, who: s
         require_no_rebuild(write, table)
         refuse_open(write, table)
         refuse_holds(write, table)
-        row = write.execute(_TABLE, {"of": table}).one()
+        row = find_row(write, table)
         record_drop(write, table, before, row.head_version, who=who, why=why)
 
 
@@ -141,7 +142,7 @@ def redeclare(
     """
     with database.write() as write:
         refuse_open(write, table.name)
-        row = write.execute(_TABLE, {"of": table.name}).one()
+        row = find_row(write, table.name)
         end_hold(write, row, claim, who=who)
         differs = {what for what, _, _ in signature_differences(row, table)}
         write.execute(REDECLARE, {"of": table.name, "version": version} | signature_of(table))
@@ -170,6 +171,14 @@ def _record(write: Write, found: CommittedClaim) -> None:
     ]
     if values:
         write.execute(_ASK, values)
+
+
+def find_row(write: Write, table: str) -> AnyRow:
+    """Return a table's row. Raises  E412 where it has been renamed or was never declared."""
+    row = write.execute(_TABLE, {"of": table}).first()
+    if row is None:
+        raise refusals.unknown_table(table, write.execute(_NAMES).scalars())
+    return row
 
 
 def refuse_open(write: Write, table: str) -> None:

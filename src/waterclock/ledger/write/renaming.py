@@ -36,6 +36,7 @@ from waterclock.ledger.store.schema import (
     revisions,
     tables,
 )
+from waterclock.ledger.write.pauses import rename_hold
 from waterclock.ledger.write.rebuilding import require_no_rebuild
 
 Columns = tuple[sa.Column[str], ...]
@@ -283,6 +284,7 @@ def _rename(write: Write, was: str, now: str, *, is_there: bool) -> None:
             write.execute(sa.delete(column.table).where(column == now))
     for column in NAMES:
         write.execute(sa.update(column.table).where(column == was).values({column: now}))
+    rename_hold(write, now)
     for read in write.execute(_READS, {"of": now}).scalars().all():
         said = replace_table_names(read, {was: now})
         if said != read:

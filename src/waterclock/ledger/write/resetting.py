@@ -14,7 +14,6 @@ import sqlalchemy as sa
 
 from waterclock.batches.audit_records import RESET
 from waterclock.flow.declarations import Table
-from waterclock.ledger import refusals
 from waterclock.ledger.read.signatures import has_batches, signature_differences, signature_of
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import AnyRow, tables
@@ -22,11 +21,10 @@ from waterclock.ledger.write.emptying import ask_again, empty_table
 from waterclock.ledger.write.pauses import RESET as RESETTING
 from waterclock.ledger.write.pauses import end_hold, hold, hold_in
 from waterclock.ledger.write.rebuilding import require_no_rebuild
-from waterclock.ledger.write.redeclare import REDECLARE, refuse_open
+from waterclock.ledger.write.redeclare import REDECLARE, find_row, refuse_open
 
 _TABLES = sa.select(tables)
 _TABLE = _TABLES.where(tables.c.name == sa.bindparam("of"))
-_NAMES = sa.select(tables.c.name)
 _SET_START = sa.update(tables).where(tables.c.name == sa.bindparam("of")).values(start=sa.bindparam("at"))
 
 
@@ -86,7 +84,4 @@ def end_reset(
 def _row(write: Write, name: str) -> AnyRow:
     require_no_rebuild(write, name)
     refuse_open(write, name)
-    row = write.execute(_TABLE, {"of": name}).first()
-    if row is None:
-        raise refusals.unknown_table(name, write.execute(_NAMES).scalars())
-    return row
+    return find_row(write, name)

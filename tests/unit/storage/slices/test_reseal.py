@@ -13,8 +13,8 @@ import pytest
 from tests.slices import SCHEMA, hour, schema_json, sealed
 from waterclock.storage.slices.manifest import MANIFEST, Manifest, read_manifest, seal
 from waterclock.storage.slices.reseal import Remembered, reseal
-from waterclock.storage.slices.row_filter import ASIDE, QUARANTINE
-from waterclock.storage.slices.rule_marks import HASH, quarantine_digest
+from waterclock.storage.slices.row_filter import ASIDE, HASH, QUARANTINE
+from waterclock.storage.slices.rule_marks import quarantine_digest
 from waterclock.storage.slices.statistics import read_files
 
 NOTHING = "0:0:0"
