@@ -59,7 +59,7 @@ def _actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: 
             actions.append(_action(Verb.SKIP, "Skip…", table.name, one.label))
     elif one.status is Status.SKIPPED and not _is_stood_for(at, table, one):
         actions.append(_action(Verb.RETRY, "Make it after all…", table.name, one.label))
-    if is_done(one):
+    if is_done(one) and not _is_dropped(at, table, one):
         actions += _actions_of_done(at, table, one)
     return actions
 
@@ -100,6 +100,12 @@ def _can_be_replayed(at: OpenedProject, table: Table, label: datetime) -> bool:
         return False
     aside = at.ledger.reads.set_aside(table.name)
     return label in aside and aside[label][1] != table.fingerprint
+
+
+def _is_dropped(at: OpenedProject, table: Table, one: LabelState) -> bool:
+    """Return whether the rows of a batch were dropped: it cannot be made again (E518)."""
+    dropped = at.snapshot.of(table.name).dropped_before
+    return dropped is not None and one.label < dropped
 
 
 def _is_stood_for(at: OpenedProject, table: Table, one: LabelState) -> bool:
