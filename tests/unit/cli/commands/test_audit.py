@@ -56,6 +56,17 @@ def test_the_audit_of_dropped_rows_says_that_no_query_shows_them(busy_shop: Shop
     assert verbs == {17: [], 18: ["recompute", "recollect"]}  # what was dropped cannot be made again (E518)
 
 
+def test_a_batch_that_can_never_be_made_can_be_skipped(busy_shop: Shop) -> None:
+    busy_shop.ledger.keeping.drop_windows("web.visits", day(18), 9, who="ann")
+    busy_shop.ledger.decisions.retry("shop.orders", [day(19)], who="ann")
+    way = "`waterclock skip web.per_order 20241117000000 --why '…'` lets its readers go on without it"
+    for command in ("status", "plan"):
+        assert way in busy_shop.ask(command, "web.per_order", width=300).stdout
+    with open_read_only(busy_shop.folder, None, "2024-11-20T08:00") as at:
+        page = batch(at, PageQuery("", "", {"table": "web.per_order", "labels": "2024-11-17"}))
+    assert (page["status"], [action["words"] for action in page["actions"]]) == ("expired", ["Skip per_order…"])
+
+
 def test_a_delivery_has_no_version_and_columns_left_out_are_named(busy_shop: Shop) -> None:
     assert _measure(["modified_at", "note"]) == "modified_at, note"
     busy_shop.done("out.by_country", 17, version=-1)
