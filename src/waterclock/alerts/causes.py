@@ -18,6 +18,7 @@ from waterclock.batches.kept_logs import Stands
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Flow
+from waterclock.operations.blockers import skip_words
 from waterclock.operations.deadlines import Due
 from waterclock.operations.formatting import likeness
 from waterclock.operations.held_batches import retry_words
@@ -195,9 +196,15 @@ def _of_batch(looked: CheckInput, batch: Batch, blocks: Mapping[str, int]) -> Ro
         batches={batch.table: frozenset({batch.label})},
         code=code,
         why=parts["why"][:LONGEST],
-        fix=(retry_words(batch.table, batch.window.label) if batch.is_outdated else parts["fix"])[:LONGEST],
+        fix=_fix_of(batch, parts["fix"])[:LONGEST],
         blocks=dict(blocks),
     )
+
+
+def _fix_of(batch: Batch, said: str) -> str:
+    if batch.is_outdated:
+        return retry_words(batch.table, batch.window.label)
+    return said or skip_words(batch)
 
 
 def _find_refusals(looked: CheckInput) -> Iterable[RootCause]:

@@ -1,4 +1,7 @@
-"""Counts the batches that each stopped batch blocks. Alerts about such batches are in `alerts/causes.py`."""
+"""Counts the batches that each stopped batch blocks, and shows how readers go on without one that cannot be made.
+
+Alerts about such batches are in `alerts/causes.py`.
+"""
 
 from __future__ import annotations
 
@@ -17,3 +20,12 @@ def blockers(batches: Iterable[Batch]) -> list[tuple[str, datetime, str, int]]:
             cause = batch.causes[0]
             counts[cause.table, cause.window.start, cause.detail or cause.status.value] += 1
     return [(*cause, count) for cause, count in counts.most_common()]
+
+
+def skip_words(batch: Batch, last: Batch | None = None) -> str:
+    """Return the command by which readers go on without an expired batch, or some up to `last`; "" if it has rows."""
+    if batch.status is not Status.EXPIRED or batch.is_revision:
+        return ""
+    end = (last or batch).window.label
+    which = batch.window.label if end == batch.window.label else f"{batch.window.label}..{end}"
+    return f"`waterclock skip {batch.table} {which} --why '…'` lets its readers go on without it"

@@ -25,6 +25,7 @@ _STORED = {
     BatchStatus.DONE: Status.DONE,
     BatchStatus.SKIPPED: Status.SKIPPED,
 }
+_DROPPED = "its rows were dropped since, and no query shows them"
 _TROUBLE = frozenset({BatchStatus.FAILED.value, BatchStatus.HELD.value})
 
 
@@ -176,6 +177,7 @@ def _collect_state_facts(
             frozenset(reported.get(name, ())),
             frozenset(behind.get(name, ())),
             snapshot.of(name).partial,
+            snapshot.of(name).dropped_before,
         )
         for name, node in planner.graph.nodes.items()
         if only is None or name in only
@@ -219,6 +221,7 @@ class _Told:
     reported: frozenset[datetime]
     behind: frozenset[datetime]
     partial: Mapping[datetime, tuple[Missing, ...]]
+    dropped_before: datetime | None = None
 
     @cached_property
     def labels(self) -> frozenset[datetime]:
@@ -251,7 +254,9 @@ class _Told:
             raise ValueError(f"nothing is stored of {self.table}@{label_of(label)}")
         status = BatchStatus(cell.status)
         if status not in _TROUBLE:
-            return LabelState(cell.label, _STORED[status], "", cell)
+            is_dropped = self.dropped_before is not None and cell.label < self.dropped_before
+            why = _DROPPED if is_dropped and status is BatchStatus.DONE else ""
+            return LabelState(cell.label, _STORED[status], why, cell)
         if cell.current_claim is None:
             return LabelState(cell.label, Status.NOT_NEEDED, f"{cell.status}, and no longer needed", cell)
         why = "an attempt to make it again failed, and is no longer needed: its rows are valid"

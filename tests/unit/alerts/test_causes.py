@@ -67,6 +67,16 @@ def test_a_held_batch_whose_inputs_changed_is_to_be_retried_and_not_released() -
         assert (trouble.kind, trouble.fix) == (TroubleKind.HELD, fix)
 
 
+def test_a_batch_that_can_never_be_made_is_to_be_skipped() -> None:
+    of = flow(table("raw.a", partitioned=True), table("raw.b", partitioned=True, reads=["raw.a"]))
+    gone = TableFacts(start=day(1), covered=IntervalSet.from_intervals([(day(1), day(21))]), dropped_before=day(20))
+    made = TableFacts(start=day(1), covered=IntervalSet.from_intervals([(day(1), day(19))]))
+    snapshot = LedgerSnapshot({"raw.a": gone, "raw.b": made})
+    [trouble] = build_alert_input(CheckInput(of, snapshot, Planner(of).plan(snapshot, NOW))).troubles
+    assert (trouble.kind, trouble.what) == (TroubleKind.EXPIRED, "RETAIN of raw.a has dropped its inputs")
+    assert trouble.fix == "`waterclock skip raw.b 20261119000000 --why '…'` lets its readers go on without it"
+
+
 def collects(count: int) -> list[str]:
     return [f"raw.t{number:04}" for number in range(count)]
 

@@ -92,6 +92,17 @@ def test_a_done_batch_that_must_run_again_is_stale() -> None:
     assert states(flow, {"a.a": asked}, stored, "a.a") == [Status.DONE, Status.STALE, Status.DONE, Status.DONE]
 
 
+def test_a_done_batch_whose_rows_were_dropped_says_so() -> None:
+    flow = flow_of(collect("a.a"))
+    past = {"a.a": facts([("2013-01-01", "2013-01-05")], dropped_before=at("2013-01-02"))}
+    stored = [cell("a.a", f"2013-01-0{day}") for day in (1, 2)]
+    found = label_states(Planner(flow), LedgerSnapshot(past), NOW, stored, SPAN)["a.a"]
+    assert [(one.status, one.reason) for one in found[:2]] == [
+        (Status.DONE, "its rows were dropped since, and no query shows them"),
+        (Status.DONE, ""),
+    ]
+
+
 def test_days_before_a_snapshot_are_stood_for() -> None:
     flow = flow_of(snapshot("a.a"))
     past = {"a.a": facts([("2012-12-01", "2013-01-05")])}

@@ -67,11 +67,11 @@ def restate_batches(
             return _retry_held_batches(to, at, at.ledger, held, wish, now, yes=yes, is_run=is_run, is_json=is_json)
         if at.ledger is None or not found:
             to.print(wish.nothing)
-            return (
-                carry_out(at.project, RunOptions(command=wish.command, only=(), now=now, is_json=True))
-                if is_json
-                else 0
-            )
+            if is_json and is_run:
+                return carry_out(at.project, RunOptions(command=wish.command, only=(), now=now, is_json=True))
+            if is_json:
+                _print_requested(wish, Ripple(), cost_of({}, at.snapshot))
+            return 0
         asking, snapshot = build_requests(at, at.ledger, wish.verb, found)
         ripple = at.planner.ripple(snapshot, at.now, found)
         cost = cost_of({name: len(windows) for name, windows in ripple.all.items()}, at.snapshot)
@@ -95,9 +95,7 @@ def restate_batches(
         project, may_run = at.project, _with_late_rows(at, at.ledger, wish, found, ripple)
     if not is_run:
         if is_json:
-            from waterclock.answers.runs import RippleAnswer
-
-            print_answer(RippleAnswer.build(verb=wish.word, **ripple.to_dict(), estimate=cost))
+            _print_requested(wish, ripple, cost)
         else:
             to.print("requested" if kept else f"requested; the next run makes {count} again")
         return 0
@@ -105,6 +103,12 @@ def restate_batches(
     return carry_out(
         project, RunOptions(command=wish.command, only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
     )
+
+
+def _print_requested(wish: Wish, ripple: Ripple, cost: Estimate) -> None:
+    from waterclock.answers.runs import RippleAnswer
+
+    print_answer(RippleAnswer.build(verb=wish.word, **ripple.to_dict(), estimate=cost))
 
 
 def _with_late_rows(

@@ -33,7 +33,6 @@ from waterclock.operations.measured import measured_lines
 from waterclock.operations.schema_versions import batch_words
 from waterclock.operations.states import State, state_of
 from waterclock.planner.label_states import LabelState
-from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def print_audit(to: Console, flow: Flow, found: AuditTarget) -> None:
         soft_wrap=True,
     )
     line = Text.assemble((f"{sign(state, to)} {found.status}", LOOKS[state].word))
-    if found.reason and found.status is not Status.DONE:
+    if found.reason:
         line.append(f": {found.reason}")
     to.print(line, soft_wrap=True)
     pairs = [("window", f"{instant_words(found.label, zone)} to {instant_words(found.end, zone)}")]

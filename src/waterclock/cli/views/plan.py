@@ -16,6 +16,7 @@ from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
 from waterclock.flow.shared_views import readers_of_shared
+from waterclock.operations.blockers import skip_words
 from waterclock.operations.first_windows import FirstWindow, not_begun_lines
 from waterclock.operations.formatting import count_words, instant_words, label_range, local_range, number_words
 from waterclock.operations.held_batches import commands_for_held
@@ -238,6 +239,8 @@ def _print_label_range(to: Console, run: Stretch, flow: Flow) -> None:
     if first.status is Status.HELD:
         ways = commands_for_held(first.table, first.window.label, last.window.label, is_outdated=first.is_outdated)
         to.print(_indent_text(to, ways))
+    if way := skip_words(first, last):
+        to.print(_indent_text(to, way))
 
 
 def _indent_text(to: Console, text: str) -> Text:

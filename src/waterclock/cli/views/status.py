@@ -29,7 +29,7 @@ from waterclock.cli.views.plan import (
 from waterclock.cli.views.status_input import StatusInput
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.cli.views.watching import print_deadlines, print_held, print_offline, print_silences
-from waterclock.operations.blockers import blockers
+from waterclock.operations.blockers import blockers, skip_words
 from waterclock.operations.closings import OpenBooks
 from waterclock.operations.formatting import count_words, likeness
 from waterclock.operations.held_batches import commands_for_held
@@ -160,6 +160,8 @@ def _print_problems(to: Console, plan: Plan) -> None:
             last = max(each.window.label for each in (batch, *alike))
             ways = commands_for_held(batch.table, batch.window.label, last, is_outdated=batch.is_outdated)
             to.print(Text(f"  {ways}", style="quiet"), soft_wrap=True)
+        if way := skip_words(batch):
+            to.print(Text(f"  {way}", style="quiet"), soft_wrap=True)
     if rest := sum(map(len, list(troubled.values())[_MOST_PROBLEMS:])):
         to.print(Text(f"  and {rest} more: waterclock plan", style="quiet"))
     if troubled:

@@ -19,7 +19,7 @@ from waterclock.operations.restating import labels_of_sources
 from waterclock.operations.retrying import find_blocked_batches
 from waterclock.operations.wait_chain import WhyStep
 from waterclock.planner.label_states import LabelState
-from waterclock.planner.plan import Plan, Status
+from waterclock.planner.plan import NEEDS_SOMEBODY, Plan, Status
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content
 from waterclock.ui.pages.batches import has_failed, is_asked_for, is_begun, is_done
@@ -46,7 +46,7 @@ def _offer_actions(
 
 def _actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]) -> list[Content]:
     """Return the possible actions, the most helpful first. Each leads to a plan, and changes nothing by itself."""
-    root = way[-1] if way and way[-1].is_root and way[-1].status in CAN_BE_RETRIED else None
+    root = way[-1] if way and way[-1].is_root and way[-1].status in NEEDS_SOMEBODY else None
     actions: list[Content] = []
     if root is not None:
         actions += _actions_of_root(at, plan, root)
@@ -59,20 +59,21 @@ def _actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: 
             actions.append(_action(Verb.SKIP, "Skip…", table.name, one.label))
     elif one.status is Status.SKIPPED and not _is_stood_for(at, table, one):
         actions.append(_action(Verb.RETRY, "Make it after all…", table.name, one.label))
-    if is_done(one):
+    if is_done(one) and not _is_dropped(at, table, one):
         actions += _actions_of_done(at, table, one)
     return actions
 
 
 def _actions_of_root(at: OpenedProject, plan: Plan, root: WhyStep) -> list[Content]:
-    """Return the actions for a failed or held batch: the page's own, or the one that it waits for."""
+    """Return the actions for a batch that needs a user: the page's own, or the one that it waits for."""
     actions: list[Content] = []
     if root.label in releasable_labels(plan, root.table):
         actions.append(_action(Verb.RELEASE, f"Release {root.table.rpartition('.')[2]}…", root.table, root.label))
     held = count_blocked_batches(plan, root.table, root.label)
     name = root.table.rpartition(".")[2]
     more = f" + {number_words(held)} blocked" if held else ""
-    actions.append(_action(Verb.RETRY, f"Retry {name}{more}…", root.table, root.label))
+    if root.status in CAN_BE_RETRIED:
+        actions.append(_action(Verb.RETRY, f"Retry {name}{more}…", root.table, root.label))
     if not at.snapshot.of(root.table).covered.covers_instant(root.label):  # a batch with rows cannot be skipped
         actions.append(_action(Verb.SKIP, f"Skip {name}…", root.table, root.label))
     return actions
@@ -100,6 +101,12 @@ def _can_be_replayed(at: OpenedProject, table: Table, label: datetime) -> bool:
         return False
     aside = at.ledger.reads.set_aside(table.name)
     return label in aside and aside[label][1] != table.fingerprint
+
+
+def _is_dropped(at: OpenedProject, table: Table, one: LabelState) -> bool:
+    """Return whether the rows of a batch were dropped: it cannot be made again (E518)."""
+    dropped = at.snapshot.of(table.name).dropped_before
+    return dropped is not None and one.label < dropped
 
 
 def _is_stood_for(at: OpenedProject, table: Table, one: LabelState) -> bool:

@@ -74,6 +74,14 @@ def test_a_plan_of_the_pages_tries_a_done_batch_again_whose_attempt_is_held(busy
     assert (again["status"], again["verb"]) == ("ready", "recompute")
 
 
+def test_a_request_of_nothing_starts_no_run_where_it_only_asks(shop: Shop, runs: Runs) -> None:
+    told = shop.json("recompute", "shop.orders", "--no-run")
+    assert (told["verb"], told["asked"], told["following"]) == ("recompute", {}, {})
+    assert runs.asked == []
+    shop.ask("recompute", "shop.orders", "--json")
+    assert [asked.only for asked in runs.asked] == [()]
+
+
 def test_recompute_only_asks_where_it_is_told_so(busy_shop: Shop, runs: Runs) -> None:
     told = busy_shop.json("recompute", "sales.by_country", "2024-11-18", "--no-run", "--yes")
     assert told["verb"] == "recompute"

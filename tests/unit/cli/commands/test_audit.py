@@ -15,8 +15,11 @@ from waterclock.cli.views.theme import make_console, theme
 from waterclock.ledger.read import status
 from waterclock.ledger.store.schema import AnyRow
 from waterclock.operations.audit_lookup import Listed
+from waterclock.operations.opening import open_read_only
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period
+from waterclock.ui.page_query import PageQuery
+from waterclock.ui.pages.batch import batch
 
 
 def _with_rows(audit: Audit, rows: int) -> Audit:
@@ -38,6 +41,30 @@ def test_a_batch_tells_who_made_it_from_what_by_which_code_and_when(busy_shop: S
     assert "as today" in lines
     assert "make 0.5" in lines
     assert "digest   10:18:7" in lines
+
+
+def test_the_audit_of_dropped_rows_says_that_no_query_shows_them(busy_shop: Shop) -> None:
+    busy_shop.ledger.keeping.drop_windows("shop.orders", day(18), 9, who="ann", why="the licence ended")
+    found = busy_shop.ask("audit", "shop.orders@2024-11-17", width=200).stdout
+    assert "■ done: its rows were dropped since, and no query shows them" in found
+    assert "■ done\n" in busy_shop.ask("audit", "shop.orders@2024-11-18", width=200).stdout
+    with open_read_only(busy_shop.folder, None, "2024-11-20T08:00") as at:
+        verbs = {}
+        for number in (17, 18):
+            page = batch(at, PageQuery("", "", {"table": "shop.orders", "labels": f"2024-11-{number}"}))
+            verbs[number] = [action["verb"] for action in page["actions"]]
+    assert verbs == {17: [], 18: ["recompute", "recollect"]}  # what was dropped cannot be made again (E518)
+
+
+def test_a_batch_that_can_never_be_made_can_be_skipped(busy_shop: Shop) -> None:
+    busy_shop.ledger.keeping.drop_windows("web.visits", day(18), 9, who="ann")
+    busy_shop.ledger.decisions.retry("shop.orders", [day(19)], who="ann")
+    way = "`waterclock skip web.per_order 20241117000000 --why '…'` lets its readers go on without it"
+    for command in ("status", "plan"):
+        assert way in busy_shop.ask(command, "web.per_order", width=300).stdout
+    with open_read_only(busy_shop.folder, None, "2024-11-20T08:00") as at:
+        page = batch(at, PageQuery("", "", {"table": "web.per_order", "labels": "2024-11-17"}))
+    assert (page["status"], [action["words"] for action in page["actions"]]) == ("expired", ["Skip per_order…"])
 
 
 def test_a_delivery_has_no_version_and_columns_left_out_are_named(busy_shop: Shop) -> None:
