@@ -255,4 +255,4 @@ def test_a_window_that_fails_once_it_is_reopened_can_be_skipped(at_desk: Desk) -
     at_desk.ledger.decisions.skip("web.daily", [window(0)], who="ann", why="no one needs it")
     assert requested(at_desk, "web.daily") == {}, "its readers would wait for a batch that nobody can make"
     assert at_desk.ledger.decisions.retry("web.daily", [day(0)], who="ann") == (day(0),)
-    assert at_desk.claim("web.daily", 0)
+    assert at_desk.claim("web.daily", 0).request.labels == (day(0),)
