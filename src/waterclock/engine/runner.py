@@ -441,7 +441,12 @@ class Runner:
         if report.is_of_other_runner and report.error.code == REOPENED_SINCE:
             return  # the next plan reads up to the later tick
         if report.is_of_other_runner:
-            (self._refused if report.error.code in _MAY_PASS else tried).update(batches)
+            if report.error.code in _MAY_PASS:
+                self._refused.update(batches)
+            else:
+                # the next plan is without a label that was done or skipped meanwhile, and has the others of its group
+                where = report.error.where
+                tried.update({each for each in batches if f"{each[0]}@{label_of(each[1])}" == where} or batches)
             return
         tried |= batches
         outcome.failed.append(report)

@@ -140,6 +140,25 @@ def test_a_claim_that_somebody_else_has_is_no_failure(monkeypatch: pytest.Monkey
     assert (outcome.done, outcome.failed) == (0, [])
 
 
+@pytest.mark.parametrize("refused", [refusals.already_done("a.b", day(2), 7), refusals.is_skipped("a.b", day(2))])
+def test_a_label_that_was_done_or_skipped_since_the_plan_keeps_no_other_of_its_group_back(
+    monkeypatch: pytest.MonkeyPatch, refused: ClaimRefused
+) -> None:
+    runner = Planned(work_of([table("a.b", partitioned=True)]), group("a.b", 1, 2, 3))
+
+    def carry_out(_: Any, of: Group, now: datetime) -> tuple[GroupReport, ...]:
+        del now
+        is_refused = any(batch.label == day(2) for batch in of.batches)
+        runner.groups = [group("a.b", 1, 3)] if is_refused else []
+        return (GroupReport(of, None, error=refused) if is_refused else GroupReport(of, 1, rows=5),)
+
+    monkeypatch.setattr(retry, "carry_out_with_retries", carry_out)
+    outcome = RunOutcome()
+    with ThreadPoolExecutor(4) as threads:
+        runner._drain(day(9), threads, outcome)
+    assert (outcome.done, outcome.failed) == (2, [])
+
+
 @pytest.mark.parametrize("code", ["E407", "E429"])
 def test_that_somebody_else_has_a_batch_is_told_once_while_it_is_so(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """A watch looks again at each write of the others."""

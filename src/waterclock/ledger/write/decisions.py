@@ -42,6 +42,8 @@ _SKIP = (
     sa.update(batches)
     .where(_OF_BATCH)
     .values(status=BatchStatus.SKIPPED.value, end=sa.bindparam("until"), error=None, is_transient=None, due_again=None)
+    # a request to make it again would let its readers wait; one to make it at all counts once the skip is revoked
+    .values(requested=sa.case((batches.c.requested == BACKFILL, batches.c.requested)))
 )
 _CLEAR = (
     sa.update(batches)
@@ -91,9 +93,9 @@ def record_skipped(database: LedgerDatabase, table: str, windows: Sequence[Windo
             if window.start not in known
         ]
         old = [{"of": table, "at": window.start, "until": window.end} for window in windows if window.start in known]
+        end_releases(write, table, known.values())
         _each(write, _ADD_SKIPPED, new)
         _each(write, _SKIP, old)
-        end_releases(write, table, known.values())
         cover(write.connection, table, IntervalSet.from_windows(windows))
         write.log("skipped", who=who, table=table, labels=[window.start for window in windows], data={"why": why})
 

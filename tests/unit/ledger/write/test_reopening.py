@@ -263,3 +263,13 @@ def test_late_rows_that_were_to_be_released_are_told_anew(at_desk: Desk) -> None
     at_desk.ledger.decisions.request_release("web.daily_late", [day(1)], who="ann", why="it is right")
     reopen(at_desk, {0: 3})
     assert requested(at_desk, "web.daily_late") == {1: REOPEN}
+
+
+def test_a_window_that_fails_once_it_is_reopened_can_be_skipped(at_desk: Desk) -> None:
+    claim = at_desk.claim("web.daily", 0)
+    assert reopen(at_desk, {0: 3}) == [0]
+    at_desk.ledger.claims.record_failed(claim, error="boom", is_transient=False)
+    at_desk.ledger.decisions.skip("web.daily", [window(0)], who="ann", why="no one needs it")
+    assert requested(at_desk, "web.daily") == {}, "its readers would wait for a batch that nobody can make"
+    assert at_desk.ledger.decisions.retry("web.daily", [day(0)], who="ann") == (day(0),)
+    assert at_desk.claim("web.daily", 0).request.labels == (day(0),)
