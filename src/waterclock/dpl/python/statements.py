@@ -222,8 +222,9 @@ class _CallReader:
             if variable not in self.texts.variables:
                 raise unknown_variable(variable, source.span(0, len(variable) or 1), self.texts.variables)
             return self.texts.variables[variable]
-        if isinstance(value, Secret) and (not isinstance(value.name, str) or not value.name):
-            raise span.refuse("E251", f"the name of a secret is {value.name!r}", fix='write wc.secret("name")')
+        secret: object = value.name if isinstance(value, Secret) else None
+        if isinstance(value, Secret) and not (isinstance(secret, str) and secret):
+            raise span.refuse("E251", f"the name of a secret is {secret!r}", fix='write wc.secret("name")')
         if isinstance(value, str | int | float | Secret):
             return value
         fix = (

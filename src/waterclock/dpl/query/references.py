@@ -19,7 +19,7 @@ from waterclock.dpl.query.sources_in_tokens import check_sources_parsed
 from waterclock.dpl.query.spark_functions import TABLE_FUNCTIONS
 from waterclock.dpl.query.union_by_name import branches_of, check_union_by_name
 from waterclock.dpl.syntax.cursor import parse_at
-from waterclock.dpl.syntax.foreign_syntax import templates_in
+from waterclock.dpl.syntax.foreign_syntax import foreign_in_query, templates_in
 from waterclock.dpl.syntax.query_errors import check_steps, unreadable_query
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.sql_parsing import ParserBroke, parse_sql
@@ -98,7 +98,7 @@ def _parse_query(query: QuerySaid, errors: list[WaterclockError]) -> Any:
     except WaterclockError as error:
         errors.append(error)
         return None
-    wrong = list(check_steps(source, tokens))
+    wrong = [*check_steps(source, tokens), *(foreign_in_query(source, tokens, trees[0]) if trees and trees[0] else ())]
     errors.extend(wrong)
     if wrong:
         return None

@@ -307,14 +307,17 @@ def _clashing_options(
             yield span_of(wrong.option).refuse(wrong.code, wrong.what, why=wrong.why or None, fix=wrong.fix)
 
 
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def _wrong_value(value: Value | Secret, option: Option) -> str | None:
     if isinstance(value, Secret):
         return None if option.kind == "text" and not option.choices else f"a {option.kind}"
     if option.kind == "flag":
         return None if isinstance(value, bool) else "TRUE or FALSE"
     if option.kind == "number":
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return None if is_number and math.isfinite(value) else "a number"
+        return None if _is_finite(value) else "a number"
     if not isinstance(value, str):
         return "a string"
     if option.choices and value not in option.choices:

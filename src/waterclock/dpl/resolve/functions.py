@@ -60,10 +60,11 @@ def check_circles(statements: Mapping[str, Statement]) -> Iterator[WaterclockErr
 def _list_calls(statement: Statement, functions: Mapping[str, Statement]) -> dict[str, Span]:
     """Return the functions that the body of a function calls, each with the place of its first call."""
     said = statement.value("RETURN", FunctionSaid)
-    body = said.body if said is not None else None
     calls: dict[str, Span] = {}
-    for name, token in find_calls(body.tokens, functions) if body is not None else ():
-        calls.setdefault(name, body.span.source.span(token.start, token.end + 1))
+    if said is not None and said.body is not None:
+        source = said.body.span.source
+        for name, token in find_calls(said.body.tokens, functions):
+            calls.setdefault(name, source.span(token.start, token.end + 1))
     return calls
 
 

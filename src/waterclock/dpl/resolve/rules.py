@@ -14,6 +14,7 @@ from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.references import VALUES
 from waterclock.dpl.resolve.comparisons import asks_history, comparison_of
 from waterclock.dpl.resolve.literals import with_literals
+from waterclock.dpl.syntax.foreign_syntax import foreign_in_query
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.statements import Expression, RuleSaid
 from waterclock.errors import WaterclockError
@@ -150,6 +151,7 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
             )
         )
     source, tokens = expression.span.source, expression.tokens
+    errors.extend(foreign_in_query(source, tokens, expression.tree))
     errors.extend(now_texts(expression.tree, source, lambda _: None))
     for index, token in enumerate(tokens):
         upper = token.text.upper()

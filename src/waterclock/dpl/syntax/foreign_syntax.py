@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.syntax.cursor import Cursor
@@ -76,6 +79,50 @@ _CLAUSES: dict[str, tuple[str, str]] = {
     "DEPENDS": ("DEPENDS ON", "leave it out: a batch waits for the tables of its query"),
     "WITH": ("WITH (...)", "write OPTIONS (name 'value') after the connection or unit"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Foreign:
+    """A construct of other databases in a query: its node in sqlglot's tree, a word of it, its name, and the fix."""
+
+    node: type[exp.Expression]
+    word: str
+    name: str
+    fix: str
+    has: Callable[[Any], bool] = lambda _: True
+
+
+_IN_QUERIES = (
+    _Foreign(exp.Unnest, "UNNEST", "UNNEST(...)", "write LATERAL VIEW explode(a) AS b, or explode(a) in the SELECT"),
+    _Foreign(exp.Fetch, "FETCH", "FETCH FIRST", "write LIMIT"),
+    _Foreign(exp.Limit, "LIMIT", "LIMIT with PERCENT, WITH TIES or BY", "write LIMIT with a number, or use rank()",
+             lambda node: bool(node.args.get("limit_options") or node.expressions)),
+    _Foreign(exp.Lock, "FOR", "FOR UPDATE", "leave it out: a batch reads slices, which do not change"),
+    _Foreign(exp.SimilarTo, "SIMILAR TO", "SIMILAR TO", "write RLIKE and a regular expression"),
+    _Foreign(exp.Glob, "GLOB", "GLOB", "write LIKE, or RLIKE and a regular expression"),
+    _Foreign(exp.Connect, "CONNECT BY", "CONNECT BY", "write WITH RECURSIVE"),
+    _Foreign(exp.Try, "TRY", "TRY(...)", "write the function that returns NULL, such as try_divide or try_cast"),
+    _Foreign(exp.Distinct, "DISTINCT", "DISTINCT ON",
+             "number the rows by row_number() OVER (PARTITION BY ... ORDER BY ...) in a subquery, and keep number 1",
+             lambda node: node.args.get("on") is not None),
+    _Foreign(exp.Join, "ASOF", "ASOF JOIN", "join within a bound of time, and keep the last row by row_number()",
+             lambda node: node.args.get("method") == "ASOF"),
+    _Foreign(exp.Array, "[", "[...] as a value", "write array(1, 2)",
+             lambda node: node.args.get("value_constructor") is False),
+    _Foreign(exp.ArrayAgg, "ORDER BY", "ORDER BY within an aggregate", "sort the list: array_sort(array_agg(a))",
+             lambda node: isinstance(node.this, exp.Order)),
+)  # fmt: skip
+_NODES = tuple(each.node for each in _IN_QUERIES)
+
+
+def foreign_in_query(source: SourceText, tokens: Sequence[Token], tree: Any) -> Iterator[WaterclockError]:
+    """Yield an error for each construct of other databases that sqlglot parses and Spark does not."""
+    nodes = list(tree.find_all(*_NODES))
+    for each in _IN_QUERIES:
+        if any(isinstance(node, each.node) and each.has(node) for node in nodes):
+            token = next((token for token in tokens if token.text.upper() == each.word), tokens[0])
+            span = source.span(token.start, token.end + 1)
+            yield span.refuse("E209", f"{each.name} is not supported", why="Spark has no such syntax", fix=each.fix)
 
 
 def habit_of_statement(cursor: Cursor) -> WaterclockError | None:

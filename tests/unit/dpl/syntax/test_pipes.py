@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from sqlglot import exp
 
@@ -50,13 +52,19 @@ def test_a_step_that_the_parser_does_not_know_is_written_as_one_that_it_does(tex
 )
 def test_the_tree_is_that_of_select(text: str, in_its_own_words: str | None) -> None:
     [tree] = dialect().parse(in_its_own_words or text)
+    assert tree is not None
     assert parse_query_text(text).sql() == tree.sql()
 
 
 def test_the_cost_of_steps_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
     copied: list[exp.Expression] = []
     copy = exp.Expression.__deepcopy__
-    monkeypatch.setattr(exp.Expression, "__deepcopy__", lambda node, memo: (copied.append(node), copy(node, memo))[1])
+
+    def counted(node: exp.Expression, memo: Any) -> Any:
+        copied.append(node)
+        return copy(node, memo)
+
+    monkeypatch.setattr(exp.Expression, "__deepcopy__", counted)
     parse_query_text(
         "FROM t " + " ".join(f"|> SET a = a + {n} |> SELECT * EXCEPT (c{n}), 1 AS d |> DROP b{n}" for n in range(20))
     )
