@@ -246,3 +246,21 @@ def test_a_query_of_a_ledger_has_an_end(tmp_path: Path, other: OtherProject, mon
     monkeypatch.setattr(read_only, "_STEPS", 100)
     monkeypatch.setattr(read_only, "_refuse_code", lambda _: time.sleep(0.3))
     assert "interrupted" in problem(tmp_path, path="other")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "tables SET mode = 'evil'", "tables SET kind = '[1]'", "tables SET start = 'evil'",
+        "tables SET start = 9223372036854775807", "batches SET missing = 'evil'", "batches SET missing = '[1]'",
+    ],
+)  # fmt: skip
+def test_odd_values_in_a_ledger_are_an_error_of_the_link(tmp_path: Path, other: OtherProject, change: str) -> None:
+    """They ended each command of the project that reads it."""
+    other.land(DAY, [{"id": "a", "note": "n"}])
+    with closing(sqlite3.connect(other.storage / "ledger.db")) as ledger, ledger:
+        ledger.execute("PRAGMA ignore_check_constraints = ON")
+        ledger.execute(f"UPDATE {change}")
+    assert problem(tmp_path, path="other").startswith(
+        "E838 the other project cannot be read: its ledger has a value that cannot be read ("
+    )
