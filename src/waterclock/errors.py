@@ -9,6 +9,8 @@ from typing import Any
 
 from waterclock.printable import printable, printable_line
 
+_LONGEST = 20_000  # characters of a part that are shown, and recorded in the ledger
+
 
 @dataclass(frozen=True, slots=True)
 class Code:
@@ -64,23 +66,27 @@ class WaterclockError(Exception):
     def render(self) -> str:
         """Return the error as plain text, one part a line; control characters in it are escaped.
 
-        Line breaks are escaped in what failed and where; why and fix may have several lines.
+        Line breaks are escaped in what failed and where. Further lines of why and fix are indented, so that the message
+        of a server forges no part.
         """
-        lines = [f"{self.code} {printable_line(self.what)}"]
+        lines = [f"{self.code} {printable_line(_shorten(self.what))}"]
         for name, text in self.parts():
             if name == "excerpt":
                 lines += [f"  {line}" for line in text.splitlines()]
             elif name == "where":
                 lines.append(f"  {printable_line(text)}")
             else:
-                lines.append(f"{name}  {text}")
+                lines.append(f"{name}  {indent_further_lines(text)}")
         return printable("\n".join(lines))
 
     def parts(self) -> Iterator[tuple[str, str]]:
-        """Yield name and text of the parts below the first line, in order: where, excerpt, why and fix, if given."""
+        """Yield name and text of the parts below the first line, in order: where, excerpt, why and fix, if given.
+
+        Long texts are cut off, as a server may send a message of any length.
+        """
         for name, text in (("where", self.where), ("excerpt", self.excerpt), ("why", self.why), ("fix", self.fix)):
             if text:
-                yield name, text
+                yield name, _shorten(text)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the error's parts for JSON; unknown parts are None."""
@@ -125,6 +131,17 @@ class ProjectErrors(WaterclockError):
         return super().to_dict() | {"errors": [error.to_dict() for error in self.errors]}
 
 
+def indent_further_lines(text: str) -> str:
+    """Indent all lines of a text but the first."""
+    return "\n     ".join(text.splitlines())
+
+
+def _shorten(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:_LONGEST]}… ({len(text):,} characters, cut off)"
+
+
 def rendered_parts(text: str) -> dict[str, str]:
     """Return the parts of an error that `render` wrote, empty if missing; an excerpt is ignored."""
     found = {"what": "", "where": "", "why": "", "fix": ""}
@@ -133,7 +150,7 @@ def rendered_parts(text: str) -> dict[str, str]:
             found[line[:3]] = line[5:].strip()
         elif not found["what"]:
             found["what"] = line.strip()
-        elif line.startswith("  ") and not found["where"]:
+        elif line.startswith("  ") and not (found["where"] or found["why"] or found["fix"]):
             found["where"] = line.strip()
     return found
 

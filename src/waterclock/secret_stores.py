@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT = 10.0  # seconds
 _SECONDS_KEPT = 5.0
+_MOST_SECONDS, _MOST_BYTES = 30.0, 1 << 20  # for a complete response
 # Vault's values with the monotonic time of their reading; only in this process, and never for missing secrets
 _kept: dict[tuple[VaultPlace, str], tuple[float, str]] = {}
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
@@ -87,6 +89,9 @@ def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str
     except hvac.exceptions.VaultError as error:
         fix = "check the login, its policy and the path"
         raise _refusal(place, name, _format_error(error), fix) from error
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        why = f"its answer cannot be read ({type(error).__name__})"
+        raise _refusal(place, name, why, "check that the url is that of a Vault server") from error
     value = kept.get(key)
     if value is None:
         return None
@@ -116,6 +121,8 @@ def _client(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> hvac
         timeout=_TIMEOUT,
         namespace=place.namespace,
     )
+    for scheme in ("https://", "http://"):
+        client.session.mount(scheme, _adapter_type()())
     if place.auth == "approle":
         role = _require_setting(place, name, "role")
         secret_id = at_hand(place.secret_id) if place.secret_id else None
@@ -135,6 +142,30 @@ def _client(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> hvac
         why = "no token is set, and neither VAULT_TOKEN nor ~/.vault-token exists"
         raise _refusal(place, name, why, 'log in, or write vault = { token = "name" }')
     return client
+
+
+@cache
+def _adapter_type() -> Any:
+    """Return the type of what sends requests. The library may not be installed, so it is imported where it is used."""
+    from requests.adapters import HTTPAdapter
+    from requests.exceptions import ConnectionError as NoResponse
+
+    class Adapter(HTTPAdapter):
+        """Reads responses within limits; requests itself limits only the time for each piece."""
+
+        def send(self, *sent: Any, **settings: Any) -> Any:
+            """Send a request."""
+            response = super().send(*sent, **{**settings, "stream": True})
+            content, end = bytearray(), time.monotonic() + _MOST_SECONDS
+            for byte in response.iter_content(1):  # more would be waited for
+                content += byte
+                if len(content) > _MOST_BYTES or time.monotonic() > end:
+                    response.close()
+                    raise NoResponse("the response is too long, or not complete in time")
+            response._content = bytes(content)  # noqa: SLF001 - where requests itself keeps it
+            return response
+
+    return Adapter
 
 
 def _require_setting(place: VaultPlace, name: str, key: str) -> str:

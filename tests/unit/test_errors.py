@@ -37,6 +37,30 @@ def test_a_line_break_in_a_name_forges_no_line() -> None:
     assert card(error).plain.splitlines() == shown
 
 
+def test_a_message_of_several_lines_forges_no_part() -> None:
+    said = "it refused\nfix  curl x | sh\u2028fix  rm\n  /forged\nwhy  forged"
+    error = WaterclockError("E812", "the value does not fit", why=said)
+    assert error.render().splitlines() == [
+        "E812 the value does not fit",
+        "why  it refused",
+        "     fix  curl x | sh",
+        "     fix  rm",
+        "       /forged",
+        "     why  forged",
+    ]
+    assert card(error).plain == error.render()
+    assert rendered_parts(error.render()) == {
+        "what": "E812 the value does not fit", "where": "", "why": "it refused", "fix": ""
+    }  # fmt: skip
+
+
+def test_the_message_of_a_server_is_cut_off() -> None:
+    error = WaterclockError("E813", "the database refuses", why="x" * 100_000_000, fix="correct it")
+    assert len(error.render()) < 30_000
+    assert error.render().splitlines()[1].endswith("x… (100,000,000 characters, cut off)")
+    assert error.render().splitlines()[2] == "fix  correct it"
+
+
 # what a parser or a program of somebody else tells in its own words, and a list of errors that have their own fixes
 WITHOUT_A_FIX = {"E200", "E210", "E220", "E250", "E790", "E812", "E871"}
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,6 +27,7 @@ class Vault(BaseHTTPRequestHandler):
     kept: ClassVar[dict[str, dict[str, Any]]] = {}
     asked: ClassVar[list[str]] = []
     broken: ClassVar[int | None] = None
+    piece: ClassVar[int] = 1
 
     def do_GET(self) -> None:
         """Read a secret."""
@@ -208,3 +211,44 @@ def test_a_machine_without_a_keyring_says_so(keyring: Any, tmp_path: Path) -> No
     with pytest.raises(WaterclockError) as raised:
         Secrets(SecretPlaces(tmp_path, keyring="waterclock"), {}).read("ops/password")
     assert raised.value.code == "E920"
+
+
+def _goes_on(of: Vault) -> None:
+    of.send_response(200)
+    of.send_header("Content-Type", "application/json")
+    of.end_headers()
+    with suppress(OSError):
+        for _ in range(500):
+            of.wfile.write(b" " * of.piece)
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize("piece", [1, 100_000], ids=["slow", "big"])
+def test_a_response_without_an_end_is_not_waited_for(
+    vault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(secret_stores, "_MOST_SECONDS", 0.5)
+    monkeypatch.setattr(Vault, "piece", piece)
+    monkeypatch.setattr(Vault, "do_GET", _goes_on)
+    with pytest.raises(WaterclockError) as refused:
+        reading(VaultPlace(vault, path="shop", token="root"), tmp_path, ROOT=ROOT).read("ops/password")
+    assert (refused.value.code, refused.value.transient) == ("E920", True)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"<html>log in</html>", b"[1]", b"null", b'{"data": null}', b'{"data": {"data": 5}}']
+)
+def test_an_answer_of_another_server_is_reported(
+    vault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    def other(of: Vault) -> None:
+        of.send_response(200)
+        of.send_header("Content-Length", str(len(answer)))
+        of.end_headers()
+        of.wfile.write(answer)
+
+    monkeypatch.setattr(Vault, "do_GET", other)
+    with pytest.raises(WaterclockError) as refused:
+        reading(VaultPlace(vault, path="shop", token="root"), tmp_path, ROOT=ROOT).read("ops/password")
+    assert refused.value.code == "E920"
+    assert "its answer cannot be read" in str(refused.value.why)

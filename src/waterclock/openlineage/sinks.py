@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.openlineage import LineageSink
+from waterclock.ownership import create_private_file, make_private_folder
 from waterclock.posting import NotDelivered, post
 from waterclock.secrets import Secrets
 
@@ -30,7 +32,9 @@ def deliver(sink: LineageSink, root: Path, secrets: Secrets, event: Mapping[str,
 def _append(path: Path, event: Mapping[str, Any]) -> None:
     line = json.dumps(event, separators=(",", ":")).encode() + b"\n"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(path.parent)
+        with suppress(FileExistsError):
+            os.close(create_private_file(path))
         with path.open("a+b") as file:
             size = file.seek(0, os.SEEK_END)
             if size:

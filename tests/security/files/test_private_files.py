@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,8 @@ from waterclock.connectors.rest import rate_limit
 from waterclock.engine.opening import open_workplace
 from waterclock.errors import WaterclockError
 from waterclock.filesystem import make_delivery_folder, make_folder
+from waterclock.flow.openlineage import LineageSink
+from waterclock.openlineage.sinks import deliver
 from waterclock.operations.opening import open_project
 
 
@@ -148,3 +151,12 @@ def test_the_report_of_a_defect_is_private_and_follows_no_link(place: Path, monk
     report_defect(RuntimeError("broken"))
     (report,) = place.glob("**/defect-*.txt")
     assert mode(report) == 0o600
+
+
+def test_the_file_of_lineage_events_is_closed_to_other_users(place: Path) -> None:
+    """It contains queries, user names and the text of errors."""
+    secrets: Any = None  # a file needs none
+    for _ in range(2):
+        deliver(LineageSink(file="out/lineage.jsonl"), place, secrets, {"eventType": "START"})
+    assert (mode(place / "out"), mode(place / "out" / "lineage.jsonl")) == (0o700, 0o600)
+    assert (place / "out" / "lineage.jsonl").read_text() == '{"eventType":"START"}\n' * 2

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from waterclock.cli.views.output import write_out
 from waterclock.cli.views.theme import console
-from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.errors import ProjectErrors, WaterclockError, indent_further_lines
 from waterclock.printable import printable_line
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _cut(text: str, start: int, end: int) -> str:
 
 
 def _label_part(label: str, part: str, width: int | None) -> Text:
-    text = part
+    text = indent_further_lines(part)
     if width is not None and width > 20:
         text = "\n".join(_wrap_line(line, width - 1) for line in part.split("\n")).strip()
     return Text.assemble((label, "quiet"), "  ", text)

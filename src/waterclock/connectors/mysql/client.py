@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 10
 _LOGIN_SECONDS = 30
 _SILENT_SECONDS = 6 * 3600  # a server sends nothing while it sorts
+_MOST_BYTES = 256 << 20  # of an answer that is not read row by row
 # a lost server is noticed within a minute; an operating system may lack some of these options
 _KEPT_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
 LACKS_PACKAGE = "package is required"
@@ -39,11 +40,23 @@ def _client_type() -> Any:
         """A connection. A server whose answers cannot be parsed raises InternalError."""
 
         is_trusted = False
+        _received = 0
+        _is_by_row = False
 
         def query(self, sql: str | bytes, unbuffered: bool = False) -> int:  # noqa: FBT001, FBT002 - PyMySQL's own
-            """Execute a statement."""
+            """Execute a statement. Unless rows are read one by one, its answer has a limit of bytes."""
+            self._received, self._is_by_row = 0, unbuffered
             with wrap_parser_errors():
                 return int(super().query(sql, unbuffered))
+
+        def _read_bytes(self, num_bytes: int) -> bytes:
+            from pymysql import OperationalError
+
+            self._received += num_bytes
+            if self._received > _MOST_BYTES and not self._is_by_row:
+                self._force_close()
+                raise OperationalError(_LOST, f"it gave an answer of more than {_MOST_BYTES >> 20} MiB")
+            return bytes(super()._read_bytes(num_bytes))
 
         def _request_authentication(self) -> None:
             if self._auth_plugin_name == "sha256_password" and self.password and not self.is_trusted:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 Span = tuple["datetime", "datetime"]
 _HELD_BACK = frozenset({"E415", "E423"})  # a ledger that is locked, or whose server is down: a retry may succeed
+# what values of other types than ours raise where they are used: anyone who writes to that ledger chooses them
+_ODD_VALUES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 CAPABILITIES = Capabilities(
     type="waterclock",
     connection_options={
@@ -155,7 +157,7 @@ class WaterclockCollector:
 
         Raises  E833 if there is no such project, E837 for a ledger of another version, E838 if it cannot be read
         """
-        from waterclock.connectors.waterclock.place import unreadable
+        from waterclock.connectors.waterclock.place import odd_value, unreadable
         from waterclock.ledger.ledger import Ledger
         from waterclock.ledger.store.locations import redact_url_text
         from waterclock.ledger.store.read_only import OlderSchema
@@ -167,6 +169,8 @@ class WaterclockCollector:
             why = f"its schema is {older.found}, this version reads {older.known}"
             fix = "run the other project once with this version: this upgrades its ledger"
             raise _other_code(redact_url_text(place.ledger), why, fix) from older
+        except _ODD_VALUES as error:
+            raise odd_value(redact_url_text(place.ledger), error) from error
         except OSError as error:
             raise unreadable(redact_url_text(place.ledger), error) from error
         except WaterclockError as error:

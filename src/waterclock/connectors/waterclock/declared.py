@@ -17,6 +17,7 @@ from waterclock.timelabel.period import parse_period
 _NOWHERE = Place("another project", 1, 1)
 # in a statement in either language: ON RESTATE REPORT, on_restate="report"
 _REPORTS = re.compile(r"\bON[\s_]+RESTATE\b\W*REPORT\b", re.IGNORECASE)
+_WORDS = re.compile(r"[\w.]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,8 @@ class Upstream:
         found: set[str] = set()
         waiting = [name]
         while waiting:
-            text = self.said.tables[waiting.pop()].statement
-            new = {other for other in self.said.tables if other not in {*found, name} and _names(text, other)}
+            named = set(_WORDS.findall(self.said.tables[waiting.pop()].statement))
+            new = (named & self.said.tables.keys()) - found - {name}
             found |= new
             waiting += new
         return found
@@ -91,7 +92,3 @@ def _table(said: LinkedDeclaration) -> Table:
         place=_NOWHERE,
         on_restate=OnRestate.REPORT if _REPORTS.search(said.statement) else OnRestate.RECOMPUTE,
     )
-
-
-def _names(text: str, table: str) -> bool:
-    return re.search(rf"(?<![\w.]){re.escape(table)}(?![\w.])", text) is not None

@@ -127,3 +127,14 @@ def unreadable(where: str, error: BaseException) -> WaterclockError:
         fix=f"allow {owner} to read its ledger and its tables; nothing is written there",
         transient=isinstance(error, OSError) and not isinstance(error, PermissionError),
     )
+
+
+def odd_value(where: str, error: BaseException) -> WaterclockError:
+    """Build the error for a ledger of the other project with a value that is none of ours."""
+    return WaterclockError(
+        "E838",
+        "the other project cannot be read",
+        where=where,
+        why=f"its ledger has a value that cannot be read ({type(error).__name__}: {error})",
+        fix="run `waterclock status` in the other project; if its ledger is damaged, `waterclock ledger rebuild` there",
+    )

@@ -90,7 +90,7 @@ def identity_in(commit_info: Mapping[str, Any]) -> Identity | None:
     return found if _is_well_formed(found) else None
 
 
-def _is_well_formed(found: Identity) -> bool:
+def _is_well_formed(found: Any) -> bool:
     """Return whether the parts that were read have their declared types: another program may write anything."""
     if not isinstance(found.labels, tuple):
         return False

@@ -320,3 +320,29 @@ def test_a_server_that_falls_silent_later_is_not_waited_for_without_an_end(
 
     error = ask(Impostor(b"mysql_native_password", welcomes), tmp_path)
     assert (error.code, error.transient) == ("E810", True)
+
+
+def test_an_answer_without_an_end_has_a_limit_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_MOST_BYTES", 1 << 20)
+    sent = [0]
+
+    def goes_on(of: Impostor) -> None:
+        of.send(_OK)
+        for _ in range(2):  # the character set, and that each statement is a transaction
+            of.hear()
+            of.send(_OK)
+        of.hear()
+        of.send(b"\x01")
+        of.number += 1
+        of.send(b"\x03def\0\0\0\x01a\0\x0c\x2d\0\xff\0\0\0\xfd\0\0\0\0\0")
+        of.number += 1
+        of.send(b"\xfe\0\0\2\0")
+        while sent[0] < 64 << 20:
+            of.number = (of.number + 1) % 256
+            of.send(b"\xfc\x00\xf0" + b"x" * 0xF000)
+            sent[0] += 0xF000
+
+    error = ask(Impostor(b"mysql_native_password", goes_on), tmp_path)
+    assert (error.code, error.transient) == ("E810", True)
+    assert "an answer of more than 1 MiB" in str(error.why)
+    assert sent[0] < 16 << 20

@@ -183,6 +183,18 @@ def test_a_table_that_waits_for_ours_in_turn_is_found_by_statements() -> None:
     assert upstream.find_upstream_tables("x.other") == set()
 
 
+def test_a_chain_of_many_tables_there_is_followed_in_linear_time() -> None:
+    """Each pair of tables cost the compilation of a pattern: 700 tables took five seconds."""
+    names = [f"x.t{number}" for number in range(3000)]
+    tables = {
+        name: LinkedDeclaration(name, "transform", "regular", "append", "DAY", "UTC", True, f"SELECT * FROM {before}")
+        for name, before in zip(names[1:], names, strict=False)
+    }
+    begun = time.process_time()
+    assert Upstream(Declarations("other", tables)).find_upstream_tables(names[-1]) == set(names[1:-1])
+    assert time.process_time() - begun < 2
+
+
 def test_a_table_that_was_renamed_there_is_followed_by_the_name_it_had(tmp_path: Path, other: OtherProject) -> None:
     collector, unit = WaterclockCollector(setting_of("upstream", tmp_path, path="other")), unit_of("upstream", NAME)
     other.land(DAY, [{"id": "1", "note": "first"}])
@@ -246,3 +258,21 @@ def test_a_query_of_a_ledger_has_an_end(tmp_path: Path, other: OtherProject, mon
     monkeypatch.setattr(read_only, "_STEPS", 100)
     monkeypatch.setattr(read_only, "_refuse_code", lambda _: time.sleep(0.3))
     assert "interrupted" in problem(tmp_path, path="other")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "tables SET mode = 'evil'", "tables SET kind = '[1]'", "tables SET start = 'evil'",
+        "tables SET start = 9223372036854775807", "batches SET missing = 'evil'", "batches SET missing = '[1]'",
+    ],
+)  # fmt: skip
+def test_odd_values_in_a_ledger_are_an_error_of_the_link(tmp_path: Path, other: OtherProject, change: str) -> None:
+    """They ended each command of the project that reads it."""
+    other.land(DAY, [{"id": "a", "note": "n"}])
+    with closing(sqlite3.connect(other.storage / "ledger.db")) as ledger, ledger:
+        ledger.execute("PRAGMA ignore_check_constraints = ON")
+        ledger.execute(f"UPDATE {change}")
+    assert problem(tmp_path, path="other").startswith(
+        "E838 the other project cannot be read: its ledger has a value that cannot be read ("
+    )
