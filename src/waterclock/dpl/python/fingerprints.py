@@ -248,7 +248,10 @@ def _with_marks(node: ast.AST) -> ast.AST:
         return node
     arguments = deepcopy(node.args)
     for default in (*arguments.defaults, *arguments.kw_defaults):
-        first = default.args[0] if isinstance(default, ast.Call) and default.args else None
+        if not isinstance(default, ast.Call):
+            continue
+        named = (keyword.value for keyword in default.keywords if keyword.arg == "name")
+        first = default.args[0] if default.args else next(named, None)
         if isinstance(first, ast.Constant) and isinstance(first.value, str):
             first.value = mark_table_name(first.value)
     return ast.FunctionDef(**{**dict(ast.iter_fields(node)), "args": arguments})

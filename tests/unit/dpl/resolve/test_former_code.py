@@ -46,7 +46,7 @@ import waterclock as wc
 
 
 @wc.transform("marts.python", partitioned=True)
-def python(orders=wc.table("{orders}"), before=wc.past("{orders}", "2 days")):
+def python(orders=wc.table("{orders}"), before=wc.past(name="{orders}", span="2 days")):
     return orders.union(before)
 """
 BEFORE = {
