@@ -19,7 +19,7 @@ from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Flow
 from waterclock.operations.blockers import skip_words
-from waterclock.operations.deadlines import Due
+from waterclock.operations.deadlines import DeadlineWindow
 from waterclock.operations.formatting import likeness
 from waterclock.operations.held_batches import retry_words
 from waterclock.operations.retained_logs import TableLog
@@ -82,7 +82,7 @@ class CheckInput:
     of_run: frozenset[str] | None = None
     warned: Sequence[Warned] = ()
     newest: Mapping[str, Warned] = field(default_factory=dict)
-    deadlines: Sequence[Due] = ()
+    deadlines: Sequence[DeadlineWindow] = ()
     empty: Sequence[Silence] = ()
     logs: Sequence[TableLog] = ()
 

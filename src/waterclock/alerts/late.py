@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from waterclock.batches.alerts import LONGEST, RootCause, TroubleKind, cause_key
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadline_words import group_due_windows, stand_words
-from waterclock.operations.deadlines import Due, Stand
+from waterclock.operations.deadlines import DeadlineWindow, Stand
 from waterclock.operations.time_estimates import with_upstream
 from waterclock.planner.plan import NEEDS_SOMEBODY, Status
 
@@ -16,7 +16,7 @@ _KINDS = {Stand.MISSED: TroubleKind.MISSED, Stand.NEAR: TroubleKind.NEAR, Stand.
 _IS_STOPPED = NEEDS_SOMEBODY | {Status.PAUSED}
 
 
-def late_troubles(flow: Flow, found: Sequence[Due]) -> Iterator[RootCause]:
+def late_troubles(flow: Flow, found: Sequence[DeadlineWindow]) -> Iterator[RootCause]:
     """Yield the causes of missed deadlines and long runtimes.
 
     Batches of all tables that wait for a stopped batch are one cause, named by that batch. Batches that are merely slow
@@ -39,7 +39,7 @@ def late_troubles(flow: Flow, found: Sequence[Due]) -> Iterator[RootCause]:
             yield _trouble(flow, alike, due.table, blocks.get(due.table))
 
 
-def _behind(flow: Flow, slow: Iterable[Sequence[Due]]) -> dict[tuple[str, Stand], frozenset[str]]:
+def _behind(flow: Flow, slow: Iterable[Sequence[DeadlineWindow]]) -> dict[tuple[str, Stand], frozenset[str]]:
     """Return, by table and kind, its upstream tables that are as late or later."""
     stands: dict[str, set[Stand]] = {}
     for alike in slow:
@@ -54,7 +54,9 @@ def _behind(flow: Flow, slow: Iterable[Sequence[Due]]) -> dict[tuple[str, Stand]
     return found
 
 
-def _trouble(flow: Flow, alike: Sequence[Due], cause: str, blocks: Mapping[str, int] | None = None) -> RootCause:
+def _trouble(
+    flow: Flow, alike: Sequence[DeadlineWindow], cause: str, blocks: Mapping[str, int] | None = None
+) -> RootCause:
     due, kind = alike[0], _KINDS[alike[0].stand]
     return RootCause(
         key=cause_key(kind, cause),
@@ -66,7 +68,7 @@ def _trouble(flow: Flow, alike: Sequence[Due], cause: str, blocks: Mapping[str, 
     )
 
 
-def _fix(due: Due) -> str:
+def _fix(due: DeadlineWindow) -> str:
     if due.stand is Stand.LONG:
         return ""
     if due.late_rows is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from waterclock.flow.declarations import Flow
-from waterclock.operations.deadlines import Due, Stand
+from waterclock.operations.deadlines import DeadlineWindow, Stand
 from waterclock.operations.formatting import count_words, local_label, local_range, seconds_words
 from waterclock.planner.plan import Status
 
@@ -20,16 +20,16 @@ _MATTERS = {
 }
 
 
-def group_due_windows(found: Iterable[Due]) -> list[tuple[Due, ...]]:
+def group_due_windows(found: Iterable[DeadlineWindow]) -> list[tuple[DeadlineWindow, ...]]:
     """Group the windows of a table that have the same situation and the same cause, oldest first."""
-    alike: dict[tuple[str, str, str, str], list[Due]] = {}
+    alike: dict[tuple[str, str, str, str], list[DeadlineWindow]] = {}
     for due in found:
         status = "" if due.root.table == due.table else due.root.status  # a table's own windows differ in status
         alike.setdefault((due.table, due.stand, due.root.table, status), []).append(due)
     return [tuple(sorted(each, key=lambda due: due.window.start)) for each in alike.values()]
 
 
-def where_words(alike: Sequence[Due], flow: Flow) -> str:
+def where_words(alike: Sequence[DeadlineWindow], flow: Flow) -> str:
     """Format windows of one table: `marts.daily @ 2026-11-20 (3 windows)`."""
     first, last = alike[0], alike[-1]
     spans = local_range(first.window.start, last.window.start, flow.tables[first.table].cadence)
@@ -37,7 +37,7 @@ def where_words(alike: Sequence[Due], flow: Flow) -> str:
     return f"{first.table} @ {spans}{many}"
 
 
-def stand_words(alike: Sequence[Due], flow: Flow, left: str = "") -> str:
+def stand_words(alike: Sequence[DeadlineWindow], flow: Flow, left: str = "") -> str:
     """Describe the situation of windows, by the oldest, and its cause. Without `left` it is stable over minutes."""
     due = alike[0]
     table = flow.tables[due.table]
@@ -51,7 +51,7 @@ def stand_words(alike: Sequence[Due], flow: Flow, left: str = "") -> str:
     return f"{oldest}to be done by {due.by:%Y-%m-%d %H:%MZ}{left}; {_cause_words(due, flow)}"
 
 
-def _cause_words(due: Due, flow: Flow) -> str:
+def _cause_words(due: DeadlineWindow, flow: Flow) -> str:
     """Describe the most upstream batch that a window waits for, and its problem."""
     root = due.root
     label = local_label(root.window.start, flow.tables[root.table].cadence)
@@ -65,7 +65,7 @@ def _cause_words(due: Due, flow: Flow) -> str:
     return said if not detail or root.status in {Status.READY, Status.RUNNING} else f"{said}: {detail}"
 
 
-def left_words(due: Due) -> str:
+def left_words(due: DeadlineWindow) -> str:
     """Format how long the remaining work, or a batch, usually takes; "" if that is unknown or the work is stopped."""
     if due.stand is Stand.LONG:
         return f": {seconds_words(due.left.total_seconds())}"

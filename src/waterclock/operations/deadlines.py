@@ -40,7 +40,7 @@ class Stand(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DeadlineWindow:
     """A window that has missed its deadline or is near it, or whose batch took longer than its RUNTIME.
 
     `by`: the deadline. `left`: the usual duration of the remaining work, as far as it is known; for a slow batch, the
@@ -66,7 +66,7 @@ class Deadlines:
     """The windows of a flow's tables that are late or near their deadline, and slow batches."""
 
     flow: Flow
-    found: tuple[Due, ...] = ()
+    found: tuple[DeadlineWindow, ...] = ()
 
 
 NO_DEADLINES = Deadlines(Flow(project="", tables={}))
@@ -101,7 +101,7 @@ def _find_tables_to_check(flow: Flow, names: Collection[str]) -> set[str]:
 
 def deadlines_of(
     flow: Flow, snapshot: LedgerSnapshot, plan: Plan, past: PastSection, clock: datetime, names: Collection[str]
-) -> tuple[Due, ...]:
+) -> tuple[DeadlineWindow, ...]:
     """Return the result of `deadlines` for a plan of the tables and all upstream. `clock` is the ledger's real time."""
     if not names:
         return ()
@@ -120,7 +120,7 @@ def deadlines_of(
     return tuple(found)
 
 
-def is_history(due: Due, began: datetime | None) -> bool:
+def is_history(due: DeadlineWindow, began: datetime | None) -> bool:
     """Return whether a deadline passed before its table started. A table without any claim has not started."""
     return due.stand is Stand.MISSED and (began is None or due.by <= began)
 
@@ -132,7 +132,7 @@ def due_of(
     names: Collection[str],
     elapsed: Mapping[tuple[str, datetime], timedelta] | None = None,
     reached: Mapping[str, Sequence[Reached]] | None = None,
-) -> Iterator[Due]:
+) -> Iterator[DeadlineWindow]:
     """Yield the windows that have missed their deadline or are near it. Pure; some microseconds per planned batch.
 
     A window is near its deadline if the remaining work, at its usual pace, would miss it. A stopped or paused window is
@@ -154,7 +154,9 @@ def due_of(
             stand = Stand.NEAR
         else:
             continue
-        yield Due(batch.table, batch.window, by, stand, batch.status, way.root, way.left, fresh_to(table, snapshot))
+        yield DeadlineWindow(
+            batch.table, batch.window, by, stand, batch.status, way.root, way.left, fresh_to(table, snapshot)
+        )
     marked = {name: dict[datetime, Status]() for name in names if flow.tables[name].is_by_watermark}
     for batch in plan.batches if marked else ():
         if batch.table in marked:
@@ -169,7 +171,7 @@ def _by_watermark(
     now: datetime,
     planned: Mapping[datetime, Status],
     reached: Mapping[str, Sequence[Reached]],
-) -> Iterator[Due]:
+) -> Iterator[DeadlineWindow]:
     """Yield the windows of a table whose end the watermark did not reach in time, or probably will not.
 
     A window is near its deadline if the mark that will reach its end comes after it, at the pace of earlier marks. If
@@ -195,7 +197,9 @@ def _by_watermark(
             continue
         is_done = before.covered.covers_instant(window.start)
         status = planned.get(window.start, Status.DONE if is_done else Status.WAITING)
-        due = Due(table.name, window, by, stand, status, way.root, way.left, fresh_to(table, ways.snapshot), last)
+        due = DeadlineWindow(
+            table.name, window, by, stand, status, way.root, way.left, fresh_to(table, ways.snapshot), last
+        )
         is_behind = bool(way.rank) or now + way.left > by
         if not marks or (last.end < earliest and is_behind):
             yield due
@@ -233,7 +237,7 @@ def long_ones(
     newest: Mapping[str, Sequence[MadeLabel]],
     work: Iterable[AtWork],
     clock: datetime,
-) -> Iterator[Due]:
+) -> Iterator[DeadlineWindow]:
     """Yield the batches beyond their RUNTIME, times the labels of their claim: a running one, or the newest done."""
     running: set[str] = set()
     for each in work:
@@ -254,10 +258,10 @@ def long_ones(
             yield _long(table, window, Status.DONE, labels[-1].took, snapshot)
 
 
-def _long(table: Table, window: Window, status: Status, took: timedelta, snapshot: LedgerSnapshot) -> Due:
+def _long(table: Table, window: Window, status: Status, took: timedelta, snapshot: LedgerSnapshot) -> DeadlineWindow:
     by = window.end if table.deadline is None else table.deadline.add_to(window.end, table.cadence.zone)
     root = Root(table.name, window, status)
-    return Due(table.name, window, by, Stand.LONG, status, root, took, fresh_to(table, snapshot))
+    return DeadlineWindow(table.name, window, by, Stand.LONG, status, root, took, fresh_to(table, snapshot))
 
 
 def _measure_elapsed(work: Iterable[AtWork], clock: datetime) -> dict[tuple[str, datetime], timedelta]:

@@ -17,7 +17,7 @@ from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerS
 from waterclock.batches.watching import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.deadline_words import group_due_windows, left_words, stand_words, where_words
-from waterclock.operations.deadlines import Due, Stand, due_of, is_history, long_ones
+from waterclock.operations.deadlines import DeadlineWindow, Stand, due_of, is_history, long_ones
 from waterclock.operations.time_estimates import with_upstream
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
@@ -44,7 +44,7 @@ def facts(upto: float = 20, **more: object) -> TableFacts:
     return TableFacts(start=day(1), covered=covered, **more)  # type: ignore[arg-type]
 
 
-def found(of: Flow, known: dict[str, TableFacts], now: datetime, **more: object) -> list[Due]:
+def found(of: Flow, known: dict[str, TableFacts], now: datetime, **more: object) -> list[DeadlineWindow]:
     snapshot = LedgerSnapshot(known)
     plan = Planner(of).plan(snapshot, now, PlanRequest(clock=now))
     return list(due_of(of, snapshot, plan, list(of.tables), **more))  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.watermarks import Watermark, mark_of
 from waterclock.operations.deadline_words import group_due_windows, left_words, stand_words, where_words
-from waterclock.operations.deadlines import Due, Stand, due_of
+from waterclock.operations.deadlines import DeadlineWindow, Stand, due_of
 from waterclock.operations.watermarks import Reached, needed_end, parse_watermarks, reached_words
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
@@ -67,7 +67,7 @@ def told(
     now: float,
     upto: float | None = None,
     known: Mapping[str, TableFacts] | None = None,
-) -> list[Due]:
+) -> list[DeadlineWindow]:
     facts = {name: done(int(now) if upto is None else upto) for name in of.tables} | dict(known or {})
     snapshot = LedgerSnapshot(facts)
     plan = Planner(of).plan(snapshot, at(now), PlanRequest(clock=at(now)))

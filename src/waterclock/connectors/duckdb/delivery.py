@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.arrow_values import is_plain
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of
-from waterclock.connectors.duckdb.destination import read_stored_columns, settle_table, wanted_columns
+from waterclock.connectors.duckdb.destination import prepare_table, read_stored_columns, wanted_columns
 from waterclock.connectors.duckdb.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.duckdb.versioned_views import DuckdbViewTables
 from waterclock.connectors.slice_rows import batches_of, plain_text
@@ -86,7 +86,7 @@ class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _The
     def _settle(
         self, connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, *, is_ours: bool
     ) -> _There:
-        return settle_table(connection, unit, delivery, is_ours=is_ours)
+        return prepare_table(connection, unit, delivery, is_ours=is_ours)
 
     def _deliver_rows(
         self, connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: _There

@@ -49,7 +49,7 @@ def read_stored_columns(connection: duckdb.DuckDBPyConnection, unit: Unit) -> di
     return {name.lower(): (name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)}
 
 
-def settle_table(
+def prepare_table(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, *, is_ours: bool
 ) -> dict[str, tuple[str, str]]:
     """Create the destination or add missing columns; return it as `read_stored_columns` does. Raises  E820."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.mysql.database import MysqlDatabase, kind_at
-from waterclock.connectors.mysql.destination import MysqlDestinationColumn, read_stored_columns, settle_table
+from waterclock.connectors.mysql.destination import MysqlDestinationColumn, prepare_table, read_stored_columns
 from waterclock.connectors.mysql.dialect import DIALECT, session_in, table_of
 from waterclock.connectors.mysql.staging import Staged, make_staged, merge, put
 from waterclock.connectors.mysql.statements import run_statement, transaction
@@ -190,14 +190,14 @@ def _made_ready(connection: Connection, unit: Unit, delivery: Delivery, number: 
     refuse_kind(unit, delivery, kind_at(connection, unit), newest)
     if not is_behind(unit):
         refuse_changed(unit, delivery, newest)
-        there = settle_table(connection, unit, delivery, is_ours=newest is not None)
+        there = prepare_table(connection, unit, delivery, is_ours=newest is not None)
         staged = make_staged(connection, delivery, there, number) if delivery.mode is Mode.MERGE else None
         return _Ready(delivery, unit, there, staged)
     if not delivery.is_by_label:
         _drop_unrecorded(connection, unit, delivery.project, delivery.claim)
     part, is_ours = begin_part(open_view_tables(connection), unit, delivery)
     comment = _comment_of(delivery.project, delivery.claim)
-    return _Ready(delivery, part, settle_table(connection, part, whole(delivery), is_ours=is_ours, comment=comment))
+    return _Ready(delivery, part, prepare_table(connection, part, whole(delivery), is_ours=is_ours, comment=comment))
 
 
 def _deliver_one_label(connection: Connection, unit: Unit, ready: _Ready) -> Delivered:

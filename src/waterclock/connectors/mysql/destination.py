@@ -74,7 +74,7 @@ class MysqlDestinationColumn:
         return self.kind not in _LONG
 
 
-def settle_table(
+def prepare_table(
     connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool, comment: str = ""
 ) -> Mapping[str, MysqlDestinationColumn]:
     """Create or alter the destination to fit; return its columns by lower-case name. Raises  E813, E820, E875."""

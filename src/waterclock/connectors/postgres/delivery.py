@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.postgres.database import PostgresDatabase
-from waterclock.connectors.postgres.destination import settle_table
+from waterclock.connectors.postgres.destination import prepare_table
 from waterclock.connectors.postgres.dialect import DIALECT, session_in
 from waterclock.connectors.postgres.staging import has_filters, merge, put
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, read_stored_columns
@@ -96,7 +96,7 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Post
     def _settle(
         self, connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
     ) -> Mapping[str, PostgresDestinationColumn]:
-        return settle_table(connection, unit, delivery, is_ours=is_ours)
+        return prepare_table(connection, unit, delivery, is_ours=is_ours)
 
     def _deliver_rows(
         self, connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]

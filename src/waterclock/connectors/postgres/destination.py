@@ -47,7 +47,7 @@ _CASCADES = (
 )
 
 
-def settle_table(
+def prepare_table(
     connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
 ) -> Mapping[str, PostgresDestinationColumn]:
     """Create or alter the destination to fit the delivery; return its columns by lower name. Raises  E813, E820."""

@@ -21,7 +21,7 @@ from waterclock.connectors.sql.refusals import name_missing_file
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sqlite.database import SqliteFile
-from waterclock.connectors.sqlite.destination import is_key_coarse, read_stored_columns, settle_table
+from waterclock.connectors.sqlite.destination import is_key_coarse, prepare_table, read_stored_columns
 from waterclock.connectors.sqlite.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.sqlite.versioned_views import SqliteViewTables
 from waterclock.flow.choices import Mode
@@ -75,7 +75,7 @@ class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, 
     def _settle(
         self, connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
     ) -> Mapping[str, StoredColumn]:
-        return settle_table(connection, unit, delivery, is_ours=is_ours)
+        return prepare_table(connection, unit, delivery, is_ours=is_ours)
 
     def _deliver_rows(
         self, connection: sqlite3.Connection, unit: Unit, delivery: Delivery, there: Mapping[str, StoredColumn]

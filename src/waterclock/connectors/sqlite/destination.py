@@ -30,7 +30,7 @@ from waterclock.timelabel.label import TIMELABEL
 _DIGITS_AS_TEXT = 15  # digits of a number that is written to a text column
 
 
-def settle_table(
+def prepare_table(
     connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
 ) -> Mapping[str, StoredColumn]:
     """Create the destination or add columns; index keys. Return its columns by lower-case names. Raises  E820."""

@@ -43,7 +43,7 @@ class Cadences:
             self._guard(partial(self._verify, draft))
         for draft in self.drafts.values():
             if draft.cadence is not None:
-                self._guard(partial(settle_start, draft, self.config))
+                self._guard(partial(resolve_start, draft, self.config))
 
     def _settle(self, name: str) -> None:
         if name in self._done or name in self._in_progress:
@@ -221,7 +221,7 @@ def default_zone(table: str, config: Config) -> str:
     return zone
 
 
-def settle_start(draft: UnresolvedTable, config: Config) -> None:
+def resolve_start(draft: UnresolvedTable, config: Config) -> None:
     """Resolve START: a declared one must be a boundary; a default is moved to the next one.
 
     A transform or publish without one starts where all its inputs exist, which the planner derives. A transform without

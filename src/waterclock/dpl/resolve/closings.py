@@ -38,7 +38,7 @@ _FIX = "as in watermark(at, device) >= WINDOW_END()"
 _SAY = f"write the condition for complete input, {_FIX}"
 
 
-def settle_closings(
+def resolve_closings(
     drafts: Mapping[str, UnresolvedTable], variables: Mapping[str, Any], functions: Iterable[str] = ()
 ) -> Iterator[WaterclockError]:
     """Set `closes` of each draft with CLOSE WHEN, and yield its errors; `functions` are the project's own."""

@@ -25,7 +25,7 @@ from waterclock.flow.choices import LINKED, Batching
 from waterclock.flow.declarations import Source
 
 
-def settle_source(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockError]) -> None:
+def resolve_source(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockError]) -> None:
     """Resolve the source of a COLLECT, and the columns that it adds."""
     source = _source(draft, systems, errors)
     draft.declared = replace(draft.declared, source=source)

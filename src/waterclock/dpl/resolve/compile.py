@@ -10,16 +10,16 @@ from pathlib import Path
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.cadences import Cadences
 from waterclock.dpl.resolve.column_lists import columns_of
-from waterclock.dpl.resolve.connections import Systems, settle_connections
+from waterclock.dpl.resolve.connections import Systems, resolve_connections
 from waterclock.dpl.resolve.drafts import draft_of
 from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.flow_building import FlowBuilder
 from waterclock.dpl.resolve.flow_checks import UnresolvedFlow, check_clauses, check_names_and_circles
 from waterclock.dpl.resolve.functions import check_circles, function_of
-from waterclock.dpl.resolve.key_deduplication import settle_keys
+from waterclock.dpl.resolve.key_deduplication import resolve_keys
 from waterclock.dpl.resolve.late_rows import with_late_rows
 from waterclock.dpl.resolve.names import names_of
-from waterclock.dpl.resolve.query_choices import settle_choices
+from waterclock.dpl.resolve.query_choices import resolve_choices
 from waterclock.dpl.resolve.schemas import RecordedColumns, Schemas
 from waterclock.dpl.resolve.table_reads import ReadResolver
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
@@ -65,7 +65,7 @@ class _Compiler:
         self.statements = with_late_rows(self.statements, variables, errors)
         by_kind = names_of(self.statements, errors)
         connections, views = by_kind[StatementKind.CONNECTION].values(), by_kind[StatementKind.VIEW]
-        systems = settle_connections(connections, self.config, self.root, self.capabilities, errors)
+        systems = resolve_connections(connections, self.config, self.root, self.capabilities, errors)
         functions = {
             name: function_of(said, variables, errors) for name, said in by_kind[StatementKind.FUNCTION].items()
         }
@@ -90,8 +90,8 @@ class _Compiler:
         errors.extend(check_names_and_circles(flow))
         Cadences(self.drafts, self.config, errors).settle()
         for draft in self.drafts.values():
-            settle_choices(draft, queries.choices.get(draft.name, ()), variables, errors)
-        errors.extend(settle_keys(self.drafts, reads.spans))
+            resolve_choices(draft, queries.choices.get(draft.name, ()), variables, errors)
+        errors.extend(resolve_keys(self.drafts, reads.spans))
         errors.extend(check_clauses(flow))
         errors.extend(Schemas(queries, self.known).check(self._upstream_first()))
         return (

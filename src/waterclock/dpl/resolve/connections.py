@@ -87,7 +87,7 @@ class Systems:
         )
 
 
-def settle_connections(
+def resolve_connections(
     statements: Iterable[Statement],
     config: Config,
     root: Path,

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from waterclock.dpl.config.model import Config
-from waterclock.dpl.resolve.collect_sources import settle_source
+from waterclock.dpl.resolve.collect_sources import resolve_source
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, check_table_options
 from waterclock.dpl.resolve.deadlines import is_by_watermark
 from waterclock.dpl.resolve.hidden import with_hidden_rules
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE
 from waterclock.dpl.resolve.measures import measures_of
-from waterclock.dpl.resolve.modes import settle_mode
+from waterclock.dpl.resolve.modes import resolve_mode
 from waterclock.dpl.resolve.origins import refused_origins
 from waterclock.dpl.resolve.retention import deadline_of, keep_versions_of, retain_of
 from waterclock.dpl.resolve.statement_rules import rules_of
@@ -64,14 +64,14 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
     with_hidden_rules(draft)
     draft.declared = replace(draft.declared, pool=_pool(draft, config, errors))
     if draft.kind is Kind.COLLECT:
-        settle_source(draft, systems, errors)
+        resolve_source(draft, systems, errors)
     elif draft.kind is Kind.TRANSFORM:
         errors.extend(refused_origins(statement, None))
     if draft.kind is Kind.PUBLISH:
         unit = _destination(draft, systems, errors)
         draft.declared = replace(draft.declared, destination=unit, name=str(unit) if unit else statement.name)
     else:
-        settle_mode(draft, config.variables, errors)
+        resolve_mode(draft, config.variables, errors)
         _settle_keeping(draft, config, errors)
     # by the table's name, which for a publish is that of its unit
     draft.declared = replace(draft.declared, deadline=deadline_of(draft, config, errors))

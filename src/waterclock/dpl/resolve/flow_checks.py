@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from waterclock.dpl.config.model import Config, SparkSaid
 from waterclock.dpl.resolve.called_functions import unknown_functions, unknown_in_functions, unknown_in_queries
-from waterclock.dpl.resolve.closings import settle_closings
+from waterclock.dpl.resolve.closings import resolve_closings
 from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.copies import refused_copies
 from waterclock.dpl.resolve.deadlines import check_deadlines
@@ -66,7 +66,7 @@ def check_clauses(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
     yield from check_reads(drafts, flow.spans)
     yield from check_partial(drafts, flow.queries.found)
     yield from check_deadlines(drafts)
-    yield from settle_closings(drafts, flow.config.variables, flow.functions)
+    yield from resolve_closings(drafts, flow.config.variables, flow.functions)
     yield from check_open_windows(drafts, flow.statements)
     yield from check_ladders(drafts.values())
     yield from check_idle_bounds(drafts.values())

@@ -16,7 +16,7 @@ from waterclock.flow.declarations import Read
 from waterclock.flow.ladders import sets_aside
 
 
-def settle_keys(
+def resolve_keys(
     drafts: Mapping[str, UnresolvedTable], spans: dict[tuple[str, Read], Span]
 ) -> Iterator[WaterclockError]:
     """Add to each table whose KEY has a PAST the read of its own earlier labels; report an invalid KEY.

@@ -21,7 +21,7 @@ from waterclock.timelabel.label import TIMELABEL
 _INSTANTS = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 
 
-def settle_merge(
+def resolve_merge(
     draft: UnresolvedTable,
     said: ModeSaid | None,
     keys: tuple[str, ...],
@@ -34,7 +34,7 @@ def settle_merge(
     draft.declared = replace(draft.declared, fold=Merge(chosen, said.order_by if said else (), delete_when))
 
 
-def settle_temporal(
+def resolve_temporal(
     draft: UnresolvedTable, said: ModeSaid, variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> None:
     """Resolve TEMPORAL: keys as for MERGE. Columns that ORDER BY or DELETE WHEN use need TRACK to be attributes."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from waterclock.dpl.resolve.changes import by_changes, refused_changes
 from waterclock.dpl.resolve.hidden import hidden_keys, with_hidden_untracked
-from waterclock.dpl.resolve.merge_keys import settle_merge, settle_temporal
+from waterclock.dpl.resolve.merge_keys import resolve_merge, resolve_temporal
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import (
     ModeSaid,
@@ -35,7 +35,7 @@ def _said_of_a_publish(draft: UnresolvedTable, said: ModeSaid) -> Iterator[Water
         )
 
 
-def settle_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
+def resolve_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
     """Resolve the update mode of a table, with its default; report one that its source cannot have."""
     statement = draft.statement
     said = statement.value("MODE", ModeSaid)
@@ -76,9 +76,9 @@ def settle_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: li
     elif batching in _WHOLE and said.mode not in _WHOLE[batching] and not statement.has_failed("BY"):
         errors.append(_missing_by_error(draft, f"has {said.mode.name}, but"))
     if said.mode is Mode.MERGE:
-        settle_merge(draft, said, draft.declared.columns.keys, variables, errors)
+        resolve_merge(draft, said, draft.declared.columns.keys, variables, errors)
     if said.mode is Mode.TEMPORAL:
-        settle_temporal(draft, said, variables, errors)
+        resolve_temporal(draft, said, variables, errors)
     if batching is Batching.CHANGES:
         draft.declared = replace(draft.declared, fold=by_changes(draft, said, errors))
     with_hidden_untracked(draft)

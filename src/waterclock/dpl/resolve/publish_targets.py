@@ -8,7 +8,7 @@ from typing import Any
 
 from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.hidden import with_left_out
-from waterclock.dpl.resolve.merge_keys import settle_merge
+from waterclock.dpl.resolve.merge_keys import resolve_merge
 from waterclock.dpl.resolve.published_columns import with_sent_keys
 from waterclock.dpl.resolve.replace_where import overwrite_of, rule_of_overwrite
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
@@ -20,7 +20,7 @@ from waterclock.flow.folds import RECORD, Order, Temporal
 from waterclock.timelabel.duration import parse_duration
 
 
-def settle_publish(
+def resolve_publish_target(
     draft: UnresolvedTable,
     table: UnresolvedTable,
     systems: Systems,
@@ -36,7 +36,7 @@ def settle_publish(
         _of_versions(draft, table.declared.temporal, said, errors)
     keys = table.declared.keys if table.declared.temporal is None else (*table.declared.keys, RECORD[0])
     if draft.declared.mode is Mode.MERGE:
-        settle_merge(draft, said, keys, variables, errors)
+        resolve_merge(draft, said, keys, variables, errors)
         with_sent_keys(draft, said, errors)
     legal = {Mode.MERGE} | ({Mode.APPEND} if table.declared.mode is Mode.APPEND else set())
     legal |= set() if table.declared.type is TableType.PARTITIONED else {Mode.REPLACE}

@@ -19,7 +19,7 @@ from waterclock.flow.checked_references import checked_references
 from waterclock.flow.declarations import Choice, Query
 
 
-def settle_choices(
+def resolve_choices(
     draft: UnresolvedTable, queries: Sequence[Query], variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> None:
     """Resolve the conditions in the zone of the table, whose cadence is already resolved; the ELSE query has none."""

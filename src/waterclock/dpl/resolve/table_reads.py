@@ -13,7 +13,7 @@ from waterclock.dpl.resolve.for_each import read_each
 from waterclock.dpl.resolve.hidden import hidden_of_view, with_left_out_rows
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE
 from waterclock.dpl.resolve.open_windows import shown_to_queries
-from waterclock.dpl.resolve.publish_targets import settle_publish
+from waterclock.dpl.resolve.publish_targets import resolve_publish_target
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.views import Queries, unknown_table
 from waterclock.dpl.resolve.watermarks import marks_of_step
@@ -156,7 +156,7 @@ class ReadResolver:
             return
         draft.declared = replace(draft.declared, reads=(Read(name),))
         self.spans[draft.name, Read(name)] = draft.span
-        settle_publish(draft, table, systems, self.config.variables, self.errors)
+        resolve_publish_target(draft, table, systems, self.config.variables, self.errors)
 
     def resolve_references(self) -> None:
         """Check the tables that columns refer to. An unchecked reference is no read; a checked one reads the parent."""

@@ -9,7 +9,7 @@ from waterclock.flow.declarations import Table
 from waterclock.operations.deadline_words import group_due_windows, left_words, stand_words
 from waterclock.operations.deadlines import (
     NO_DEADLINES,
-    Due,
+    DeadlineWindow,
     Stand,
     deadlines,
     with_deadlines,
@@ -81,7 +81,7 @@ def title_of(found: Content, *, is_empty_where_well: bool = False) -> list[Conte
     return [*parts, {"text": ".", "mark": None}]
 
 
-def _deadline(at: OpenedProject, alike: Sequence[Due]) -> Content:
+def _deadline(at: OpenedProject, alike: Sequence[DeadlineWindow]) -> Content:
     first, last = alike[0], alike[-1]
     cadence = at.flow.tables[first.table].cadence
     label, newest = first.window.label, last.window.label

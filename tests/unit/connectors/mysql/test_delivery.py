@@ -406,9 +406,9 @@ def _die_in(database: MysqlDatabase, made: Delivery, step: str) -> None:
 @pytest.mark.parametrize(
     ("step", "options"),
     [
-        ("settle_table", {}),
+        ("prepare_table", {}),
         ("_deliver_rows", {}),
-        ("settle_table", {"behind": "view"}),
+        ("prepare_table", {"behind": "view"}),
         ("_deliver_rows", {"behind": "view"}),
         ("show", {"behind": "view"}),
     ],
