@@ -78,7 +78,8 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
 }
 EPILOG = (
     "Exit codes: 0 done, 1 errors, 2 an invalid command line, 130 stopped by Ctrl-C (`run --watch`: 0). "
-    "A command that runs batches also exits with 1 if a requested batch stays failed or held."
+    "A command that runs batches also exits with 1 if a requested batch stays failed or held. "
+    "`plan --detailed-exitcode` also exits with 10 or 11."
 )
 
 

@@ -27,7 +27,7 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.flow.published import keys_sent
 from waterclock.planner.plan import Batch, Group
-from waterclock.storage.slices.links import link_slice
+from waterclock.storage.slices.hard_links import link_slice
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.writer import Written
 from waterclock.timelabel.label import TIMELABEL, label_of

@@ -23,7 +23,7 @@ from waterclock.planner.plan import RECOLLECT, TO_BE_RELEASED, Batch, Group, Sta
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels
-from waterclock.storage.slices.links import link_slice
+from waterclock.storage.slices.hard_links import link_slice
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest
 from waterclock.storage.slices.writer import Written
 from waterclock.timelabel.label import label_of

@@ -39,8 +39,8 @@ from waterclock.storage.commit.whole_set import (
 )
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
+from waterclock.storage.slices.hard_links import link_slice
 from waterclock.storage.slices.inventory import leaves
-from waterclock.storage.slices.links import link_slice
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.label import label_of
 
