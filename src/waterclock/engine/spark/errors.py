@@ -43,6 +43,7 @@ _TRANSIENT_WORDS = (
     "too many requests",
     "database is locked",
 )
+_OUT_OF_MEMORY = ("java.lang.OutOfMemoryError", "Not enough memory to build and broadcast the table")
 # counted from 0 after `pos`, and from 1 after `position`, in the header of an expression that failed for a row
 _POSITION = re.compile(r"line (\d+),? (pos|position) (\d+)")
 _JVM_GONE = re.compile(
@@ -108,6 +109,8 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
         return to_error(OSError(errno.ENOSPC, "No space left on device"), where=where)
     if _is_jvm_gone(error):
         return ended_jvm_error(error, where=where)
+    if _is_memory_full(error):
+        return _memory_error(where)
     if not condition or condition.startswith(_OF_A_FILE):
         unreached = object_stores.refusal_by_spark(str(error), where)
         if unreached is not None:
@@ -126,6 +129,22 @@ def _of_step(wrong: re.Match[str], where: str) -> WaterclockError:
         where=where,
         why=wrong["why"],
         fix="return state_rows and out_rows, lists of dicts with the columns that state_columns and columns declare",
+    )
+
+
+def _is_memory_full(error: BaseException) -> bool:
+    return any(words in str(error) for words in _OUT_OF_MEMORY)
+
+
+def _memory_error(where: str) -> WaterclockError:
+    """Build the error for a heap that was full. It may be free again soon: Spark releases broadcast tables by itself."""
+    return WaterclockError(
+        "E790",
+        "the memory of Spark's driver is full",
+        where=where,
+        why="the JVM could not store the rows of a task, or a small table that a join needs as a whole",
+        fix="increase `memory` below [spark] in waterclock.toml, or reduce the number of batches at a time (`pools`)",
+        transient=True,
     )
 
 
@@ -166,6 +185,8 @@ def user_code_error(error: BaseException, *, where: str, file: Path, root: Path)
         return refusal.at(where)
     if _is_jvm_gone(error):
         return ended_jvm_error(error, where=where)
+    if _is_memory_full(error):
+        return _memory_error(where)
     frames = list_project_frames(error, root)
     lines = [f"{_place(frame, root)} in {frame.name}: {frame.line}" for frame in reversed(frames[-_MOST_FRAMES:])]
     place = _place(frames[-1], root) if frames else file.relative_to(root).as_posix()
