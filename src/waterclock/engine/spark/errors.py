@@ -107,10 +107,8 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
     text = _short(str(error))
     if "No space left on device" in str(error):
         return to_error(OSError(errno.ENOSPC, "No space left on device"), where=where)
-    if _is_jvm_gone(error):
-        return ended_jvm_error(error, where=where)
-    if _is_memory_full(error):
-        return _memory_error(where)
+    if of_jvm := _jvm_error(error, where):
+        return of_jvm
     if not condition or condition.startswith(_OF_A_FILE):
         unreached = object_stores.refusal_by_spark(str(error), where)
         if unreached is not None:
@@ -132,19 +130,19 @@ def _of_step(wrong: re.Match[str], where: str) -> WaterclockError:
     )
 
 
-def _is_memory_full(error: BaseException) -> bool:
-    return any(words in str(error) for words in _OUT_OF_MEMORY)
-
-
-def _memory_error(where: str) -> WaterclockError:
-    """Build the error for a heap that was full. It may be free again soon: Spark releases broadcast tables by itself."""
+def _jvm_error(error: BaseException, where: str) -> WaterclockError | None:
+    """Return the error for a JVM that has ended, or whose heap was full; None for any other error."""
+    if _is_jvm_gone(error):
+        return ended_jvm_error(error, where=where)
+    if not any(words in str(error) for words in _OUT_OF_MEMORY):
+        return None
     return WaterclockError(
         "E790",
         "the memory of Spark's driver is full",
         where=where,
         why="the JVM could not store the rows of a task, or a small table that a join needs as a whole",
         fix="increase `memory` below [spark] in waterclock.toml, or reduce the number of batches at a time (`pools`)",
-        transient=True,
+        transient=True,  # Spark releases broadcast tables by itself, soon after they are not used any more
     )
 
 
@@ -183,10 +181,8 @@ def user_code_error(error: BaseException, *, where: str, file: Path, root: Path)
         return error.at(where)
     if refusal := refusal_of(error):
         return refusal.at(where)
-    if _is_jvm_gone(error):
-        return ended_jvm_error(error, where=where)
-    if _is_memory_full(error):
-        return _memory_error(where)
+    if of_jvm := _jvm_error(error, where):
+        return of_jvm
     frames = list_project_frames(error, root)
     lines = [f"{_place(frame, root)} in {frame.name}: {frame.line}" for frame in reversed(frames[-_MOST_FRAMES:])]
     place = _place(frames[-1], root) if frames else file.relative_to(root).as_posix()

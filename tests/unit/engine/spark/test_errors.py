@@ -87,8 +87,8 @@ def test_a_full_disk_is_said_by_whoever_met_it() -> None:
 
 def test_a_full_heap_of_spark_is_tried_again_with_advice() -> None:
     raised = RuntimeError(
-        "An error occurred while calling o163110.parquet.\n: org.apache.spark.SparkException: Not enough memory to build"
-        " and broadcast the table to all worker nodes. As a workaround, you can either disable broadcast …"
+        "An error occurred while calling o163110.parquet.\n: org.apache.spark.SparkException: Not enough memory to"
+        " build and broadcast the table to all worker nodes. As a workaround, you can either disable broadcast …"
     )
     of_task = RuntimeError("An error occurred while calling o1.collect.\n: java.lang.OutOfMemoryError: Java heap space")
     for error in (to_error(raised, where=WHERE), to_error(of_task, where=WHERE)):
