@@ -155,17 +155,17 @@ def test_ten_thousand_failures_are_told_as_one_kind(tmp_path: Path, served: Call
     assert page.get("/plan.json", params=asked).json()["count"] == 10_000
 
 
-def test_of_more_than_can_be_looked_at_the_oldest_is_told(
+def test_of_more_than_can_be_looked_at_the_oldest_and_as_many_failures_are_told(
     tmp_path: Path, served: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("waterclock.operations.plan_excerpt._MOST", 60)
     page = served(stocks.all_failed(tmp_path / "many", 200).folder)
     told = page.get("/grid.json").json()
     said = "".join(part["text"] for part in (*told["title"], *told["more"]))
-    assert said.startswith("At least 60 failures")
+    assert said.startswith("At least 120 failures")
     told = page.get("/errors.json").json()
-    assert (told["troubles"][0]["count"], told["not_looked_at"]) == (60, 140)
-    assert "140 more batches" in page.get("/errors").text
+    assert (told["troubles"][0]["count"], told["not_looked_at"]) == (120, 80)
+    assert "80 more batches" in page.get("/errors").text
 
 
 def test_a_ripple_that_is_half_done_is_shown(shop: stocks.Stocks, served: Callable[..., TestClient]) -> None:

@@ -13,7 +13,7 @@ from waterclock.codes.catalog import STORAGE
 def test_every_code_that_is_raised_is_explained_and_no_other() -> None:
     stores = Path(waterclock.object_stores.__file__)
     source = stores.parent
-    rebuilding = [source / "ledger/write/rebuilding.py", source / "engine/upkeep/full_disk.py"]
+    rebuilding = [source / "ledger/write/rebuilding.py", source / "engine/upkeep/rebuild_all.py"]
     files = [stores, stores.with_name("dpl") / "project.py", *stores.with_name("storage").rglob("*.py"), *rebuilding]
     raised = {code for path in files for code in re.findall(r'"(E6\d\d)"', path.read_text())}
     assert raised == set(STORAGE)
