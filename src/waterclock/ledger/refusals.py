@@ -295,7 +295,11 @@ def already_claimed_error(table: str, label: datetime | None, holder: OpenClaim)
 def unfinished_table_error(table: str, what: str, why: str, fix: str) -> WaterclockError:
     """Build the error for a rebuild of all tables beside a reset or a rebuild of one of them."""
     return WaterclockError(
-        "E407", f"{table} is {what}", where=table, why=why, fix=f"wait for its end; if it was killed, {fix}"
+        "E407",
+        f"{table} is {what}",
+        where=table,
+        why=why,
+        fix=f"wait for its end; if it was killed, {fix}, with the declaration that {table} had then",
     )
 
 

@@ -68,7 +68,10 @@ def _find_missing_labels(at: OpenedProject, table: Table, labels: Labels | None,
         low, high = max(start, facts.dropped_before or start), max(start, end)
     else:
         low, high = labels.limit_to(table, start, end)
-        refuse_dropped(table, low, facts.dropped_before)
+        if (dropped := facts.dropped_before) is not None and low < dropped:
+            if facts.covered.gaps(low, min(dropped, high)):
+                refuse_dropped(table, low, dropped)
+            low = min(dropped, high)
     if table.is_snapshot:
         low = max(low, table.cadence.previous(end))
     released = {label for label, verb in facts.requested.items() if verb == RELEASE}

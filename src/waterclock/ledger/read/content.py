@@ -67,12 +67,14 @@ _BESIDE = sa.union_all(  # the sum of all slices, and the sums to subtract from 
 _SUMS_OF_STATES = sa.select(_BESIDE.c.of, sa.func.sum(_BESIDE.c.high), sa.func.sum(_BESIDE.c.low)).group_by(
     _BESIDE.c.of
 )
+# only current slices: the spans for which these count are apart, so their starts are in the order of labels as well
 _WEIGHTS, _WEIGHTS_OF_STATES = (
     sa.select(batches.c.label, counts_from.label("counts_from"), batches.c.hash_high, batches.c.hash_low)
     .where(
         batches.c.table_name == sa.bindparam("name"),
         batches.c.label >= sa.bindparam("low"),
         counts_from < sa.bindparam("high"),
+        _IS_CURRENT,
     )
     .order_by(batches.c.label)
     for counts_from in (batches.c.label, _counts_from)

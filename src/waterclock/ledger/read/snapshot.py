@@ -143,6 +143,7 @@ _READ_OF_HELD = (
         ),
     )
     .where(IS_TROUBLE, batches.c.status == BatchStatus.HELD.value)
+    .order_by(inputs.c.reader, inputs.c.label, inputs.c.position)
 )  # fmt: skip
 _CHUNK = 500
 Rows = Mapping[str, list[AnyRow]]

@@ -17,3 +17,11 @@ def test_a_backfill_of_dropped_windows_is_refused(shop: Shop) -> None:
     assert "E518" in refused.output
     with open_read_only(shop.folder, None, NOW.isoformat()) as at:
         assert missing_labels(at, "web.visits", None) == {}
+
+
+def test_dropped_windows_that_were_made_refuse_no_backfill_of_readers(shop: Shop) -> None:
+    """A shorter RETAIN on raw rows is usual: nothing of the dropped windows is missing."""
+    shop.done("web.visits", 17, 18, 19)
+    shop.ledger.keeping.drop_windows("web.visits", day(18), 17, who="ann")
+    with open_read_only(shop.folder, None, NOW.isoformat()) as at:
+        assert missing_labels(at, "web.visits", "2024-11-17..2024-11-19") == {}

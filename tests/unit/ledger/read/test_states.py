@@ -62,6 +62,9 @@ def test_a_snapshot_is_part_of_the_states_of_all_days_that_it_covers(at_desk: De
     at_desk.apply(table("dim.t", mode=Mode.TEMPORAL, kind=Kind.COLLECT), fingerprint="flow 2")
     digests = {at: f"1:{at}:7" for at in (2, 3, 6, 9)}
     for at, since in ((2, -9), (3, 3), (6, 4), (9, 7)):
+        for failed in range(since if since > 3 else at, at):  # of the outage
+            claim = at_desk.claim("dim.t", failed)
+            at_desk.ledger.claims.record_failed(claim, error="E1 away", is_transient=False)
         at_desk.done("dim.t", at, digest=digests[at], stands_from=since)
     covering = {tick: min(at for at in digests if at >= tick - 1) for tick in range(-2, 11)}
     asked = [(min(2, tick - 1), tick) for tick in covering]  # the first one covers all days before START, too
