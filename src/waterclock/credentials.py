@@ -28,7 +28,7 @@ _HOOK = re.compile(
     re.IGNORECASE,
 )
 # names of Spark and Hadoop, as spark.ssl.keyPassword and fs.azure.account.key.HOST
-_CONF = r"(?:\w(?:password|passphrase|token)|\.secret|fs\.azure\.(?:account\.key|sas)\.[\w.-]+)"
+_CONF = r"(?:\w(?:password|passphrase|token)|\.secret|fs\.azure\.(?:account\.key|sas)\.[\w.-]{1,300}+)"
 _OF_CONF = re.compile(rf"{_CONF}$", re.IGNORECASE)
 _QUOTED_CONF = re.compile(
     rf"{_CONF}[\"']?\s*=\s*(?P<quote>[\"'])(?P<value>.{{0,4000}}?)(?:(?P=quote)|$)", re.IGNORECASE

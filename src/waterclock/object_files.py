@@ -257,16 +257,16 @@ def _list_in_time(listing: Callable[[], Coroutine[Any, Any, _T]], where: str) ->
     """Run a request for a listing. obstore follows the pages that a store names, with or without objects in them."""
 
     def run() -> _T:
-        loop = asyncio.new_event_loop()
         try:
-            return loop.run_until_complete(asyncio.wait_for(listing(), _LISTING_SECONDS))
+            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # it cancels what Ctrl-C leaves
+                return runner.run(asyncio.wait_for(listing(), _LISTING_SECONDS))
         except TimeoutError as error:
             why = f"its listing gave nothing for {_LISTING_SECONDS} seconds but pages that refer to further pages"
             raise wrong_response_error(where, why, transient=True) from error
         except ValueError as error:
+            if str(error).startswith("Could not parse path"):  # of a name, which the caller's refusal explains
+                raise
             raise wrong_response_error(where, f"its listing has an invalid time: {error}") from error
-        finally:
-            loop.close()
 
     try:
         asyncio.get_running_loop()

@@ -106,7 +106,7 @@ def require_there(log: Log, positions: Positions, *, where: str) -> None:
         raise dropped_records_error(log.name, gone, where=where, is_owned=True)
     cut = [f"{it.partition}: {log.ends[it.partition]} < {it.high}" for it in spans if log.ends[it.partition] < it.high]
     if cut:
-        raise _cut_back(log, cut, where)
+        raise _cut_back(log, cut, where, is_owned=True)
 
 
 def dropped_records_error(topic: str, gone: list[OffsetSpan], *, where: str, is_owned: bool = False) -> WaterclockError:
@@ -142,13 +142,13 @@ def _another(log: Log, reached: Positions, where: str, *, is_owned: bool = False
     )
 
 
-def _cut_back(log: Log, cut: list[str], where: str) -> WaterclockError:
+def _cut_back(log: Log, cut: list[str], where: str, *, is_owned: bool = False) -> WaterclockError:
     return WaterclockError(
         "E853",
         f"{log.name} ends before the offsets of its last label",
         where=where,
         why=f"by partition, end < offset of the label: {', '.join(cut)}; the brokers lost records or partitions",
         fix="it is tried again, as a new leader may still be catching up; collected rows are kept. If the"
-        " records are lost for good, collect the topic into a table of another name",
+        f" records are lost for good: {_LEAVE_OUT if is_owned else 'collect the topic into a table of another name'}",
         transient=True,
     )

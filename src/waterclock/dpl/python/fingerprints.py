@@ -188,6 +188,8 @@ def _bindings(tree: ast.Module, values: Iterable[str]) -> dict[str, list[_CodePi
     declaring = {name for node in imports if _is_of_waterclock(node) for name in _list_bound_names(node)}
     found: dict[str, list[_CodePiece]] = {}
     for statement in tree.body:
+        if isinstance(statement, ast.If) and ast.unparse(statement.test) == "__name__ == '__main__'":
+            continue  # it does not run in a project
         piece = _CodePiece(statement)
         changed = (name for name in _list_called_names(statement, declaring) if name not in modules)
         for name in dict.fromkeys((*_list_bound_names(statement), *changed)):

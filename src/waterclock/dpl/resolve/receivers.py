@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 
 from waterclock.dpl.resolve.buckets import SpanOf
@@ -45,7 +46,9 @@ def check_receivers(connections: Iterable[Connection], span_of: SpanOf) -> Itera
 
 def _number(connection: Connection, name: str, otherwise: int) -> float:
     said = connection.options.get(name, otherwise)
-    return said if isinstance(said, int | float) else otherwise  # a value that is no number is reported as E223
+    if isinstance(said, int | float) and abs(said) <= sys.float_info.max:
+        return said
+    return otherwise  # a value that is no number is reported as E223
 
 
 def check_stream(

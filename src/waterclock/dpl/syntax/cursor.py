@@ -234,9 +234,10 @@ class Cursor:
             span, digits = self.here(), self.take().text
             try:
                 number = float(digits) if re.search(r"[.eE]", digits) else int(digits)
-            except ValueError:  # as 1e, or more digits than Python reads
-                number = math.inf
-            if not math.isfinite(number):
+                is_finite = math.isfinite(number)
+            except (ValueError, OverflowError):  # as 1e, or more digits than Python reads, or than a float has
+                is_finite = False
+            if not is_finite:
                 raise span.refuse("E204", f"{_cut(digits)} is not a number", fix="write it in digits, as in 10 or 0.5")
             return -number if is_negative else number
         if word.upper in {"TRUE", "FALSE"}:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sqlglot.tokens import Token, TokenType
@@ -107,8 +108,10 @@ def check_steps(source: SourceText, tokens: Sequence[Token]) -> Iterator[Watercl
         elif not step or (len(step) == 1 and word in {"SELECT", "EXTEND", "AS", "AGGREGATE"}):
             fix = f"write what follows {span.text}, or leave the step out"
             yield span.refuse("E210", f"nothing follows {span.text}", fix=fix)
-        for inner in step[1:]:
-            if inner.token_type in _ONLY_AS_STEPS and (word, inner.token_type) != ("AGGREGATE", TokenType.GROUP_BY):
+        for before, inner in pairwise(step):
+            is_name = before.token_type in {TokenType.DOT, TokenType.ALIAS}  # t.where, a AS where
+            is_of_step = (word, inner.token_type) == ("AGGREGATE", TokenType.GROUP_BY)
+            if inner.token_type in _ONLY_AS_STEPS and not is_name and not is_of_step:
                 at = source.span(inner.start, inner.end + 1)
                 upper = " ".join(at.text.upper().split())
                 fix = _FIXES_OF_STEPS.get(upper, f"write |> {upper} as a step of its own")

@@ -79,12 +79,12 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: Bound, sealed: SealedGroup
         verdicts[manifest.label] = replace(verdict, warnings=verdict.warnings + late_rows_warnings(table, manifest))
     holds = {label: it for label, it in verdicts.items() if it.holds}
     labels = [batch.label for batch in group.batches if batch.label in holds]
+    if past := {label: it for label, it in holds.items() if label not in labels}:
+        return GroupAudit(verdicts, measures, past=past)  # without them, a rule OVER TABLE may hold for the labels
     if len(group.batches) > 1 and labels:
         raise held_batch_error(table, attempt.where, holds[labels[0]], labels)
     if labels:
         return GroupAudit(verdicts, measures, holds[labels[0]])
-    if holds:
-        return GroupAudit(verdicts, measures, past=holds)
     if verdicts and (aside := left_out_warnings(sealed.notes.set_aside())):
         newest = verdicts[max(verdicts)]
         verdicts[max(verdicts)] = replace(newest, warnings=(*newest.warnings, *aside))

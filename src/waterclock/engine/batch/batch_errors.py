@@ -16,6 +16,7 @@ from waterclock.storage.slices.conform import row_error
 _OF_ROWS = frozenset({"E720", "E730", "E790"})
 # Spark names no value in these: they are found before a row is read, or concern a file
 _OF_NO_ROW = (
+    "the JVM could not store",
     "Spark reports AMBIGUOUS",
     "Spark reports CANNOT_READ",
     "Spark reports DATATYPE_MISMATCH",

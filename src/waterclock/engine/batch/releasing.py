@@ -146,7 +146,8 @@ def collect_past_again(work: RunContext, table: Table, held: HeldBatch) -> None:
     if wanted:
         why = f"{label_of(label)} contained rows of this window, and was held"
         verb = LOOK_AGAIN if table.is_fold else RECOLLECT
-        work.ledger.decisions.request_restate(table.name, wanted, verb, who=work.settings.who, why=why)
+        # a window that is held itself has rows from before: it is made again as well
+        work.ledger.decisions.request_restate(table.name, wanted, verb, who=work.settings.who, why=why, is_retry=True)
 
 
 def note_released(work: RunContext, group: Group, claim: Claim, said: Mapping[str, Any]) -> None:

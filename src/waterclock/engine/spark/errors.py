@@ -43,7 +43,8 @@ _TRANSIENT_WORDS = (
     "too many requests",
     "database is locked",
 )
-_OUT_OF_MEMORY = ("java.lang.OutOfMemoryError", "Not enough memory to build and broadcast the table")
+_NO_BROADCAST = "Not enough memory to build and broadcast the table"
+_OUT_OF_MEMORY = ("java.lang.OutOfMemoryError", _NO_BROADCAST)
 # counted from 0 after `pos`, and from 1 after `position`, in the header of an expression that failed for a row
 _POSITION = re.compile(r"line (\d+),? (pos|position) (\d+)")
 _JVM_GONE = re.compile(
@@ -142,7 +143,8 @@ def _jvm_error(error: BaseException, where: str) -> WaterclockError | None:
         where=where,
         why="the JVM could not store the rows of a task, or a small table that a join needs as a whole",
         fix="increase `memory` below [spark] in waterclock.toml, or reduce the number of batches at a time (`pools`)",
-        transient=True,  # Spark releases broadcast tables by itself, soon after they are not used any more
+        # Spark releases tables that it has broadcast by itself, soon after they are not used any more
+        transient=_NO_BROADCAST in str(error),
     )
 
 

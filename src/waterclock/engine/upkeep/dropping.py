@@ -72,6 +72,13 @@ def look(work: RunContext, table: Table, said: Labels, now: datetime) -> Droppab
         )
     _refuse_needed(work, table, first, high, now)
     gone = [piece for piece in pieces if piece.label < high]
+    if not gone:
+        raise _drop_error(
+            table,
+            "has no windows to drop",
+            f"those before {label_of(high)} are dropped already",
+            "nothing; if the drop was interrupted, `waterclock maintain` removes their rows",
+        )
     return Droppable(table, high, tuple(piece.label for piece in gone), sum(piece.rows for piece in gone), now)
 
 

@@ -115,7 +115,7 @@ def may_go(table: Table, leaf: Leaf, known: RetentionFacts) -> bool:
 def _may_committed_go(table: Table, label: datetime, claim: int, known: RetentionFacts) -> bool:
     replaced = known.replaced.get((label, claim))
     if replaced is None and known.current.get(label) != claim:
-        return _time_of(claim) < known.now - _LEFT_BEHIND  # a LOOKBACK read the window again, and found it unchanged
+        return _time_of(claim) < known.now - _LEFT_BEHIND  # of a LOOKBACK: unchanged, or held by a rule
     if table.kind is Kind.COLLECT and table.keep_versions is None:
         return False
     if replaced is not None:

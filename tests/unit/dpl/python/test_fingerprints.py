@@ -52,8 +52,12 @@ def changed(old: str, new: str, text: str = TEXT) -> str:
         changed("OTHER = 6", "OTHER = 7"),
         changed("import json", "import csv"),
         changed("LIMIT = 5", "LIMIT = 0x5"),
+        TEXT + '\n\nif __name__ == "__main__":\n    print(near, LIMIT)\n',
     ],
-    ids=["docstring and comment", "spacing", "what is declared", "an unused name", "an unused import", "a spelling"],
+    ids=[
+        "docstring and comment", "spacing", "what is declared", "an unused name", "an unused import",
+        "a spelling", "main",
+    ],
 )  # fmt: skip
 def test_what_does_not_run_does_not_count(text: str, tmp_path: Path) -> None:
     assert fingerprint(tmp_path, text) == fingerprint(tmp_path)

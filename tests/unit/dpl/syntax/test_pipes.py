@@ -8,6 +8,8 @@ import pytest
 from sqlglot import exp
 
 from waterclock.dpl.syntax.pipes import is_piped, tokens_for_parser
+from waterclock.dpl.syntax.query_errors import check_steps
+from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.tokens import dialect, parse_query_text
 
 
@@ -69,6 +71,20 @@ def test_the_cost_of_steps_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
         "FROM t " + " ".join(f"|> SET a = a + {n} |> SELECT * EXCEPT (c{n}), 1 AS d |> DROP b{n}" for n in range(20))
     )
     assert len(copied) <= 1  # that before the first step
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FROM t |> SELECT t.a, t.where",
+        "FROM t |> SELECT a AS where",
+        "FROM t |> EXTEND s.having AS x",
+        "FROM t |> AGGREGATE sum(a) AS n GROUP BY b",
+    ],
+)
+def test_words_of_steps_are_names_behind_a_dot_or_as(text: str) -> None:
+    tokens = dialect().tokenize(text)
+    assert [error.what for error in check_steps(SourceText("a.dpl", text), tokens)] == []
 
 
 def test_window_is_a_clause_only_before_a_name_and_as() -> None:

@@ -59,9 +59,11 @@ def test_held_past_windows_hold_no_batch_and_no_group(monkeypatch: pytest.Monkey
 
 def test_a_batch_that_is_held_itself_commits_no_past_window_either(monkeypatch: pytest.MonkeyPatch) -> None:
     found = audited(monkeypatch, (5,), {3, 5})
-    assert (found.hold, found.past) == (HOLDS, {})
+    assert (found.hold, list(found.past)) == (None, [day(3)])  # left out first, then the batch is judged without it
+    assert list(audited(monkeypatch, (4, 5), {3, 5}).past) == [day(3)]
+    assert audited(monkeypatch, (5,), {5}).hold == HOLDS
     with pytest.raises(HeldBackError) as caught:
-        audited(monkeypatch, (4, 5), {3, 5})
+        audited(monkeypatch, (4, 5), {5})
     assert caught.value.labels == {day(5)}
 
 

@@ -91,8 +91,8 @@ def test_a_full_heap_of_spark_is_tried_again_with_advice() -> None:
         " build and broadcast the table to all worker nodes. As a workaround, you can either disable broadcast …"
     )
     of_task = RuntimeError("An error occurred while calling o1.collect.\n: java.lang.OutOfMemoryError: Java heap space")
-    for error in (to_error(raised, where=WHERE), to_error(of_task, where=WHERE)):
-        assert (error.code, error.transient, error.where) == ("E790", True, WHERE)
+    for error, is_passing in ((to_error(raised, where=WHERE), True), (to_error(of_task, where=WHERE), False)):
+        assert (error.code, error.transient, error.where) == ("E790", is_passing, WHERE)
         assert "[spark] in waterclock.toml" in (error.fix or "")
 
 
