@@ -88,5 +88,5 @@ def _received_bytes(connection: psycopg.Connection[Any]) -> int:
     with closing(socket.socket(fileno=dup(connection.pgconn.socket))) as own:
         if own.family not in {socket.AF_INET, socket.AF_INET6}:
             return 0
-        told = own.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED.size)
-    return int(_RECEIVED.unpack(told)[0]) if len(told) == _RECEIVED.size else 0
+        info = own.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED.size)
+    return int(_RECEIVED.unpack(info)[0]) if len(info) == _RECEIVED.size else 0

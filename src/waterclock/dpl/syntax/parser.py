@@ -54,9 +54,9 @@ def parse_text(source: SourceText, *, variables: Mapping[str, Value]) -> tuple[l
     """Parse all statements of a DPL file; return them and all errors, where one error hides no other."""
     statements, errors = _read_all(statements_of(source), variables)
     if errors:
-        mended, others = _read_all(statements_despite_errors(source), variables)
+        repaired, others = _read_all(statements_despite_errors(source), variables)
         if any(error.code == "E201" for error in others):
-            return mended, others
+            return repaired, others
     return statements, errors
 
 
