@@ -213,6 +213,8 @@ def test_the_last_due_boundary_is_the_newest_whose_delay_has_passed(
     where: tuple[str, datetime], period: Period, delay: timedelta
 ) -> None:
     zone, now = where
+    # four years before the last due one: E105 refuses days before 1972, off UTC by seconds
+    assume(zone != "Africa/Monrovia" or period.unit is TimeUnit.MINUTE or now.year >= 1978)
     cadence = Cadence(period, delay, zone)
     due = cadence.last_due(now)
     assert due + delay <= now < cadence.next(due) + delay
