@@ -212,7 +212,7 @@ def delta_options(folder: str) -> dict[str, str] | None:
 
 @contextmanager
 def translate_store_errors(where: str | Path) -> Iterator[None]:
-    """Convert an object store's errors to E609 (transient without an answer) or E807; FileNotFoundError stays."""
+    """Convert an object store's errors to E609 (transient if it does not answer) or E807; FileNotFoundError stays."""
     try:
         yield
     except Exception as error:
