@@ -112,7 +112,7 @@ def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
 
 
 def _keep_modes() -> None:
-    """Block changes of a file's mode, owner, times or attributes, which appear to succeed: programs would exit."""
+    """Block changes of a file's mode, owner, times and attributes. They report success: an error would end programs."""
     if os.uname().machine not in _FILTERED:
         return
     architecture, calls = _FILTERED[os.uname().machine]

@@ -90,7 +90,7 @@ class Store:
 
     @cached_property
     def objects(self) -> ObjectStore:
-        """The obstore object of the store, for what fsspec cannot do. Raises  E609 for a URL or options it refuses."""
+        """The obstore object of the store, for operations that fsspec does not have. Raises  E609 for a wrong URL."""
         return self._connect(self.for_obstore)
 
     def _connect(self, options: dict[str, Any]) -> ObjectStore:

@@ -31,7 +31,7 @@ def column_name(name: str) -> str:
 
 
 def fold_case(name: str) -> str:
-    """Return a form that is equal for names that Spark sees as one: as Java's `equalsIgnoreCase`, sign by sign."""
+    """Return a form that is equal for names that Spark treats as one, as Java's `equalsIgnoreCase` does."""
     return name.lower() if name.isascii() else "".join(map(_fold_sign, name))
 
 

@@ -78,7 +78,7 @@ def read_happenings_after(database: LedgerDatabase, after: int, most: int) -> Ha
 
 
 def openlineage_state(database: LedgerDatabase) -> OpenLineageState:
-    """Return how far happenings were sent, and how many were not. Cost: a check of the events since."""
+    """Return how far outcomes were sent to OpenLineage, and how many wait. Cost: a check of the events since."""
     with database.read() as connection:
         row = connection.execute(_SENT).first()
         waiting = connection.execute(_COUNT, {"after": 0 if row is None else row.event}).scalar_one()
