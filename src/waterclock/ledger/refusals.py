@@ -20,11 +20,11 @@ REOPENED_SINCE = "E456"
 
 
 class ClaimRefused(WaterclockError):
-    """The right to commit was refused."""
+    """A claim was not given to a runner."""
 
 
 class ClaimClosed(WaterclockError):
-    """The claim is no longer open, so nothing was recorded under it. `is_done`: its work was recorded before."""
+    """The claim is no longer open, so nothing was recorded under it. `is_done`: its batches were recorded before."""
 
     is_done: bool = False
 
@@ -51,7 +51,7 @@ _ESCAPES = "signs of a user or a password such as / ? # @ % and blanks are writt
 
 
 def no_ledger(url: sa.URL, detail: str) -> WaterclockError:
-    """Build the error for a database that is something else."""
+    """Build the error for a database that is not a ledger."""
     return WaterclockError(
         "E401",
         f"{redact_url(url)} is not a ledger",

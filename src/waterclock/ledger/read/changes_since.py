@@ -118,7 +118,7 @@ def history(database: LedgerDatabase, flow: Flow, asked: Bounds, since: datetime
 
 
 def _above(flow: Flow, asked: Bounds) -> dict[str, datetime]:
-    """Return the tables in `asked` and all their upstream tables, with the instant before which labels count.
+    """Return the tables in `asked` and all their upstream tables. Labels before the instant of each are included.
 
     A batch reads data before its end, except by LATEST; a snapshot covers windows before its own.
     """
@@ -175,9 +175,10 @@ def _of_labels(
 
 
 def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> RevisionFact:
-    """Return a revision. The current one has the ledger's weight, since a rebuild may have changed its meaning.
+    """Build a revision from its row. A current one gets its weight from `now`: a rebuild may have changed the weight.
 
-    It counts as known from its record on, but not earlier than the one `before` it, even if clocks disagree.
+    It counts as known from the time of its record on, but not earlier than the revision `before` it, even if clocks
+    disagree.
     """
     if now is not None and now.current_claim == row.claim:
         weighs = (now.hash_high, now.hash_low)

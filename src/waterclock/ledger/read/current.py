@@ -262,7 +262,7 @@ def _pin(
     made: Slice | None,
     held: SlicesContent | None,
 ) -> Pin:
-    """Bind one reference: to the slices in `held` for an APPEND table, otherwise to a state with known content."""
+    """Build the pin of one reference: the slices in `held` for an APPEND table, else a state with known content."""
     name, low, high = wanted
     if held is not None:
         return Pin(name, low, high, row.location, int(row.head_version), held.content, held.slices, row.changes)

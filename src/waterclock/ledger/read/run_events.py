@@ -67,7 +67,7 @@ _Inputs = Mapping[tuple[int, datetime], Sequence[Input]]
 
 
 def read_happenings_after(database: LedgerDatabase, after: int, most: int) -> Happened:
-    """Return the happenings after an event, from `most` events; unmade labels of a claim follow its made ones."""
+    """Return the outcomes in the next `most` events. Labels that a claim did not make follow those that it made."""
     with database.read() as connection:
         rows = connection.execute(_AFTER, {"after": after, "most": most}).all()
         numbers = sorted({row.claim for row in rows if row.claim is not None})

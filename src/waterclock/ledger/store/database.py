@@ -180,12 +180,12 @@ class LedgerDatabase:
         return self._schema_version()
 
     def exists(self) -> bool:
-        """Return whether anything exists at the ledger's place."""
+        """Return whether the ledger's file or schema exists and is not empty."""
         with translate_database_errors(self.url):
             return self.backend.exists(self._engine, self.url)
 
     def make_room(self) -> None:
-        """Create the place of a new ledger."""
+        """Create the file or the schema of a new ledger."""
         try:
             with translate_database_errors(self.url):
                 self.backend.make_room(self._engine, self.url)
@@ -193,7 +193,7 @@ class LedgerDatabase:
             raise refused_databases.refused_operation_error(self.url, error) from error
 
     def upgrade_schema(self) -> None:
-        """Create the tables of a new ledger, or upgrade those of an older one; free where they are up to date.
+        """Create the tables of a new ledger, or upgrade those of an older one. Do nothing if they are up to date.
 
         Raises  E401 where the database is no ledger, E402 where newer code or a development version has written it
         """

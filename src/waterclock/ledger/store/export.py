@@ -242,7 +242,7 @@ def _put(connection: sa.Connection, name: str, rows: list[dict[str, Any]]) -> li
 
 
 def _storable(column: sa.Column[Any], value: Any) -> Any:
-    """Convert a text of an older ledger to today's form."""
+    """Convert a value of an older export to the form that every database can store."""
     if not isinstance(value, str):
         return value
     is_json = isinstance(column.type, sa.JSON) and any(word in value for word in ("NaN", "Infinity"))
