@@ -229,7 +229,7 @@ def taken_items(database: LedgerDatabase, name: str, names: Iterable[str] | None
 def owned_items(
     database: LedgerDatabase, name: str, labels: Iterable[datetime], span: tuple[str, str]
 ) -> tuple[Mapping[datetime, tuple[Mapping[str, Any], ...]], tuple[datetime, Mapping[str, Any]] | None]:
-    """Return the items owned by labels of a table, and the last item whose name is in a span, with its label."""
+    """Return the source items that labels collected, and the label and the data of the last item named in `span`."""
     found: dict[datetime, list[Mapping[str, Any]]] = defaultdict(list)
     with database.read() as connection:
         for row in connection.execute(_OWNED, {"of": name, "labels": list(labels)}):

@@ -76,7 +76,7 @@ def find_dependent_batches(
 
 
 class _Readers:
-    """The readers of a table's spans, prefetched for all downstream tables: a ripple mostly stays in its span."""
+    """Finds the batches that read a span of a table. It reads ahead for all downstream tables, as spans are similar."""
 
     def __init__(self, connection: sa.Connection, flow: Flow) -> None:
         self.connection = connection

@@ -212,7 +212,7 @@ class LedgerDatabase:
                 _write_first_row(connection, self.clock())
 
     def carry_out(self, function: Callable[Concatenate[LedgerDatabase, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a function of one transaction again where its connection broke. Raises  E423 for a lasting failure."""
+        """Call a function that is one transaction, and again if its connection broke. Raises  E423 if that lasts."""
         for _ in range(_MOST_TRIES - 1):
             try:
                 return function(self, *args, **kwargs)

@@ -69,7 +69,7 @@ class Head:
     renamed_at: int = 0
 
     def continues(self, earlier: Head) -> bool:
-        """Return whether this is a later moment of the ledger of `earlier`, in the same format."""
+        """Return whether this is a later moment of the ledger of `earlier`, with the same schema and table names."""
         return (
             self.created_at == earlier.created_at
             and self.schema == earlier.schema

@@ -1,4 +1,4 @@
-"""Manages the place of a ledger as a whole: a file or a schema. A new ledger is made as a draft, and then moved in."""
+"""Manages the file or schema of a ledger. A new ledger is made as a draft, which is then moved into place."""
 
 from __future__ import annotations
 

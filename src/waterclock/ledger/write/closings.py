@@ -242,7 +242,7 @@ def add_closings(
 
 
 def add_told(write: Write, table: str, results: Iterable[BatchResult], *, who: str) -> None:
-    """Record the closing ticks that batches carry in their source, unless the ledger has them already."""
+    """Record the closing ticks that batches have in their source notes, unless the ledger has them already."""
     closings = ((each.label, each.source["closing"]) for each in results if "closing" in each.source)
     for label, said in sorted(closings, key=lambda it: it[0]):
         add_closings(write, table, [(label, Closing.of_dict(said))], who=who)

@@ -99,7 +99,7 @@ def keep_found(database: LedgerDatabase, table: str, code: str, found: Iterable[
             connection.execute(_LABEL, rows)
 
 
-def end_look(  # noqa: PLR0913 - each is a part of what came of it
+def end_look(  # noqa: PLR0913 - each is a part of the outcome
     database: LedgerDatabase,
     table: str,
     code: str,
