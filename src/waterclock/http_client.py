@@ -72,7 +72,7 @@ class _Late(Exception):
 def client_of(
     *, timeout: float, headers: Mapping[str, str] | None = None, trusted: ssl.SSLContext | None = None
 ) -> httpx2.Client:
-    """Return a client for `receive`; `timeout` in seconds limits a piece of a response, `trusted` are certificates."""
+    """Return a client for `receive`; `timeout` (seconds) limits one read, `trusted` replaces the system's CAs."""
     import httpx2
 
     # their log lines contain complete addresses, with the keys in them

@@ -173,7 +173,7 @@ def reopen(
 
 
 def _ask(write: Write, asked: Sequence[tuple[str, datetime]], how: sa.Update = _REOPEN_LATE) -> None:
-    """Request batches again that are done or being made. Others will be made with the new tick anyway."""
+    """Request that batches are made again that are done or running. Others will be made with the new tick anyway."""
     for table, label in asked:
         of = {"of": table, "label_": label}
         if (row := write.execute(_RELEASING, of).first()) is not None:  # a held batch is missing the late rows
