@@ -174,7 +174,8 @@ def _by_watermark(
 ) -> Iterator[DeadlineWindow]:
     """Yield the windows of a table whose end the watermark did not reach in time, or probably will not.
 
-    A window is near its deadline if the mark that will reach its end comes after it, at the pace of earlier marks. If
+    A window is near its deadline if the watermark, at its pace so far, will reach the window's end after the deadline.
+    If
     the work is stopped or the watermark does not move, the window is near once half of its time has passed.
     """
     before = ways.snapshot.of(table.name)

@@ -47,7 +47,7 @@ class Way:
 
 @dataclass(slots=True)
 class Ways:
-    """The longest way to each planned batch, computed in the plan's order: upstream first, oldest first."""
+    """The `Way` of each planned batch, computed in the plan's order: upstream first, oldest first."""
 
     flow: Flow
     snapshot: LedgerSnapshot
