@@ -216,7 +216,7 @@ def _first_open(cadence: Cadence, start: datetime, last: Reached) -> datetime:
 
 
 def _root_of_rows(table: Table, flow: Flow, reached: Mapping[str, Sequence[Reached]]) -> tuple[Root, Reached] | None:
-    """Return the most upstream table whose rows, by the same column, are as late, as a root, with its watermark."""
+    """Return the most upstream table with rows as late by the same column: its last window and its watermark."""
     above, said = with_upstream(flow, [table.name]), flow.tables[mark_of(table.name)].marks
     for name in (name for name in flow.order if name in above and name in reached):
         own, found, other = flow.tables[mark_of(name)].marks, reached[name][-1], flow.tables[name]
@@ -239,7 +239,7 @@ def long_ones(
     work: Iterable[AtWork],
     clock: datetime,
 ) -> Iterator[DeadlineWindow]:
-    """Yield the batches beyond their RUNTIME, times the labels of their claim: a running one, or the newest done."""
+    """Yield batches that take longer than RUNTIME times their claim's labels: a running one, or the newest done."""
     running: set[str] = set()
     for each in work:
         table = flow.tables[each.table]
