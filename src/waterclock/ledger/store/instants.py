@@ -40,5 +40,5 @@ class Instant(sa.types.TypeDecorator[datetime]):
 
 
 def is_pending(until: datetime | None, now: datetime) -> bool:
-    """Return whether a lease or delay until `until` lasts at `now`. If over an hour remains, the clock was set back."""
+    """Return whether a lease or delay until `until` lasts at `now`. Over an hour from now, the clock was set back."""
     return until is not None and now < until <= now + LONGEST_TURN
