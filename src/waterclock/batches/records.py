@@ -33,8 +33,8 @@ class Input:
     """One pinned reference of one batch: interval `[low, high)` of `table`, read at a Delta version.
 
     `kind` is 'slices' (rows by timelabel) or 'state' (the table as of `high`). `location` is the Delta table's folder
-    relative to the storage, `version` its version at claim. `content` is as in `ledger_snapshot.InputFact`. `changes` is
-    taken from the pin: if it is still the same at the claim, the table has not changed in between.
+    relative to the storage, `version` its version at claim. `content` is as in `ledger_snapshot.InputFact`. `changes`
+    is taken from the pin: if it is still the same at the claim, the table has not changed in between.
     """
 
     table: str

@@ -155,7 +155,7 @@ class Ledger:
 
     @classmethod
     def look(cls, url: str, ask: Callable[[Ledger], R]) -> R | None:
-        """Query another project's ledger without writing to it; None where there is none. Raises  as `looking.look`."""
+        """Query another project's ledger without writing to it; None if there is none. Raises  as `read_only.look`."""
         return look(url, lambda database: ask(cls(database)))
 
     def close(self) -> None:

@@ -182,7 +182,7 @@ def changed_slices(database: LedgerDatabase, name: str, after: int) -> list[Comm
 
 
 def content(database: LedgerDatabase, name: str, low: datetime, high: datetime) -> str:
-    """Return the content of a table's interval, a short text (`read.content`). Raises  E412 for an unknown table."""
+    """Return the short text that identifies the content of a table's interval. Raises  E412 for an unknown table."""
     return contents(database, [(name, low, high)])[name, low, high]
 
 
