@@ -67,8 +67,7 @@ class WaterclockError(Exception):
         """Return the error as plain text, one part a line; control characters in it are escaped.
 
         Line breaks are escaped in what failed and where. Further lines of why and fix are indented, so that a server's
-        message
-        cannot imitate another part.
+        message cannot imitate another part.
         """
         lines = [f"{self.code} {printable_line(_shorten(self.what))}"]
         for name, text in self.parts():

@@ -175,8 +175,7 @@ def _by_watermark(
     """Yield the windows of a table whose end the watermark did not reach in time, or probably will not.
 
     A window is near its deadline if the watermark, at its pace so far, will reach the window's end after the deadline.
-    If
-    the work is stopped or the watermark does not move, the window is near once half of its time has passed.
+    If the work is stopped or the watermark does not move, the window is near once half of its time has passed.
     """
     before = ways.snapshot.of(table.name)
     marks, mark = reached.get(table.name, ()), ways.flow.tables[mark_of(table.name)]

@@ -100,10 +100,8 @@ def history(database: LedgerDatabase, flow: Flow, asked: Bounds, since: datetime
     """Return how tables, and all of their inputs, have changed since an instant by the ledger's clock.
 
     `asked` has an instant by table: only labels before it are included. Cost: a check of each claim that was done
-    since.
-    For the included labels, three queries for each table with commits since, one for each changed span, and the inputs
-    of
-    the batches that depend on these.
+    since. For the included labels, three queries for each table with commits since, one for each changed span, and
+    the inputs of the batches that depend on these.
     """
     with database.read() as connection:
         modes = {row.name: row.mode for row in connection.execute(_MODES)}

@@ -67,11 +67,9 @@ def closings_of(
     """Return by table the closings of undone windows, of `doubted` windows, and of the last window before each gap.
 
     For a table that has a speed table (`spd_<table>`), all closings from `since` on are returned. A done window without
-    a
-    stored closing was closed where its recorded input ends; `reads` are the inputs of doubted windows. Cost: two
-    queries
-    for each table with CLOSE WHEN, one more for each in `since` and for each gap after a skipped window; none for other
-    tables.
+    a stored closing was closed where its recorded input ends; `reads` are the inputs of doubted windows. Cost: two
+    queries for each table with CLOSE WHEN, one more for each in `since` and for each gap after a skipped window; none
+    for other tables.
     """
     found: defaultdict[str, dict[datetime, Closing]] = defaultdict(dict)
     for name in (name for name in covered if name in flow.tables and flow.tables[name].closes is not None):
@@ -99,8 +97,7 @@ def find_first_closing_ticks(
     """Return for each table that has a speed table (`spd_<table>`) the tick from which on all its closings are needed.
 
     The next state of the speed table needs the closings since its newest state. A state that is made `again` needs
-    those
-    from its own tick on.
+    those from its own tick on.
     """
     found: dict[str, datetime] = {}
     for name, table in flow.tables.items():
