@@ -1,4 +1,4 @@
-"""Finds the position of an error in a file that Spark failed to read.
+"""Finds the file, line and reason of an error that Spark raised while it read files.
 
 Spark names only the file. Line and column are found by reading that file once more, in this process.
 """
@@ -50,7 +50,7 @@ _INTEGERS = {"tinyint": 7, "smallint": 15, "int": 31, "integer": 31, "bigint": 6
 
 
 def explain(error: BaseException, reading: ReadOptions, columns: Columns) -> WaterclockError | None:
-    """Return the error of a broken file, with the line and the reason; None if no file caused the error.
+    """Return an error with the broken file, the line and the reason; None if no file caused the error.
 
     If the object store stopped responding during the read, the error is E609, which is retried.
 
