@@ -1,7 +1,7 @@
-"""Builds the SQL of a batch from a PostgreSQL database: columns, bounds of its windows, parts to read in parallel.
+"""Builds the SQL of a read from a PostgreSQL database: columns, bounds of windows, parts to read in parallel.
 
-Parts are SQL conditions. The query uses bounds that contain all wanted rows, so that the server can use an index.
-`rows` then determines the window of each row.
+Parts are SQL conditions. The query uses bounds that contain all rows of the windows, so that the server can use an
+index. `rows` then determines the window of each row.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TIMES = frozenset({"timestamp", "timestamptz", "date", "int2", "int4", "int8"})
 
 @dataclass(frozen=True, slots=True)
 class PostgresRequestedColumn(SqlRequestedColumn[PostgresColumn]):
-    """A requested column, with its description in the database."""
+    """A requested column: `taken` is its target, `column` its description in the database."""
 
     @property
     def kind(self) -> str:
@@ -53,7 +53,7 @@ class PostgresRequestedColumn(SqlRequestedColumn[PostgresColumn]):
 
 @dataclass(frozen=True, slots=True)
 class PostgresExtract(SqlExtract[PostgresDatabase, PostgresRequestedColumn]):
-    """The rows to read.
+    """A read of rows from a PostgreSQL table or query.
 
     `part` is an SQL condition that selects a part, `most` limits the number of rows, and `snapshot` is the exported
     snapshot that all parts use.
@@ -107,7 +107,10 @@ def _blocks(connection: Connection, source: str, count: int) -> Iterator[str | N
 
 
 def query_of(extract: PostgresExtract) -> str:
-    """Return the query for the wanted columns, followed by the time column that determines the labels."""
+    """Return the query for the requested columns.
+
+    If rows are read by window, `micros` of the data time follows them.
+    """
     conditions = [extract.part] if extract.part else []
     selected = [_render_column(one) for one in extract.wanted]
     if extract.by_window:
@@ -124,7 +127,10 @@ def _render_column(one: PostgresRequestedColumn) -> str:
 
 
 def micros(by_window: WindowFilter) -> str:
-    """Return SQL for a row's time in microseconds since 1970, where a time without a zone counts as UTC."""
+    """Return SQL for a row's time in microseconds since 1970; a time without a zone counts as UTC.
+
+    A numeric column is returned as it is, in its own unit.
+    """
     name = quote_identifier(by_window.time_column)
     if by_window.kind.startswith("int"):
         return name
@@ -132,12 +138,12 @@ def micros(by_window: WindowFilter) -> str:
 
 
 def within(by_window: WindowFilter, times: Times) -> str:
-    """Return a condition that an index can serve. It matches all rows of the windows, and maybe more."""
+    """Return an SQL condition that matches all rows of the windows, and maybe more, and that an index can serve."""
     return window_bounds.within(quote_identifier(by_window.time_column), by_window, times)
 
 
 def set_aside(connection: Connection, extract: PostgresExtract) -> Mapping[str, int]:
-    """Count the rows without a time, which belong to no window; an index on the time column finds them."""
+    """Count the rows without a data time, which belong to no window. An index on the time column finds them."""
     if extract.by_window is None:
         return {}
     name = quote_identifier(extract.by_window.time_column)
@@ -146,7 +152,7 @@ def set_aside(connection: Connection, extract: PostgresExtract) -> Mapping[str, 
 
 
 def require_time(column: PostgresColumn, unit: Unit) -> str:
-    """Return the kind of time that a column has. Raises  E815 for a text or another type."""
+    """Return the kind of a column's times. Raises  E815 for a text or another type that is not a time."""
     name, kind = column.name, column.type_name
     if kind in TIMES:
         return kind

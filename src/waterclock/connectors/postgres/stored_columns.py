@@ -1,6 +1,6 @@
-"""Describes the columns of a PostgreSQL destination by its catalog: which values each stores exactly, and compares how.
+"""Describes the columns of a PostgreSQL destination: the values that each stores exactly, and how it compares texts.
 
-A domain is described by its base type and an array by its elements.
+The description comes from the catalog. A domain is described by its base type and an array by its elements.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PostgresDestinationColumn:
 
 
 def read_stored_columns(connection: Connection, unit: Unit) -> dict[str, PostgresDestinationColumn]:
-    """Return the table's columns by their names in lower case."""
+    """Return the columns of the unit's table by their lower-case names; empty if the table does not exist."""
     rows = connection.execute(_COLUMNS, (table_of(unit),)).fetchall()
     there: dict[str, PostgresDestinationColumn] = {}
     for name, said, kind, modifier, is_array, is_text, is_coarse, inexact_fields in rows:

@@ -1,4 +1,4 @@
-"""Refuses deliveries that would delete rows to which other tables refer, if the database would change those tables too."""
+"""Refuses deliveries that would delete rows to which other tables refer, if the database would change those tables."""
 
 from __future__ import annotations
 
