@@ -152,7 +152,7 @@ def _read(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> p
 
 
 def _read_as(one: PostgresRequestedColumn) -> pa.DataType:
-    """Return the Arrow type with which a column's text is parsed first: the declared one, or a similar one for Arrow."""
+    """Return the Arrow type with which a column's text is parsed first: the declared type, or a similar one."""
     import pyarrow as pa
 
     kind = one.taken.type.strip().lower()

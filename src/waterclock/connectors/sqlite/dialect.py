@@ -1,4 +1,4 @@
-"""How SQLite writes SQL."""
+"""The SQL dialect of SQLite."""
 
 from __future__ import annotations
 
