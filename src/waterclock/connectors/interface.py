@@ -463,7 +463,7 @@ class Connector(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What `check` must know about this type, without opening a connection."""
+        """The properties of this type that `check` needs; no connection is opened."""
         ...
 
     def collector(self, setting: Setting) -> Collector:

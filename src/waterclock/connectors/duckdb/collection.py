@@ -48,7 +48,7 @@ class DuckdbRequestedColumn(SqlRequestedColumn[DuckdbColumn]):
 
     @property
     def is_as_it_is(self) -> bool:
-        """Whether its Spark type is that without a declaration, so that Python converts no value."""
+        """Whether the declared type is that without a declaration, so that Python converts no value."""
         return self.column.spark is not None and _kind(self.taken.type) == _kind(self.column.spark)
 
     @property

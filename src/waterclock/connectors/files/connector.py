@@ -123,7 +123,7 @@ _STORE_OPTIONS = {
 
 
 def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[Wrong]:
-    """Return invalid or contradictory options of a unit."""
+    """Return errors for invalid or contradictory options of a unit."""
     if what == "collect":
         wrong = wrong_raw(options) if options.get("format") == RAW else wrong_reading(options, path)
         return chain(wrong, wrong_numbers(options), _wrong_stamp(options, path))
@@ -224,7 +224,7 @@ class FilesCollector:
         return {found.name: found.type or "STRING" for shape in shapes for found in shape.found}
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Return an error that names the file, the line and the column that Spark failed to read."""
+        """Return an error with the file, line and column that Spark failed to read; None if no file is the cause."""
         from waterclock.connectors.files.error_positions import explain
 
         found = explain(error, self._resolve_read_options(unit), split_origin_columns(columns)[0])

@@ -202,14 +202,14 @@ class FilesDeliverer:
         return None
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Return what is wrong with a claim's delivery; None if it is intact.
+        """Return the problem of a claim's delivery; None if it is intact.
 
-        Either its record or a file of its newest label is missing, or such a file was changed. A file that a newer
-        claim has replaced is intact.
+        A problem is that its record or a file of its newest label is missing, or that such a file was changed. A file
+        that a newer claim has replaced is intact.
         """
         records = self._records(project, publish)
         with _translate_errors(self.folder, str(unit)):
-            stands = self._load_delivered(records, claim)  # puts files in place that a crash left as parts
+            stands = self._load_delivered(records, claim)  # moves parts that a crash left to their final paths
             if not stands or stands[-1].outcome is DeliveryOutcome.KILLED:
                 return f"{RECORDS / project / publish} has no record of claim {claim}"
             record = read_json(records / f"{claim}.json") or {"deliveries": []}
@@ -313,7 +313,7 @@ class FilesDeliverer:
 
 
 def parse_write_options(unit: Unit) -> WriteOptions:
-    """Parse a unit's options about writing files."""
+    """Parse a unit's options for writing files."""
     options = unit.options
     return WriteOptions(
         format=str(options.get("format", "csv")),
@@ -326,7 +326,7 @@ def parse_write_options(unit: Unit) -> WriteOptions:
 
 
 def place_of(unit: Unit, delivery: Delivery, writing: WriteOptions) -> Path:
-    """Return the file's path below the connection's folder."""
+    """Return the final path of a delivery's file, below the connection's folder."""
     folder = _folder_of(unit)
     label = f"_{delivery.label_text}" if delivery.is_by_label else ""
     return folder / f"{'_'.join(folder.parts)}{label}.{ENDINGS[writing.format, writing.compression]}"

@@ -169,7 +169,7 @@ def _check_rows(path: str, reading: ReadOptions, columns: Columns) -> Iterator[t
 
 
 def _has_pattern(type_text: str, reading: ReadOptions) -> bool:
-    """Return whether values of a type are parsed by a declared pattern of Spark's, which is not parsed here."""
+    """Return whether values of a type have a declared datetime pattern of Spark, which cannot be parsed here."""
     kind = type_text.lower()
     return bool(reading.date_format if kind == "date" else kind.startswith("timestamp") and reading.timestamp_format)
 

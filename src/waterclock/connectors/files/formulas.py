@@ -29,7 +29,7 @@ _UNUSUAL = (b"<f", b't="e"', b":f", b"t='", b"<!DOCTYPE", b"\0", b"t =")
 
 @dataclass(slots=True)
 class FormulaCells:
-    """What `check_cells` found in a sheet.
+    """The findings of `check_cells` in a sheet.
 
     `unreckoned`: the first cell that has a formula but no stored value, such as `B3`; None without one. `errors`: the
     texts of error cells, such as #N/A, by row and column, counted from 0.
@@ -69,7 +69,7 @@ def _is_plain_and_small(content: IO[bytes]) -> bool:
     This is a fast scan that may return False for harmless sheets, but True only if `_CellParser` would find nothing.
     """
     bottom, letters = 0, set[bytes]()
-    last_row = set[bytes]()  # its places, as it may continue in the next chunk
+    last_row = set[bytes]()  # the addresses in it, as the row may continue in the next chunk
     before = b""
     while chunk := content.read(_CHUNK):
         text = before + chunk
@@ -213,7 +213,7 @@ def column_letters(column: int) -> str:
 def _paths_of(packed: zipfile.ZipFile, sheet: str) -> Iterator[str]:
     """Yield the path of a sheet within the zip; every candidate if the workbook does not name exactly one.
 
-    Raises  ValueError if programs could differ in which member they read
+    Raises  ValueError if programs may read different members
     """
     by_name = {name.replace("\\", "/").casefold(): name for name in packed.namelist()}
     if len(by_name) < len(packed.namelist()):

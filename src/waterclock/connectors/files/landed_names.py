@@ -72,7 +72,10 @@ class Names:
     stamp: str = ""
 
     def can_read(self, name: str) -> bool:
-        """Return whether a file's ending is a known format. Fixed-width files need declared positions."""
+        """Return whether a file's ending is a known format, or any ending is allowed.
+
+        Fixed-width files need declared positions.
+        """
         kind = format_of(name)
         if self.takes_all:
             return True

@@ -182,7 +182,7 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
     *,
     has_rows: bool,
 ) -> tuple[DataFrame, Mapping[str, str]]:
-    """Return the rows of files of one shape, and the columns that the files themselves declare."""
+    """Return the rows of files of one `FileShape`, and the columns that the files themselves declare."""
     by_source = {taken.source: taken for taken in matched.taken}
     raw = raw_rows(ReadRequest(spark, shape, paths, reading, by_source, zone, has_rows))
     values = [f"{_as_type(raw, taken, zone, reading)} AS {quote_name(taken.name)}" for taken in matched.taken]

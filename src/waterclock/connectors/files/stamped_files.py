@@ -30,7 +30,7 @@ from waterclock.filesystem import FileInfo, entry_path, files_below, text_of
 from waterclock.object_stores import is_remote
 from waterclock.timelabel.zone import nominal_zone
 
-_DISORDER = timedelta(days=2)  # more than any zone's clock was ever set back
+_DISORDER = timedelta(days=2)  # longer than any zone's clock was ever set back
 stamp_of = attrgetter("stamp")
 
 

@@ -50,7 +50,7 @@ class UsedRange:
 
     @property
     def size(self) -> int:
-        """The number of its cells, empty ones included."""
+        """The number of cells in the range, empty ones included."""
         return max(0, self.bottom - self.top + 1) * max(0, self.right - self.left + 1)
 
 

@@ -51,7 +51,7 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
     except _RootSeen:
         return
     except expat.ExpatError:
-        return  # Spark refuses it as well, and then the line is searched for
+        return  # Spark refuses it as well; then `first_fault` finds the line
     except (LookupError, ValueError) as error:
         raise _unsafe_xml_error(path, f"its encoding cannot be read ({error})") from error
 

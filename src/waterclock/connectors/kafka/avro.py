@@ -60,7 +60,7 @@ class _Parsed:
 class Decoder:
     """Decodes the values of one topic. It is sent to Spark's workers, each of which fetches a schema only once.
 
-    `reader` is the schema that values are read with, as JSON; `registry` its address, user and password.
+    `reader` is the schema that values are read with, as JSON; `registry` has the registry's address, user and password.
     """
 
     topic: str

@@ -136,7 +136,7 @@ class _Came:
 
     @property
     def is_enough(self) -> bool:
-        """True if they are enough for a batch."""
+        """True if the records are enough for a batch."""
         return len(self.records) >= _AT_ONCE or self.size >= _BATCH_BYTES
 
     def add(self, part: OffsetPart, message: Message) -> None:

@@ -189,7 +189,7 @@ def _ours(settings: Mapping[str, str]) -> tuple[str, str, str]:
 
 
 def _own_fault(settings: Mapping[str, str]) -> str:
-    """Return what is wrong with the client's certificate, such as its expiry; empty if nothing is found.
+    """Return the problem of the client's certificate, such as its expiry; empty if none is found.
 
     It is checked by a TLS peer in this process that trusts only this certificate.
     """

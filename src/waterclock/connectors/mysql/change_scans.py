@@ -38,10 +38,7 @@ def count_minutes(connection: Connection, unit: Unit, scan: ChangedIn, asked: Mi
 
 
 def minute_of(time: str, step: int) -> str:
-    """Return the SQL that rounds a time (SQL) down to its minute. `step` is a minute in the unit of the time.
-
-    A quotient would be rounded to four digits.
-    """
+    """Return the SQL that rounds a time (SQL) down to its minute. `step` is a minute in the unit of the time."""
     return f"{time} - ({time} % {step} + {step}) % {step}"
 
 

@@ -42,12 +42,12 @@ class PostgresRequestedColumn(SqlRequestedColumn[PostgresColumn]):
 
     @property
     def kind(self) -> str:
-        """Its database type; for an array, the type of its elements."""
+        """The column's database type; for an array, the type of the elements."""
         return self.column.kind
 
     @property
     def is_array(self) -> bool:
-        """Whether its values are arrays."""
+        """Whether the column's values are arrays."""
         return self.column.is_array
 
 
@@ -92,7 +92,10 @@ def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
 
 
 def _blocks(connection: Connection, source: str, count: int) -> Iterator[str | None]:
-    """Split a table into ranges of blocks. Within one snapshot, no row moves to another block."""
+    """Yield conditions that split a table into ranges of blocks; one None for a query, a view or a small table.
+
+    Within one snapshot, no row moves to another block.
+    """
     asked = "SELECT relkind, pg_relation_size(oid) / 8192 FROM pg_class WHERE oid = to_regclass(%s)"
     row = None if source.startswith("(") else connection.execute(asked, (source,)).fetchone()
     if row is None or row[0] not in {"r", "m"} or row[1] < count:

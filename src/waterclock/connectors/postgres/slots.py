@@ -42,7 +42,10 @@ _LOST = frozenset({"55000", "58P01", "42704"})  # invalidated, its files removed
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A slot. One that pgoutput decodes has a publication of the same name, for the table only."""
+    """A replication slot and its output plugin.
+
+    With pgoutput it has a publication of the same name, for the table only.
+    """
 
     name: str
     plugin: str

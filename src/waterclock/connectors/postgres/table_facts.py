@@ -102,7 +102,10 @@ class PostgresTableFacts:
 
 
 def facts_of(connection: Connection, unit: Unit) -> PostgresTableFacts:
-    """Return the facts of a table from the catalog. Raises  E804 if there is none, E862 if changes are not logged."""
+    """Return the facts of a table from the catalog.
+
+    Raises  E804 if it does not exist, E862 if its changes are not logged completely
+    """
     row = connection.execute(_TABLE, (table_of(unit),)).fetchone()
     if row is None:
         raise no_table(connection, unit)

@@ -47,12 +47,12 @@ class Segment:
 
     @property
     def name(self) -> str:
-        """The name of its file."""
+        """The name of the segment's file."""
         return f"{self.state}-{label_of(self.label)}-{self.writer}.seg"
 
     @property
     def landed_name(self) -> str:
-        """The name of the sealed file with its events."""
+        """The name of the sealed file with the segment's events."""
         return f"{label_of(self.label)}-{self.writer}.jsonl.gz"
 
     def as_state(self, state: str) -> Segment:

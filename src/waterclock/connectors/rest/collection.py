@@ -43,7 +43,7 @@ _MOST_EMPTY = 1000
 
 @dataclass(frozen=True, slots=True)
 class RestSource:
-    """The source of a collect: the API, the unit, its resource, and the folder where pages are stored."""
+    """The source of a collect: the API, the unit and its resource. Pages are stored in the archive of `setting`."""
 
     api: Api
     setting: Setting

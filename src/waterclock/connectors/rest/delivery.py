@@ -45,7 +45,7 @@ _TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "row": "
 
 @dataclass(slots=True)
 class _Refusals:
-    """What the API refused in a claim: the first error, the number of requests, and descriptions of the refused rows.
+    """The refusals of a claim: the first error, the number of refused requests, and descriptions of the refused rows.
 
     `entities` are the PER values of these rows: later rows with the same values are not sent.
     """

@@ -49,7 +49,7 @@ def _token_in(content: bytes) -> tuple[str, float]:
     try:
         answer: Any = json.loads(content)
     except (ValueError, RecursionError):
-        raise ValueError("the response is not JSON") from None  # it may hold a token
+        raise ValueError("the response is not JSON") from None  # it may contain a token
     if not isinstance(answer, Mapping) or not isinstance(answer.get("access_token"), str) or not answer["access_token"]:
         raise ValueError("the response has no access_token")
     token: str = answer["access_token"]

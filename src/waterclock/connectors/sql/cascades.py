@@ -35,10 +35,10 @@ def refuse_cascades(
     first_of: Callable[[str, Sequence[Any]], Any],
     fix: str,
 ) -> None:
-    """Raise E820 if other tables refer to rows that a delivery would delete. A MERGE is not checked.
+    """Raise E820 if other tables refer to rows that a delivery would delete.
 
-    `replaced` is a SELECT of the rows that the delivery replaces, and its values. `first_of` returns the first row of a
-    query.
+    A MERGE of a regular table is not checked, as it deletes only rows that no longer exist. `replaced` is a SELECT of
+    the rows that the delivery replaces, and its values. `first_of` returns the first row of a query.
     """
     if delivery.mode is Mode.MERGE and not delivery.is_by_label:
         return

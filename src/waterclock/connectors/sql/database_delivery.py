@@ -116,7 +116,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         return self._read(unit, lambda connection: self._record(connection).newest(project, publish))
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Return what is missing of a claim's delivery; None if it is intact.
+        """Return the problem of a claim's delivery; None if it is intact.
 
         It checks the claim's row in `waterclock_deliveries`, the destination table, and the newest label's rows in it.
         """

@@ -36,7 +36,7 @@ class NamedColumn(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, in the destination's spelling."""
+        """The column's name, in the destination's spelling."""
 
 
 def spelling(there: Mapping[str, NamedColumn]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from waterclock.timelabel.label import TIMELABEL
 
 BEHIND = "behind view"
 _KEPT = "1 DAY"
-_MOST_IN_ONE = 400  # SQLite takes 500 terms in a compound
+_MOST_IN_ONE = 400  # SQLite allows 500 terms in a compound SELECT
 
 Columns = Sequence[tuple[str, str]]
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 Span = tuple["datetime", "datetime"]
 _HELD_BACK = frozenset({"E415", "E423"})  # a ledger that is locked, or whose server is down: a retry may succeed
-# what values of other types than ours raise where they are used: anyone who writes to that ledger chooses them
+# errors that values of unexpected types cause: others write to that ledger
 _ODD_VALUES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 CAPABILITIES = Capabilities(
     type="waterclock",
@@ -131,7 +131,7 @@ class WaterclockCollector:
         return collect_pinned_rows(spark, self._folder(unit), unit, pins, columns, by_label=by_label, folds=folds)
 
     def circle(self, unit: Unit, own: ProjectPlace, reading: frozenset[str]) -> str | None:
-        """Return one of our tables in `reading` that the unit's table reads, directly or not; None without one.
+        """Return a table of this project in `reading` that the unit's table reads, directly or not; None without one.
 
         Then each of the two would wait for the other.
         """
