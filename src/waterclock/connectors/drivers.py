@@ -10,9 +10,9 @@ from waterclock.flow.capabilities import Capabilities
 
 
 def missing_library_error(files: str, package: str, extra: str, *, is_of_workers: bool) -> WaterclockError:
-    """Build the error for a missing package that reads or writes `files`. `is_of_workers`.
+    """Build the error for a missing package that reads or writes `files`.
 
-    Spark's workers need it too.
+    `is_of_workers`: Spark's workers need the package too.
     """
     fix = install_extra(extra)
     return WaterclockError(

@@ -183,7 +183,10 @@ class FilesDeliverer:
             return stands[-1]
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """Return the recorded outcome of a claim; None without one. Parts that a crash left become files."""
+        """Return the recorded outcome of a claim; None without one.
+
+        It first moves parts that a crash left to their final paths.
+        """
         with _translate_errors(self.folder, str(unit)):
             stands = self._load_delivered(self._records(project, publish), claim)
         return stands[-1] if stands else None

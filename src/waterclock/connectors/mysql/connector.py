@@ -84,7 +84,7 @@ class MysqlCollector(CollectsChangedMinutes["Connection", "MysqlColumn"]):
     database: MysqlDatabase
 
     def clock(self, unit: Unit) -> datetime:
-        """Return the server's clock."""
+        """Return the current time of the server."""
         from waterclock.connectors.mysql.statements import run_statement
 
         with self.database.open_connection(str(unit)) as connection:

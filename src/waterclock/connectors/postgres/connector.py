@@ -100,7 +100,7 @@ class PostgresCollector(CollectsChangedMinutes["Connection", "PostgresColumn"]):
     database: PostgresDatabase
 
     def clock(self, unit: Unit) -> datetime:
-        """Return the server's clock."""
+        """Return the current time of the server."""
         with self.database.open_connection(str(unit)) as connection:
             row = connection.execute("SELECT clock_timestamp()").fetchone()
             if row is None:

@@ -325,7 +325,11 @@ def time_text(instant: datetime, asked: WindowParams, *, is_end: bool = False) -
 
 
 def _outwards(local: datetime, *, is_end: bool) -> datetime:
-    """Return a local time that cuts nothing off, whichever of two repeated hours the API takes it for."""
+    """Return a window's bound as a local time without an offset, such that the window is requested completely.
+
+    In a repeated hour, the API may assume either of the two instants: neither is later than the start of the
+    window, or, with `is_end`, earlier than its end.
+    """
     offsets = [local.replace(fold=fold).utcoffset() or timedelta(0) for fold in (0, 1)]
     if offsets[0] == offsets[1]:
         return local
