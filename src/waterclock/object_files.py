@@ -13,6 +13,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from os.path import commonprefix
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from waterclock.errors import WaterclockError
@@ -189,8 +190,8 @@ def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str
                 path = each["path"].removeprefix(head)
                 if path.startswith(begin):
                     yield path, each
-                elif path > begin:
-                    return
+                elif path > begin and not (store.scheme == "abfss" and path[len(commonprefix((path, begin)))] == "/"):
+                    return  # Azure lists the objects of a folder before names that continue the folder's name
 
 
 def _chunks_of(store: Store, key: str, offset: str | None) -> Iterator[Sequence[ObjectMeta]]:
