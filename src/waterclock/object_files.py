@@ -13,7 +13,6 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from os.path import commonprefix
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from waterclock.errors import WaterclockError
@@ -190,8 +189,13 @@ def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str
                 path = each["path"].removeprefix(head)
                 if path.startswith(begin):
                     yield path, each
-                elif path > begin and not (store.scheme == "abfss" and path[len(commonprefix((path, begin)))] == "/"):
-                    return  # Azure lists the objects of a folder before names that continue the folder's name
+                elif path > begin and not (store.scheme == "abfss" and _is_folder_apart(path, begin)):
+                    return
+
+
+def _is_folder_apart(path: str, begin: str) -> bool:
+    """Return whether a path has a slash where it first differs: Azure sorts `a/x` before `a-b`."""
+    return next((own == "/" for own, other in zip(path, begin, strict=False) if own != other), False)
 
 
 def _chunks_of(store: Store, key: str, offset: str | None) -> Iterator[Sequence[ObjectMeta]]:
