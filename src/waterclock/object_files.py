@@ -189,8 +189,13 @@ def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str
                 path = each["path"].removeprefix(head)
                 if path.startswith(begin):
                     yield path, each
-                elif path > begin:
+                elif path > begin and not (store.scheme == "abfss" and _is_folder_apart(path, begin)):
                     return
+
+
+def _is_folder_apart(path: str, begin: str) -> bool:
+    """Return whether a path has a slash where it first differs: Azure sorts `a/x` before `a-b`."""
+    return next((own == "/" for own, other in zip(path, begin, strict=False) if own != other), False)
 
 
 def _chunks_of(store: Store, key: str, offset: str | None) -> Iterator[Sequence[ObjectMeta]]:

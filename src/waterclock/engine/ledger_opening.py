@@ -27,8 +27,15 @@ def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
     reach_storage(project)  # a caller that reads the ledger may read the tables next
     ledger = Ledger.open(ledger_url(project), create=False)
     if ledger is None:
-        refuse_lost(project)
-        return None
+        try:
+            refuse_lost(project)
+        except WaterclockError:
+            # another runner may have created it since, and then made the tables that were found
+            ledger = Ledger.open(ledger_url(project), create=False)
+            if ledger is None:
+                raise
+        else:
+            return None
     _follow_rotation(ledger, project)
     ledger.declared.say_pending(project.flow)
     if not even_moved:

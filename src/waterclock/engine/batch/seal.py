@@ -85,7 +85,7 @@ def _write(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: InputRu
             labels=part.labels,
             lake=attempt.work.lake,
             measures=of_rows,
-            merge=table.merge if table.kind is not Kind.PUBLISH else None,
+            fold=table.fold if table.kind is not Kind.PUBLISH else None,
             code=table.fingerprint,
             source=made.notes.source,
             name=table.name,

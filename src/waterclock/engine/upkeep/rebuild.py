@@ -180,8 +180,8 @@ def _means_other_rows(table: Table, changed: Sequence[Difference], manifests: Se
     parts = {what for what, _, _ in changed}
     if "mode" in parts or (table.is_fold and "keys" in parts):
         return True
-    # with another ORDER BY or DELETE WHEN other rows win, and the bounds of slices are unknown
-    return table.merge is not None and any(not is_measured_for(each, table.merge) for each in manifests)
+    # with another ORDER BY or DELETE WHEN other rows win, and with other HIDDEN columns there are other versions
+    return table.fold is not None and any(not is_measured_for(each, table.fold) for each in manifests)
 
 
 def _as_claim(

@@ -232,7 +232,7 @@ def _write_slices(
             claim=claim,
             labels=[piece.window.start for piece in pieces],
             lake=work.lake,
-            merge=table.merge,
+            fold=table.fold,
             code=table.fingerprint,
             source={piece.window.start: _source(piece, known) for piece in pieces},
             name=table.name,

@@ -185,7 +185,7 @@ def _reseal_slice(work: RunContext, spark: SparkSession, table: Table, piece: Sl
     except WaterclockError:
         otherwise = None  # the log is damaged as well
     try:
-        manifest = reseal(spark, work.folder(table), known, table.merge, otherwise=otherwise)
+        manifest = reseal(spark, work.folder(table), known, table.fold, otherwise=otherwise)
     except Exception as raised:
         if damaged_file(work.lake, raised) is None:
             raise

@@ -43,9 +43,9 @@ class Manifest:
 
     `digest` is 'rows:high:low', or None if a scan must compute it. `schema` is Spark's schema JSON, `timelabel` first.
     `source` contains positions in the source. For MERGE, `order_high` and `order_low` bound the rows' ORDER BY values,
-    and `delete_high` bounds those of its deletes (in the format of `storage.slices.order_values`); `measured_for` names
-    the ORDER BY and DELETE WHEN. `aside` are the files of quarantined rows, `aside_schema` their columns as received,
-    and `aside_rules` the names of the rules for a row's bits.
+    and `delete_high` bounds those of its deletes (in the format of `storage.slices.order_values`); `measured_for` is
+    the text of `storage.slices.order_bounds.measured_for`. `aside` are the files of quarantined rows, `aside_schema`
+    their columns as received, and `aside_rules` the names of the rules for a row's bits.
     """
 
     table: str

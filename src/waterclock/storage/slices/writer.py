@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.filesystem import entry_path, folders_in, is_folder, make_folder, move_folder, remove_folder
+from waterclock.flow.folds import Merge, Temporal
 from waterclock.spark_sql import quote_name
 from waterclock.storage.lake import STAGE, Lake
 from waterclock.storage.slices.conform import row_error
@@ -56,7 +57,6 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from waterclock.flow.folds import Merge
 
 # Up to this number, a group's digests are summed label by label during the write. Above it, and for measures by label,
 # one grouped scan of the sealed files is used. It is as fast for few rows and faster for many: 24 labels of a million
@@ -103,7 +103,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     lake: Lake,
     code: str,
     measures: Measures = (),
-    merge: Merge | None = None,
+    fold: Merge | Temporal | None = None,
     source: Mapping[datetime, Mapping[str, Any]] | None = None,
     name: str = "",
     of_nothing: bool = False,
@@ -130,10 +130,8 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
             raise already_sealed(folder, path)
     ordered = _with_label(frame, labels)
     shown = StructType([field for field in ordered.schema.fields if not is_hidden(field.name)])
-    draft = _SliceDraft(
-        folder, name or _table_of(folder), claim, schema_text(shown), code, through, measured_for(merge)
-    )
-    taken = [*measures, *(order_measures(merge) if merge else ())]
+    draft = _SliceDraft(folder, name or _table_of(folder), claim, schema_text(shown), code, through, measured_for(fold))
+    taken = [*measures, *(order_measures(fold) if isinstance(fold, Merge) else ())]
     aside: Mapping[datetime, Aside] = {}
     is_nothing = of_nothing and _is_empty(ordered, draft.table)
     if is_nothing:
