@@ -128,7 +128,7 @@ class Worlds:
             name, low, high = to_do.pop()
             known = widest.get(name, (high, low))
             if known[0] <= low < high <= known[1]:
-                continue  # true for all readers of a history except the newest
+                continue  # already checked, usual for tables read with HISTORY
             if low <= known[0] and known[1] <= high:
                 widest[name] = (low, high)
             for label in self._list_uncertain_labels(name, low, high):
@@ -173,9 +173,9 @@ class Worlds:
         return labels[bisect_left(labels, start) : bisect_left(labels, high)]
 
     def _inputs(self, name: str, label: datetime, at: datetime | None) -> tuple[InputFact, ...]:
-        """Return the non-empty inputs of a batch's revision at an instant; none if it followed no restatement then.
+        """Return the non-empty inputs of a batch's revision at an instant; none if it was not to follow restatements.
 
-        Such batches are partial, or RETAIN has dropped some of their data.
+        Such batches were partial, or RETAIN has dropped some of their data.
         """
         table = self.history.tables[name]
         by_claim = table.read.get(label, _NOBODY)
@@ -272,7 +272,10 @@ class Worlds:
                 yield instant - INSTANT
 
     def _within(self, fact: InputFact) -> tuple[int, int]:
-        """Return the positions of an interval's labels. A state has the snapshot that covers its last window, too."""
+        """Return the position of an interval's first label and the one after its last.
+
+        The interval includes a later snapshot that covers its last window.
+        """
         labels, since_when = self._made[fact.table], self._from[fact.table]
         return bisect_left(labels, fact.low), bisect_left(since_when, fact.high)
 

@@ -187,7 +187,10 @@ def _collect_state_facts(
 def quiet(
     planner: Planner, snapshot: LedgerSnapshot, now: datetime, planned: Mapping[str, int]
 ) -> dict[str, IdleCounts]:
-    """Count by table the due labels that are not needed and those that snapshots cover. `planned` counts due labels."""
+    """Count by table the due labels that are not needed and those that snapshots cover.
+
+    `planned`: by table, the number of its labels in the plan.
+    """
     starts = planner.starts(snapshot, now)
     found = {}
     for name, node in planner.graph.nodes.items():

@@ -1,6 +1,7 @@
-"""Finds the windows that no longer take a slice's rows, being closed, and those that do not take them yet. Pure.
+"""Finds the windows for which the rows of a slice are late or early. Pure.
 
-A window with start s is made from slices [s - d, c), where c is its closing tick (`closings`). So a row of slice a is
+A window with start s is made from the slices in [s - d, c): d is the span of UNTIL, c its closing tick (`closings`).
+So a row of the slice at a is
 
     late    where the window of its time was closed at c <= a
     early   where that window has s - d > a

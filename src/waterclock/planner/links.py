@@ -18,7 +18,10 @@ from waterclock.timelabel.window import Window
 
 
 def with_links(snapshot: LedgerSnapshot, links: Mapping[str, LinkFacts]) -> LedgerSnapshot:
-    """Return a snapshot with the state of upstream projects added, by table here. Data restated there is suspect."""
+    """Return a snapshot with the facts of linked projects added, by table here.
+
+    Batches that read data restated upstream become suspects.
+    """
     if not links:
         return snapshot
     tables = dict(snapshot.tables)

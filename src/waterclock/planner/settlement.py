@@ -248,7 +248,7 @@ def _begin(
 
 
 def _spread(standing: list[_Suspect], unsettled: dict[str, IntervalSet], *, is_chain: bool) -> None:
-    """Mark suspects that rest on unsettled windows. In cycles, repeat from the oldest on until nothing changes."""
+    """Add to `unsettled` the windows of suspects with unsettled inputs. In cycles, repeat until nothing changes."""
     if not is_chain:
         touched = [suspect for suspect in standing if _has_unsettled_input(suspect, unsettled)]
         if touched:

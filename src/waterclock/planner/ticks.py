@@ -116,7 +116,10 @@ class Ticks:
         return {name: (min(max(low, dropped[name]), high), high) for name, (low, high) in needs.items()}
 
     def find_missing_windows(self, tables: Collection[str], tick: datetime) -> dict[str, IntervalSet]:
-        """Return the missing or dropped windows of the tables' content as of a tick. Raises  E521 for a wrong tick."""
+        """Return by table the missing or dropped windows of its content as of a tick.
+
+        Raises  E521 for a tick in the future, or before the end of a table's first window
+        """
         if tick > self.now:
             raise WaterclockError(
                 "E521",

@@ -66,7 +66,7 @@ def remake(
 
 
 def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int:
-    """Replace all rows of a table by these, in one commit under the claim's id. Return its version.
+    """Replace all rows of a table by those of `state`, in one commit under the claim's id. Return its version.
 
     Cost: one write of the rows, and one more for each commit that came between.
 
@@ -84,7 +84,7 @@ def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int
 
 
 def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: int) -> int | None:
-    """Replace the rows of a table at version `base` by these, whose columns are in the table's order.
+    """Replace the rows of a table at version `base` by those of `state`, whose columns are in the table's order.
 
     Return the version, or None if another commit came since. Cost: one write of the rows.
 
