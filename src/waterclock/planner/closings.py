@@ -2,11 +2,11 @@
 
     c(L) = the first boundary b >= e(L) of the table read by UNTIL at which the condition holds, and c(L) >= c(L-1)
 
-Here c(L) is the closing tick of the window L, and e(L) its end. Windows close in order: a window stays open as long as the one before it is open. Each boundary is checked once, when
-all slices before it are settled. With PARTIAL AFTER p the first boundary at e + p or later closes the window whatever
-the condition's value. If the condition's definition changes, all boundaries of open windows are checked again; closed
-windows stay closed. The rows that are too late for their windows, and the windows that they reopen, are determined by
-`late_rows`.
+Here c(L) is the closing tick of the window L, and e(L) its end. Windows close in order: a window stays open as long as
+the one before it is open. Each boundary is checked once, when all slices before it are settled. With PARTIAL AFTER p
+the first boundary at e + p or later closes the window whatever the condition's value. If the condition's definition
+changes, all boundaries of open windows are checked again; closed windows stay closed. The rows that are too late for
+their windows, and the windows that they reopen, are determined by `late_rows`.
 """
 
 from __future__ import annotations

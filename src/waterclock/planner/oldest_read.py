@@ -17,9 +17,10 @@ def oldest_needed(
 ) -> dict[str, datetime]:
     """Return, by table, the start of the oldest window that any batch still to be made reads.
 
-    These are the batches that are due and not done, and the next one of each table to become due. The older a batch, the further back it reads, so the oldest batch of each reader is sufficient. LATEST reads the
-    newest data. Where windows choose between queries, each query counts as if it made the oldest window; later batches
-    read no older rows with it.
+    These are the batches that are due and not done, and the next one of each table to become due. The older a batch,
+    the further back it reads, so the oldest batch of each reader is sufficient. LATEST reads the newest data. Where
+    windows choose between queries, each query counts as if it made the oldest window; later batches read no older rows
+    with it.
     """
     found: dict[str, datetime] = {}
     for name, node in graph.nodes.items():

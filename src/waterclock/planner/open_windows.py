@@ -2,9 +2,10 @@
 
     open at b:  s < b <= c(L)
 
-Here s is the start of the window L, and c(L) its closing tick. A window that closes exactly at b is open. The result depends only on closing ticks, which are stored, so a
-revision of a state has the same windows. Where c(L) is not known yet, it must be known that it is not before b. c(L) is
-the tick at which the window first closed: rows that reopen it later belong to a closed window that is made again.
+Here s is the start of the window L, and c(L) its closing tick. A window that closes exactly at b is open. The result
+depends only on closing ticks, which are stored, so a revision of a state has the same windows. Where c(L) is not known
+yet, it must be known that it is not before b. c(L) is the tick at which the window first closed: rows that reopen it
+later belong to a closed window that is made again.
 """
 
 from __future__ import annotations

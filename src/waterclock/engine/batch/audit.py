@@ -45,7 +45,7 @@ class GroupAudit:
 
 
 def audit(attempt: GroupAttempt, claim: Claim, bound: Bound, sealed: SealedGroup) -> GroupAudit:
-    """Judge each label. Rows that the collect quarantined are reported with the newest label.
+    """Judge each label by the rules of its table. Rows that the collect quarantined are reported with the newest label.
 
     Raises  E740 where a rule fails a batch or a past window, E755 where a rule holds some of several batches: the group
             is split

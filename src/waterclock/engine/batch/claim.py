@@ -79,7 +79,7 @@ def _restates(attempt: GroupAttempt, bound: Bound) -> str | None:
 
 
 def _inputs_elsewhere(attempt: GroupAttempt, bound: Bound) -> dict[datetime, tuple[Input, ...]]:
-    """Return the inputs of a linked table from another project; the recorded ones if it is made from kept rows."""
+    """Return the inputs of a linked table from another project; the recorded ones if they are not read again."""
     table, group, held = attempt.table, attempt.group, attempt.held
     if held is not None:
         return {} if bound.pins[held.manifest.label] else dict(held.request.inputs)

@@ -61,8 +61,9 @@ class Content:
 def content_brought(made: str, folder: str, linked: Sequence[tuple[Manifest, Manifest]], claim: int) -> Content:
     """Link the live files of the table at `made` into `folder`, and return them as its content.
 
-    `linked` has the slices that are linked already: for each, its manifests in `made` and in `folder`. Other live files,
-    such as those of a state, are linked below `state/`. Cost: a link per file, and reading the footers of the latter.
+    `linked` has the slices that are linked already, each as its manifest in `made` and that in `folder`. Other live
+    files, such as those of a state, are linked below `state/`. Cost: a link per file, and reading the footers of the
+    latter.
     """
     here = {
         old.path: (new, int(after.sealed_at.timestamp() * 1000))

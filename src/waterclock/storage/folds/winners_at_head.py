@@ -6,8 +6,8 @@ are irrelevant. A replaced slice matters only through the rows it takes back: ke
 has with a lower order. For these alone the fold recomputes the winners.
 
 All this requires that a winner has a value for every column of its key. A late slice without some columns is decided by
-the head as well if no newer slice lets its rows pass. Its rows then win only over rows of older labels, which have the
-same values as the state before it. All other cases need the fold.
+the head as well if none of its rows sorts after a row of a newer slice. Its rows then win only over rows of older
+labels, which have the same values as the state before it. All other cases need the fold.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Restatement:
-    """A label's new slice, the one it replaces if that had rows, and its neighbours; `schema` is the table's."""
+    """A label's new slice, the slice it replaces (`old`; None if that had no rows), and the slices of other labels.
+
+    `before` and `after` are the slices of older and newer labels, `schema` is the table's.
+    """
 
     lake: Lake
     merge: Merge

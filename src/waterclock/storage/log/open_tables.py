@@ -236,7 +236,10 @@ def _file_of(add: Mapping[str, Any]) -> LiveFile:
 
 @contextmanager
 def open_table(folder: str) -> Iterator[OpenTable]:
-    """Open a folder's table at its newest version, for one thread at a time. Raises  E623 for no table, E643."""
+    """Open a folder's table at its newest version, for one thread at a time.
+
+    Raises  E623 where the folder has no table, E643 where its log is damaged
+    """
     kept = _of(folder)
     with kept.lock:
         try:

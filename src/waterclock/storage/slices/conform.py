@@ -1,4 +1,4 @@
-"""Casts and orders a query's rows to fit their table. Nothing runs here: the checks are part of the rows' own pass."""
+"""Casts and orders a query's columns to fit their table. Nothing runs here: the job that writes the rows checks casts."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
 ) -> Conformed:
     """Cast and order rows to fit `declared` and the existing table (`known`, or None before it exists).
 
-    Values are cast to the declared types. A value that cannot be cast fails the rows' pass with an error that names its
-    column (`row_error`). Dates, local times and texts without an offset become a TIMESTAMP, interpreted in `zone`.
+    Values are cast to the declared types. A value that cannot be cast fails the job that writes the rows, with an error
+    that names its column (`row_error`). Dates, local times and texts without an offset become a TIMESTAMP, interpreted in `zone`.
     Columns that a closed list leaves out are reported, new ones of an open list are added last. A `timelabel` column
     for several labels is kept; `write_slices` sets it for a single label. With `may_lack` the table's columns may be
     missing (a MERGE keeps their values).

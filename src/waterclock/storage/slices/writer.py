@@ -325,7 +325,10 @@ def _with_inputs(folder: str, label: datetime, path: str, own: Aside, inputs_asi
 def _write_group(
     frame: DataFrame, draft: _SliceDraft, paths: Mapping[datetime, str], measures: Measures
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Write all labels in one job and rename them to their places. Return their digests, unless a scan must."""
+    """Write all labels in one job, and move each to its slice's folder.
+
+    Return the digests by label; nothing if a scan must compute them.
+    """
     scratch = entry_path(draft.folder, STAGE, f"c={draft.claim}")
     remove_folder(scratch)
     in_pass = len(paths) <= MOST_LABELS_IN_PASS and not measures
