@@ -1,4 +1,4 @@
-"""Casts and orders a query's columns to fit their table. Nothing runs here: the job that writes the rows checks casts."""
+"""Casts and orders a query's columns to fit their table. Runs no job: the casts are checked when rows are written."""
 
 from __future__ import annotations
 
