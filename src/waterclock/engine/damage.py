@@ -42,7 +42,7 @@ _Answer = TypeVar("_Answer")
 
 
 def damaged_file(lake: Lake, error: BaseException) -> FilePlace | None:
-    """Return the place of the table file that an error reports as missing or damaged, or None if it reports none."""
+    """Return the file of a table that an error reports as missing or damaged, or None if it reports none."""
     for seen in causes_of(error):
         if isinstance(seen, WaterclockError):
             if seen.code in _OF_A_SLICE:
@@ -57,7 +57,7 @@ def damaged_file(lake: Lake, error: BaseException) -> FilePlace | None:
 
 
 def _find_place(lake: Lake, text: str) -> FilePlace | None:
-    """Return the place of a file that a text names, with the current name of a renamed table."""
+    """Return the file of a table that a text names, with the current name of a renamed table."""
     place = place_in(lake.root, text)
     if place is None or not lake.folders:
         return place

@@ -29,7 +29,7 @@ def step_rows(
     window: Window,
     frames: Mapping[Any, DataFrame],
 ) -> DataFrame:
-    """Return the rows that a step makes for this table: its state, or its output rows.
+    """Return the rows that a stateful function makes for this table: its new state, or its output rows.
 
     Cost: an exchange of both sides by the key; all rows of one key go through Python together, in one task.
     """

@@ -119,7 +119,7 @@ def _own_rows(work: RunContext, spark: SparkSession, table: Table) -> DataFrame 
 
 
 def _confirm_changes(table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead, work: RunContext) -> None:
-    """Let the source discard the committed changes, and those kept under earlier names."""
+    """Allow the source to discard the committed changes, and those that it keeps under earlier names."""
     collector.confirm(unit, read.noted)
     names = [name for name in work.ledger.past.kept_at_sources(table.name) if name != read.name]
     for name in collector.let_go(unit, names):

@@ -199,7 +199,7 @@ def _item_to_dict(item: Item) -> dict[str, Any]:
 
 
 def _read(source: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the notes of a window's or a snapshot's read: other labels may read the same item, and none takes it."""
+    """Return a read's notes with `items` renamed to `read`: other labels may read the same items, so none owns them."""
     return {"read" if name == "items" else name: value for name, value in source.items()}
 
 

@@ -1,4 +1,4 @@
-"""Makes the rows of tables that collect another project's: pinned before the claim, and read at that version."""
+"""Makes the rows of tables that collect from another project. Its versions are pinned before the claim is taken."""
 
 from __future__ import annotations
 

@@ -88,10 +88,10 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
     """Cast and order rows to fit `declared` and the existing table (`known`, or None before it exists).
 
     Values are cast to the declared types. A value that cannot be cast fails the job that writes the rows, with an error
-    that names its column (`row_error`). Dates, local times and texts without an offset become a TIMESTAMP, interpreted in `zone`.
-    Columns that a closed list leaves out are reported, new ones of an open list are added last. A `timelabel` column
-    for several labels is kept; `write_slices` sets it for a single label. With `may_lack` the table's columns may be
-    missing (a MERGE keeps their values).
+    that names its column (`row_error`). Dates, local times and texts without an offset become a TIMESTAMP, interpreted
+    in `zone`. Columns that a closed list leaves out are reported, new ones of an open list are added last. A
+    `timelabel` column for several labels is kept; `write_slices` sets it for a single label. With `may_lack` the
+    table's columns may be missing (a MERGE keeps their values).
 
     `loose` maps columns (lower case) to hidden columns, if rows may be quarantined. A value of such a column that
     cannot be cast becomes NULL, and its hidden column marks it. `values` maps these columns to SQL that parses their
