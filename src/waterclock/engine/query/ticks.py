@@ -90,7 +90,7 @@ def moment_of(work: RunContext, tables: Collection[str], asked: AsOf) -> Moment:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Finds moments by one ledger, at one time of its clock."""
+    """Finds the moments at which tables can be queried together, from one ledger at one time of its clock."""
 
     planner: Planner
     ledger: Ledger

@@ -54,7 +54,7 @@ def _is_own(path: Path) -> bool:
 
 
 def write_archive(path: Path, options: str = "") -> None:
-    """Start Spark in its own process, run a little of everything, and write the loaded classes to `path`.
+    """Start Spark in its own process, run a small batch, and write the loaded classes to `path`.
 
     `options` are the JVM's own. Raises  E707 where no archive was written. Cost: a minute of one core, 170 MB of disk
     """
