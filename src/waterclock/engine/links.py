@@ -28,7 +28,7 @@ _Changed = Mapping[datetime, tuple[int, InputFact]]
 
 
 class Links:
-    """The other projects that a flow collects from. Inputs are compared again only if one of the ledgers has changed."""
+    """The other projects that a flow collects from. Inputs are compared again only if one of the ledgers changed."""
 
     def __init__(self, flow: Flow, connections: Connections, own: ProjectPlace | None = None) -> None:
         self._flow = flow

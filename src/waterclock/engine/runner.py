@@ -196,7 +196,7 @@ class Runner:
             now = upcoming
 
     def _take_over(self) -> bool:
-        """Resolve claims whose runner is gone. Return whether any was resolved. Loads delta-rs only if there are any."""
+        """Resolve claims whose runner is gone. Return whether any was. Imports delta-rs only if there are any."""
         self._unsettled = ()
         if left := expired_claims(self._work):
             from waterclock.engine.batch.takeover import take_over

@@ -151,13 +151,13 @@ def _has_unusable_log(work: RunContext, table: Table) -> bool:
 
 
 def _may_be_settled_after(work: RunContext, table: Table) -> bool:
-    """Return whether only abandoned claims are open, which cannot be settled before the table has a log."""
+    """Return whether only abandoned claims are open, which cannot be resolved before the table has a log."""
     left = _settled_after(work, table)
     return all(claim.number in left for claim in work.ledger.claims.open() if claim.request.table == table.name)
 
 
 def _settled_after(work: RunContext, table: Table) -> frozenset[int]:
-    """Return the abandoned claims that are settled once the table has a log again; none if it has a usable one."""
+    """Return the abandoned claims that can be resolved once the table has a log again; none if it has a usable one."""
     if table.kind is Kind.PUBLISH or has_usable_log(work, table):
         return frozenset()
     return frozenset(claim.number for claim in expired_claims(work))

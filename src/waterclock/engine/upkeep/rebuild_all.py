@@ -1,9 +1,9 @@
-"""Rebuilds every table from one cut of the stage, next to the live ones, and moves all of them in at once.
+"""Rebuilds every table next to the live ones, from the slices collected up to one moment, and swaps all of them in.
 
-From the cut on no batch of the project is claimed, so that the live content equals the cut. Data that arrives in the
-meantime is collected afterwards. If the rebuild is killed before the move, the old set stays, and the next rebuild
-starts over and removes the leftovers. If it is killed during the move, `query` reads the old set until a runner
-finishes the move.
+From that moment, the cut, no batch of the project is claimed, so that the live content equals the cut. Data that
+arrives in the meantime is collected afterwards. If the rebuild is killed before the move, the old set stays, and the
+next rebuild starts over and removes the leftovers. If it is killed during the move, `query` reads the old set until a
+runner finishes the move.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def finish_killed_rebuild(work: RunContext) -> tuple[str, ...]:
 
 @reporting_damage
 def rebuild_all(work: RunContext, now: datetime) -> RemadeAll:
-    """Rebuild every table as of the cut at `now`, and move all of them in.
+    """Rebuild every table from the slices collected up to `now`, and replace the live tables by the new ones.
 
     If an earlier rebuild was killed during its move, that move is finished instead.
 
@@ -194,7 +194,7 @@ def _ahead(work: RunContext, cut: Cut) -> dict[str, Sequence[Current]]:
 
 
 def _bring_collected(work: RunContext, cut: Cut, other: RunContext) -> None:
-    """Bring the collected slices of changed tables into the second set: by links, or cut into their new windows."""
+    """Add the collected slices of changed tables to the second set: by links, or cut into their new windows."""
     for name in cut.recut_collects:
         table, current = cut.flow.tables[name], cut.collected[name]
         if cut.has_other_windows(name):

@@ -44,7 +44,7 @@ _LOCAL = frozenset({"date", "timestamp_ntz"})
 
 @dataclass(frozen=True, slots=True)
 class RecutSlice:
-    """A new window, the old slices that may have rows of it, and, for a snapshot, from when on it stands.
+    """A new window, the old slices that may have rows of it, and the start of the period that a snapshot stands for.
 
     `is_state`: it is one unchanged old slice, a snapshot or the state of another project's table.
     """

@@ -130,7 +130,7 @@ def renew_log(
 ) -> None:
     """Replace an unusable log of a table by a new one, above every version that was ever recorded.
 
-    The claim of a `former` rebuild or reset is killed, as by `kill_former`. Abandoned claims are settled afterwards:
+    The claim of a `former` rebuild or reset is killed, as by `kill_former`. Abandoned claims are resolved afterwards:
     before, nothing could be committed.
     """
     folder, above = work.folder(table), work.ledger.reads.table(table.name).head_version

@@ -54,10 +54,10 @@ class SetLake(Lake):
 class Cut:
     """The start of a rebuild of all tables: the live content of each table of the flow.
 
-    `differing` has the changes of declarations. `collected` are the current slices of each COLLECT. `dropped` is, by
-    table with other labels, the instant before which its windows stay dropped: a user dropped them, or their slices
-    were removed. `kept` are, by transform, the labels that cannot be made again, since they are before START or RETAIN
-    has dropped their inputs: they stay as they are.
+    `differing` has the changes of declarations. `collected` are the current slices of each COLLECT, `held` those of
+    each TRANSFORM. `dropped` is, by table with other labels, the instant before which its windows stay dropped: a user
+    dropped them, or their slices were removed. `kept` are, by transform, the labels that cannot be made again, since
+    they are before START or RETAIN has dropped their inputs: they stay as they are.
     """
 
     flow: Flow
@@ -181,9 +181,10 @@ def _read_closings(live: RunContext, table: Table) -> list[tuple[datetime, Closi
 
 
 def look_ahead(live: RunContext, cut: Cut, work: RunContext, brought: Mapping[str, Sequence[Current]]) -> Plan:
-    """Return the plan of everything to make, as if all collected slices existed. `brought` are cut into new windows.
+    """Return the plan of everything to make, as if all collected slices existed.
 
-    Batches that stay as they are, or wait for windows after the newest of the live set, are left out.
+    `brought` has, by table, the slices of collects as they will be in their new windows. Batches that stay as they are,
+    or wait for windows after the newest of the live set, are left out.
 
     Raises  E433 where new windows have rows in the live set that cannot be made again
     """
