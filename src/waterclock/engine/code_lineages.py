@@ -12,7 +12,7 @@ from waterclock.ledger.ledger import Ledger
 
 
 class CodeLineages:
-    """The code lineages that this process has found. The ledger is written to only when a plan shows something new."""
+    """The column lineages that this process has found. The ledger is written to only when a plan shows a new one."""
 
     def __init__(self, root: Path, ledger: Ledger) -> None:
         self._root = root

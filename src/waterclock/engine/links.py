@@ -43,7 +43,7 @@ class Links:
         return {name: link for name, (link, _) in self._read_links(ledger).items()}
 
     def marked_snapshot(self, ledger: Ledger, who: str, asking: Asking = NOBODY) -> LedgerSnapshot:
-        """Return this project's past with the facts of the other projects. Mark their restatements in the ledger first.
+        """Mark restatements of other projects in the ledger, and return its snapshot with the facts of these projects.
 
         Each revision is marked once, whoever polls and however often.
         """
@@ -71,7 +71,7 @@ class Links:
         return place.ledger.startswith("sqlite:") and not is_remote(place.storage)
 
     def pins(self, table: Table, windows: list[Window]) -> list[tuple[Window, Pin]]:
-        """Bind the reads of a linked table's windows to the other project's versions, or raise the error against it."""
+        """Pin the versions of the other project that a table's windows read, or raise the error that prevents it."""
         unit, collector = self._open_source(table)
         link = self._check_link(table, collector.facts(unit))
         if link.problem is not None:

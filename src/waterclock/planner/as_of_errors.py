@@ -29,7 +29,7 @@ def unmade_windows_error(
 ) -> WaterclockError:
     """Build the error for windows up to a tick that are not made, not due yet, or dropped (E522, E518).
 
-    `is_newest_known`: no later tick was known at the instant of the query.
+    `is_newest_known`: `tick` is the newest one that was known at the instant `known_at` of the query.
     """
     name = next(
         (each for each in missing if not is_partial or not can_be_partial(ticks.graph.nodes[each])), next(iter(missing))

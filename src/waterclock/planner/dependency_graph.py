@@ -33,7 +33,7 @@ class Node:
 
     @property
     def groups_in_order(self) -> bool:
-        """Whether the table is a partitioned arrival collect: its windows seal in order, and some may share a claim."""
+        """Whether this is a partitioned collect BY ARRIVAL TIME: it seals windows in order, and some share a claim."""
         source = self.table.source
         return self.table.is_partitioned and source is not None and source.batching is Batching.ARRIVAL_TIME
 

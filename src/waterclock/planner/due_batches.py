@@ -51,7 +51,7 @@ class TableWork:
         return replace(self, missing=self.missing & reached)
 
     def limit_to_labels(self, low: datetime | None, high: datetime | None) -> TableWork:
-        """Return the part with labels in `[low, high)`; a bound of None does not limit it."""
+        """Return the same work with only the labels in `[low, high)`; a bound of None is open."""
         if low is None and high is None:
             return self
         low, high = low or BEGINNING, high or FOREVER

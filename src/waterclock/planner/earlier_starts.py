@@ -18,7 +18,7 @@ Batch = tuple[str, datetime]
 
 
 def begun_earlier(starts: Mapping[str, datetime], snapshot: LedgerSnapshot) -> dict[str, tuple[datetime, datetime]]:
-    """Return the tables whose START is now before all of their batches: the START and the start of the oldest batch."""
+    """Return the START and the start of the oldest batch of each table whose START is now before all of its batches."""
     found: dict[str, tuple[datetime, datetime]] = {}
     for name, start in starts.items():
         spans = list(snapshot.of(name).covered)

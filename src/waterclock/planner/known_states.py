@@ -46,7 +46,7 @@ class Conflict:
 
 
 def past_now(snapshot: LedgerSnapshot, modes: Mapping[str, Mode], now: datetime) -> History:
-    """Return a history that covers only the present, from a snapshot of the ledger."""
+    """Return a history with only the current content of tables, from a snapshot of the ledger."""
     tables = {
         name: TableHistory(
             mode=modes[name],
@@ -60,7 +60,7 @@ def past_now(snapshot: LedgerSnapshot, modes: Mapping[str, Mode], now: datetime)
 
 
 class Worlds:
-    """The worlds since `history.since` that a history can reconstruct; the instant None means now."""
+    """The content of all tables at any instant since `history.since`; the instant None means now."""
 
     def __init__(
         self, graph: FlowGraph, snapshot: LedgerSnapshot, history: History, starts: Mapping[str, datetime]
@@ -76,7 +76,7 @@ class Worlds:
         self._undone: dict[str, _Undone] = {}
 
     def find_missing_windows(self, needs: Needs, at: datetime | None) -> dict[str, IntervalSet]:
-        """Return by table the parts of the needed intervals that are not covered."""
+        """Return by table the parts of the needed intervals that were not covered at an instant."""
         found = {name: self.find_covered_windows(name, at).gaps(*interval) for name, interval in needs.items()}
         return {name: gaps for name, gaps in found.items() if gaps}
 
@@ -114,7 +114,7 @@ class Worlds:
         )
 
     def conflicts(self, needs: Needs, at: datetime | None) -> list[Conflict]:
-        """Return the batches that disagree with their inputs, among all batches on which the needed intervals rest.
+        """Return the batches that disagree with their inputs, among all from which the needed intervals were made.
 
         Tables with ON RESTATE REPORT, batches before START, and those with data dropped by RETAIN always agree. So do
         partial batches until their missing inputs are there. Cost: a check of each batch that may have read other

@@ -31,7 +31,10 @@ _TROUBLE = frozenset({BatchStatus.FAILED.value, BatchStatus.HELD.value})
 
 @dataclass(frozen=True, slots=True)
 class LabelState:
-    """The state of one label, `stored` in the ledger, with a reason; `is_outdated`: held and not releasable."""
+    """The status of one label, with a reason. `stored`: its record in the ledger.
+
+    `is_outdated`: it is held, and cannot be released.
+    """
 
     label: datetime
     status: Status
@@ -134,7 +137,7 @@ class _Span:
 
 @dataclass(frozen=True, slots=True)
 class _StateSpans:
-    """Consecutive spans, with the states to show where all of their labels are done."""
+    """Consecutive spans of windows. `done`: the states of each span if all of its labels are done."""
 
     each: tuple[_Span, ...]
     done: tuple[StatesIn, ...]

@@ -83,7 +83,7 @@ def is_forgotten(books: Books, boundary: datetime) -> bool:
 def requested_open_labels(
     flow: Flow, force: Mapping[str, Collection[datetime]]
 ) -> dict[tuple[str, str], Collection[datetime]]:
-    """Return the requested labels of tables of open windows, in the form that a snapshot of the ledger takes."""
+    """Return the requested labels of tables of open windows, as the argument `asking` of a ledger snapshot."""
     return {(BACKFILL, name): labels for name, labels in force.items() if flow.tables[name].open_of is not None}
 
 

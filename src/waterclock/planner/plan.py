@@ -190,12 +190,12 @@ class Plan:
     may be claimed now, in order of claiming. `next_due`: the first instant after `now` at which something becomes due.
     `older_code`: by table, how many done labels ran under another fingerprint than today's. `reported`: by table, the
     done labels whose inputs were restated since and that are not made again automatically (ON RESTATE REPORT), oldest
-    first. `following`: by table, how many done batches rest on batches that are made again; they follow if the rows
-    turn out to differ. `behind`: by table, the done labels of REPLACE transforms whose inputs were restated since and
-    that no batch needs, oldest first; they are made again only on request. `queries`: by table, how many queries write
-    the ready and waiting batches. `paused`: by table, its own pause; `paused_all`: that of all tables. `partial`: by
-    table and label, the inputs that done batches are missing and wait for, to be made whole. `refused`: by table, the
-    error of its refused declaration (E405).
+    first. `following`: by table, how many done batches were made from batches that are made again; they follow if the
+    rows turn out to differ. `behind`: by table, the done labels of REPLACE transforms whose inputs were restated since
+    and that no batch needs, oldest first; they are made again only on request. `queries`: by table, how many queries
+    write the ready and waiting batches. `paused`: by table, its own pause; `paused_all`: that of all tables. `partial`:
+    by table and label, the inputs that done batches are missing and wait for, to be made whole. `refused`: by table,
+    the error of its refused declaration (E405).
     """
 
     now: datetime
@@ -240,8 +240,8 @@ class Plan:
 class Ripple:
     """The possible extent of making done batches again, by table, upstream first and oldest first.
 
-    `asked` has the batches that a user requests. `following` has those that rest on them, directly or through others.
-    Each of these runs again only if its input rows turn out to differ.
+    `asked` has the batches that a user requests. `following` has those made from them, directly or through others. Each
+    of these runs again only if its input rows turn out to differ.
     """
 
     asked: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)

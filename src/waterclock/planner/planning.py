@@ -110,7 +110,7 @@ class Planner:
         return Ticks(self.graph, snapshot, settle(self.graph, snapshot, ALL.force, starts), starts, now)
 
     def find_labels_to_follow(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, frozenset[datetime]]:
-        """Return by table the labels that were asked to follow their inputs and whose inputs are all settled."""
+        """Return by table the labels whose inputs are all settled, among those requested to follow their inputs."""
         asked = {name: facts.following for name, facts in snapshot.tables.items() if facts.following}
         if not asked:
             return {}

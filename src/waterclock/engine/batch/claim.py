@@ -30,7 +30,10 @@ def bind(attempt: GroupAttempt) -> Bound:
 
 
 def take_claim(attempt: GroupAttempt, bound: Bound) -> tuple[Bound, Claim]:
-    """Take the claim. If another runner has collected the same changes meanwhile, bind and try again."""
+    """Take the claim of the group, and return it with the bound inputs.
+
+    If another runner has collected the same changes meanwhile, the inputs are bound again, and the claim is retried.
+    """
     claims = attempt.work.ledger.claims
     for _ in range(_MOST_LOOKS):
         try:

@@ -38,7 +38,7 @@ _ORDERED = frozenset(
 
 
 def list_comparison_rules(table: Table) -> tuple[Rule, ...]:
-    """Return the batch rules that compare it with earlier batches."""
+    """Return the rules of a table that compare a batch with earlier ones."""
     return tuple(rule for rule in table.rules if rule.scope is Scope.BATCH and rule.comparison is not None)
 
 

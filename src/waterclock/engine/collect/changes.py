@@ -79,7 +79,7 @@ def may_be_committed(work: RunContext, table: str) -> bool:
 def newest_noted(work: RunContext, table: Table) -> Mapping[str, Any] | None:
     """Return the notes of the last read of the source, whatever became of its label. None before the first.
 
-    A label that was made again from kept rows, or a released held one, has the position of its original read. Other
+    A label that was made again from stored rows, or a released held one, has the position of its original read. Other
     batches may have read on since.
     """
     most, copies = 16, list[Mapping[str, Any]]()

@@ -97,7 +97,7 @@ class Sessions:
 
     @classmethod
     def of(cls, session: SparkSession) -> Sessions:
-        """Use an existing session, and give batches sessions next to it. Closing leaves it running."""
+        """Return sessions that share the Spark of an existing session. Closing them leaves it running."""
         refuse_foreign_types()
         borrowed = cls(work_folder=Path())
         borrowed._root = session

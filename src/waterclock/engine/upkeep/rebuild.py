@@ -187,7 +187,7 @@ def _means_other_rows(table: Table, changed: Sequence[Difference], manifests: Se
 def _as_claim(
     work: RunContext, table: Table, slices: Sequence[Slice], manifests: Sequence[Manifest], claim: int
 ) -> CommittedClaim:
-    """Return the claim that makes slices current that were sealed once more, with the recorded inputs of each."""
+    """Return the claim that makes resealed slices the current ones, with the recorded inputs of each label."""
     ledger, now = work.ledger, work.real_now()
     codes = {work.former.code(manifest.code, table.fingerprint) for manifest in manifests}
     request = ClaimRequest(

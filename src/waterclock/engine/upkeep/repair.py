@@ -86,7 +86,10 @@ def missing_column_error(
 
 
 def refuse_unaskable(work: RunContext, table: Table, lost: Sequence[Slice]) -> None:
-    """Raise E752 for a lost slice of a state that cannot be made again, with the `skip` that continues without it."""
+    """Raise E752 for a lost slice that cannot be made again, with the `skip` command that continues without it.
+
+    A REPLACE table continues with its other slices, and raises no error.
+    """
     for piece in lost:
         if table.mode is not Mode.REPLACE and verb_of(work, table, piece.label) is None:
             where = f"{work.lake.location(table.name)}/{piece.slice_path}"

@@ -34,7 +34,7 @@ _OTHER_ROWS = frozenset({"type", "mode", "keys"})
 
 @dataclass(frozen=True, slots=True)
 class Resettable:
-    """A table that can be reset: its content, changes of its declaration, its readers, and deliveries of it."""
+    """A table that can be reset: the size of its content, changes of its declaration, its readers and publishes."""
 
     table: Table
     labels: int

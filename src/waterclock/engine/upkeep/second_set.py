@@ -220,7 +220,7 @@ class _SetRunner(Runner):
         self._beside, self._picked, self._cut = work, picked, cut
 
     def snapshot(self) -> LedgerSnapshot:
-        """Return the past of the second set, with the live LATEST ticks. Linked projects do not affect it."""
+        """Return the ledger snapshot of the second set, with the live ticks of LATEST and without linked projects."""
         known = self._beside.ledger.reads.snapshot(self._beside.flow, asking=self._states)
         tables = dict(known.tables)
         for name, picked in self._picked.items():

@@ -57,7 +57,7 @@ def change_of_state(table: OpenTable, files: Sequence[DataFile], instead_of: Seq
 
 
 def may_rewrite(table: OpenTable) -> bool:
-    """Return whether a commit may replace the whole state. A change feed would not show which rows changed."""
+    """Return whether a commit of pointers may replace all files: not with a change feed, which would show all rows."""
     try:
         require_known_layout(table)
     except NeedsSpark:

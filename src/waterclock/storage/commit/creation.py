@@ -85,7 +85,7 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
 
 
 def _columns(table: OpenTable, schema: str, partition_columns: Sequence[str]) -> Change:
-    """Return the change that gives a bare table its columns."""
+    """Return the change that adds columns to a table that has none since it was reset."""
     actions = [metadata_of(table, schema, partition_columns)]
     if "timestamp_ntz" in schema and (protocol := needed_protocol(protocol_of(table), _FOR_LOCAL_TIMES)):
         actions.insert(0, {"protocol": protocol})

@@ -105,7 +105,7 @@ def remove_brought(folder: str, claim: int) -> None:
 
 
 def commit_content(folder: str, identity: Identity, content: Content) -> int:
-    """Make a table show this content and nothing else, in one commit of metadata alone. Return its version.
+    """Make this a table's only content, in one commit that writes no data. Return its version.
 
     A missing table is created. An earlier commit under the claim's id is left as it is.
 

@@ -63,7 +63,7 @@ def add_of(file: DataFile, label: str | None, at: int) -> Action:
 
 
 def removes_of(files: Sequence[LiveFile]) -> list[Action]:
-    """Return the actions that remove live files of this very snapshot, with their true size (M6)."""
+    """Return the actions that remove live files of the version that was read, with their true size (M6)."""
     now = _now()
     return [
         {

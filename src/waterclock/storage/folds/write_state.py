@@ -231,7 +231,7 @@ def new_state(old: DataFrame, winners: Winners, schema: str) -> DataFrame:
 
 
 def is_newer(order_by: Sequence[str]) -> str:
-    """Return the condition that `s` does not sort below `t`; at equal order the later label wins."""
+    """Return SQL that is TRUE if the row `s` does not sort before `t`; at equal order the later label wins."""
     if not order_by:
         return "true"
     new, old = (", ".join(f"{side}.{quote_name(name)}" for name in order_by) for side in "st")

@@ -58,7 +58,7 @@ _SPELLINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Conformed:
-    """Rows in their table's shape. `schema` is the table's new schema: `timelabel` first, everything nullable.
+    """Rows in the columns and types of their table. `schema` is its new schema: `timelabel` first, all nullable.
 
     `left_out` lists the columns that a closed list does not declare, `renamed` those whose names could not be stored.
     If rows may be quarantined, the frame also has hidden columns with the input columns as received. `raw` maps each

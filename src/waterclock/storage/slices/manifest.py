@@ -129,7 +129,7 @@ def is_sealed(folder: str, slice_path: str) -> bool:
 
 
 def read_manifest(folder: str, slice_path: str) -> Manifest:
-    """Read the manifest of a sealed slice; one read before costs one `stat`. Raises  E605 for a missing one."""
+    """Read the manifest of a sealed slice; one read before costs one `stat`. Raises  E605 if missing or unreadable."""
     path = entry_path(folder, slice_path, MANIFEST)
     try:
         require_within(slice_path)
