@@ -142,7 +142,7 @@ def current_slice(work: RunContext, table: str, label: datetime) -> Slice | None
 
 
 def verb_of(work: RunContext, table: Table, label: datetime) -> str | None:
-    """Return the command that makes a damaged slice again, `recompute` or `recollect`; None if its source has no copy."""
+    """Return the command that makes a damaged slice again: `recompute`, `recollect`, or None if no source has it."""
     batching = None if table.source is None else table.source.batching
     if table.kind is not Kind.COLLECT or batching in {Batching.ARRIVAL_TIME, Batching.EACH}:
         return RECOMPUTE

@@ -210,7 +210,7 @@ def _find_newest_due_end(question: _Question, node: Node, reads: Iterable[Read],
             u, ripe = question.graph.nodes[read.table].table, question.ripe[read.table]
             if read.kind is ReadKind.PREVIOUS:
                 ripe = max(ripe, question.starts[u.name])  # PREVIOUS is empty up to START, so it waits for nothing
-            newest = cadence.previous(u.cadence.next(ripe))  # the last e for which ⌊e⌋ is ripe there
+            newest = cadence.previous(u.cadence.next(ripe))  # the last e whose ⌊e⌋ is ripe in u
             if read.kind is ReadKind.PREVIOUS:
                 newest = cadence.next(newest)
             elif node.table.closes is not None and read.kind is ReadKind.UNTIL:

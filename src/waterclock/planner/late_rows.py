@@ -33,7 +33,9 @@ def find_closed_windows(
     cadence = table.cadence
     # windows that were done before CLOSE WHEN was declared have read as far past their end as UNTIL declares
     high = cadence.floor(late_rows.reach.subtract_from(at, cadence.zone))
-    while until_ends(table, late_rows.reach, cadence.next(high)) <= at:  # the ends of a long month lead to one instant
+    while (
+        until_ends(table, late_rows.reach, cadence.next(high)) <= at
+    ):  # month + span: several ends may give one instant
         high = cadence.next(high)
     high = high if since.first is None else min(high, since.first)
     before = IntervalSet.from_intervals([(begins, high)] if begins < high else []) & since.covered

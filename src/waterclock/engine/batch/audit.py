@@ -66,7 +66,7 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: Bound, sealed: SealedGroup
         before = [each for each in written.manifests if each.label <= manifest.label]
         of_table = [*sealed.asked.of(manifest.label).findings]
         of_table += [*table_findings(work, spark, table, before, bound.pins.get(manifest.label, ()))]
-        if keys:  # a destination would keep one of several rows, and not say which
+        if keys:  # a destination would keep one of several rows, and not report which
             of_table += [(Action.FAIL, said) for said in key_findings(spark, folder, manifest, keys, "ON")]
         if judging.is_needed:
             compared, measures[manifest.label] = judging.of(spark, folder, manifest, own)
