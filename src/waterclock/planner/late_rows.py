@@ -33,9 +33,8 @@ def find_closed_windows(
     cadence = table.cadence
     # windows that were done before CLOSE WHEN was declared have read as far past their end as UNTIL declares
     high = cadence.floor(late_rows.reach.subtract_from(at, cadence.zone))
-    while (
-        until_ends(table, late_rows.reach, cadence.next(high)) <= at
-    ):  # month + span: several ends may give one instant
+    # a calendar span added to the last days of a long month gives one instant for several ends
+    while until_ends(table, late_rows.reach, cadence.next(high)) <= at:
         high = cadence.next(high)
     high = high if since.first is None else min(high, since.first)
     before = IntervalSet.from_intervals([(begins, high)] if begins < high else []) & since.covered

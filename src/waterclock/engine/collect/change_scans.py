@@ -74,7 +74,7 @@ def look_back(work: RunContext, table: Table, group: Group, spark: Callable[[], 
     past = find_revisited_slices(work.ledger, table, group)
     source = table.source
     if source is None or source.changed is None or group.is_made_of_kept:
-        # a MERGE or TEMPORAL table keeps the rows of these slices: its claim is refused if another runner has changed one since
+        # a MERGE or TEMPORAL table keeps these slices' rows: its claim is refused if another runner changed one since
         return ChangeScan(past, is_exact=table.is_fold)
     own = [batch.window for batch in group.batches]
     by = compute_scan_key(table, source)
