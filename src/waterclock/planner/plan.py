@@ -249,7 +249,7 @@ class Ripple:
 
     @property
     def all(self) -> dict[str, tuple[Window, ...]]:
-        """The windows of both, by table, oldest first."""
+        """The windows of `asked` and `following` together, by table, oldest first."""
         names = dict.fromkeys((*self.asked, *self.following))
         return {name: tuple(sorted({*self.asked.get(name, ()), *self.following.get(name, ())})) for name in names}
 

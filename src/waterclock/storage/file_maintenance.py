@@ -101,7 +101,7 @@ def _read_file_info(path: Path) -> FileInfo | None:
 def vacuum(folder: str, hours: int, identity: Identity, *, keeping: Collection[int] = ()) -> None:
     """Remove files that no version of the last `hours` hours needs, except those of the versions in `keeping`.
 
-    It uses FULL, since LITE would remove the sealed slices (M3). It uses delta-rs, since Spark's VACUUM takes a minute
+    It uses FULL, since LITE would remove the sealed slices. It uses delta-rs, since Spark's VACUUM takes a minute
     for a tiny table, and prints to the terminal.
     """
     with open_table(folder) as table:

@@ -123,7 +123,7 @@ def _is_of_other_code(work: RunContext, table: Table, last: Slice) -> bool:
 
 
 def last_by_key(work: RunContext, table: Table, rows: DataFrame) -> DataFrame:
-    """Return the newest label's rows of each key of an APPEND table, and all rows of any other.
+    """Return the newest label's rows of each key of an APPEND table, and all rows of any other table.
 
     If a label of an APPEND table has several rows of one key, all are returned, and the audit refuses them.
     """

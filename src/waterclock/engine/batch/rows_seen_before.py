@@ -96,7 +96,7 @@ def _mark_new(rows: Conformed, *, is_new: bool) -> Conformed:
 
 
 def _newest(table: Table, frame: DataFrame) -> DataFrame:
-    """Remove kept rows for which the source now has rows of the same window, key, order and time."""
+    """Remove stored rows for which the source now has rows of the same window, key, order and time."""
     fold = table.merge or table.temporal
     if fold is None:
         raise AssertionError(f"{table.name} is not folded, and its caller did not ask")

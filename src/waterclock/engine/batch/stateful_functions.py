@@ -61,7 +61,7 @@ def step_rows(
 
 
 def _mark(frame: DataFrame | None) -> Any:
-    """Return a watermark, in UTC, or None if there is none, or no row yet. Cost: a job over a small table."""
+    """Return the newest watermark, in UTC; None without a frame or without rows. Cost: a job over a small table."""
     return None if frame is None else frame.selectExpr("max(watermark) AS at").toArrow().column("at")[0].as_py()
 
 

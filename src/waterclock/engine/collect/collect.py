@@ -61,7 +61,7 @@ def gather(
 
 
 def _values(work: RunContext, table: Table) -> dict[str, str]:
-    """Return by column the source's conversion of texts, for columns whose type mismatches mark single rows."""
+    """Return by column the SQL with which the source parses texts, for columns whose invalid values mark their rows."""
     loose = loose_types(table)
     if table.source is None or not loose:
         return {}

@@ -207,7 +207,7 @@ class _Search:
 
 
 def _more(lacks: Mapping[str, IntervalSet], left_out: Mapping[str, IntervalSet]) -> dict[str, IntervalSet]:
-    """Return the missing labels that are not left out anyway."""
+    """Return the missing labels that are not in `left_out`."""
     found = {name: gaps - left_out.get(name, IntervalSet()) for name, gaps in lacks.items()}
     return {name: gaps for name, gaps in found.items() if gaps}
 

@@ -142,7 +142,7 @@ def rebuild_all(work: RunContext, now: datetime) -> RemadeAll:
 
 
 def _give_up(work: RunContext, token: str, linked: Sequence[tuple[str, int]], *, why: str) -> bool:
-    """Remove the files of this rebuild, and release its lock. False if it is in its move, or has lost the lock."""
+    """Remove the files of this rebuild, and release its lock. False if it moves tables already, or lost the lock."""
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.token != token or known.is_moving or known.is_done:
         return False
@@ -183,7 +183,7 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
 
 
 def _ahead(work: RunContext, cut: Cut) -> dict[str, Sequence[Current]]:
-    """Return the future slices of tables whose collected slices now mean other rows."""
+    """Return the slices that collects with a changed declaration will have."""
     tables = cut.flow.tables
     return {
         name: results_of(pieces_of(work, tables[name], cut.collected[name]))
@@ -257,7 +257,7 @@ def find_released_before(
 
 
 def _list_changed_publishes(work: RunContext, cut: Cut) -> list[str]:
-    """Return the publishes of tables whose slices now mean other rows."""
+    """Return the publishes of tables whose declaration changed."""
     return [
         name
         for name, table in work.flow.tables.items()

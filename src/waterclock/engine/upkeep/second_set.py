@@ -75,15 +75,15 @@ class Cut:
 
     @property
     def recut_collects(self) -> tuple[str, ...]:
-        """The collected tables whose slices now mean other rows."""
+        """The collected tables whose declaration changed."""
         return tuple(name for name in self.collected if name in self.differing)
 
     def has_other_windows(self, name: str) -> bool:
-        """Return whether a table's slices are of other windows than its current ones."""
+        """Return whether a table's existing slices have other windows than those it declares now."""
         return any(what in {"cadence", "zone"} for what, _, _ in self.differing.get(name, ()))
 
     def is_recut(self, name: str) -> bool:
-        """Return whether the labels of a table now mean something else, so that none of its rows are kept."""
+        """Return whether a table's declaration changed since its rows were made, so that none of them are kept."""
         return name in self.differing
 
 

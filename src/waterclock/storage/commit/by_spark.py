@@ -63,7 +63,7 @@ def commit_by_spark(
 
 
 def _save(writer: DataFrameWriter, folder: str, claim: int) -> None:
-    """Write, and retry if another commit came between, such as OPTIMIZE or a kill of another claim."""
+    """Write the rows to Delta, and retry if another commit came first, such as OPTIMIZE or a kill of another claim."""
     for attempt in range(_MOST_TRIES):
         try:
             writer.save(folder)

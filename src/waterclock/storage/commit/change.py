@@ -57,7 +57,7 @@ def change_of_state(table: OpenTable, files: Sequence[DataFile], instead_of: Seq
 
 
 def may_rewrite(table: OpenTable) -> bool:
-    """Return whether a commit of pointers may replace all files: not with a change feed, which would show all rows."""
+    """Return whether a commit of pointers may replace all files. Not with a change feed: it would list every row."""
     try:
         require_known_layout(table)
     except NeedsSpark:

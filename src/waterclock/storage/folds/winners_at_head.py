@@ -100,10 +100,10 @@ def _may_pass(asked: Restatement, later: Manifest) -> bool:
 
 
 def winners_at_head(spark: SparkSession, asked: Restatement, *, is_unique: bool) -> Winners:
-    """Return the winners to compare with the head's rows. `is_unique`: the new slice has one row per key.
+    """Return the rows that may replace those of the newest state. `is_unique`: the new slice has one row per key.
 
-    Cost: a read of both slices of the label, and of the slices whose deletes may beat it. Where rows are taken back,
-    also a fold of their keys.
+    Cost: a read of both slices of the label, and of the slices whose deletes may beat it. If the new slice lacks rows
+    of the old one, also a fold of their keys.
 
     Raises  E640 where slices that are needed are gone
     """

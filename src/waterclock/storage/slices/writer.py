@@ -243,7 +243,7 @@ def _write_one(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> 
 
 
 def _try_observe(frame: DataFrame, seen: Observation, columns: Sequence[Column]) -> DataFrame | None:
-    """Return the frame with an observation of its write; None if a measure calls SQL functions, which it cannot."""
+    """Return the frame with an observation of its write; None if a measure calls a declared SQL function."""
     try:
         return frame.observe(seen, *columns)
     except PySparkException as raised:
