@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
-    """Open a project's ledger for reading; None if nothing ever ran, without a trace. Raises  E421, E422, E425."""
+    """Open a project's ledger for reading, or return None if the project never ran. Raises  E421, E422, E425."""
     from waterclock.ledger.ledger import Ledger
 
     reach_storage(project)  # a caller that reads the ledger may read the tables next

@@ -39,7 +39,7 @@ class SealedGroup:
 
 
 def seal(attempt: GroupAttempt, claim: Claim, bound: Bound, made: MadeSlices | None) -> SealedGroup:
-    """Seal the slices: from `made`, from rows made now, or from the existing slices of a publish or a held batch."""
+    """Seal the group's slices: write their rows (`made`, or made now), or link those of a publish or a held batch."""
     work, table, group = attempt.work, attempt.table, attempt.group
     if attempt.held is not None:
         with attempt.step("seal"):

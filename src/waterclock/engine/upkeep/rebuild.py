@@ -151,13 +151,13 @@ def _has_unusable_log(work: RunContext, table: Table) -> bool:
 
 
 def _may_be_settled_after(work: RunContext, table: Table) -> bool:
-    """Return whether only abandoned claims are open, which cannot be settled before the table has a log."""
+    """Return whether only abandoned claims are open, which cannot be resolved before the table has a log."""
     left = _settled_after(work, table)
     return all(claim.number in left for claim in work.ledger.claims.open() if claim.request.table == table.name)
 
 
 def _settled_after(work: RunContext, table: Table) -> frozenset[int]:
-    """Return the abandoned claims that are settled once the table has a log again; none if it has a usable one."""
+    """Return the abandoned claims that can be resolved once the table has a log again; none if it has a usable one."""
     if table.kind is Kind.PUBLISH or has_usable_log(work, table):
         return frozenset()
     return frozenset(claim.number for claim in expired_claims(work))
@@ -187,7 +187,7 @@ def _means_other_rows(table: Table, changed: Sequence[Difference], manifests: Se
 def _as_claim(
     work: RunContext, table: Table, slices: Sequence[Slice], manifests: Sequence[Manifest], claim: int
 ) -> CommittedClaim:
-    """Return the claim that makes slices current that were sealed once more, with the recorded inputs of each."""
+    """Return the claim that makes resealed slices the current ones, with the recorded inputs of each label."""
     ledger, now = work.ledger, work.real_now()
     codes = {work.former.code(manifest.code, table.fingerprint) for manifest in manifests}
     request = ClaimRequest(

@@ -70,7 +70,7 @@ def with_known_bounds(manifest: Manifest, merge: Merge) -> Manifest:
 
 
 def deletes_sql(merge: Merge) -> str:
-    """Return the condition of a delete. A row for which it is NULL is not a delete."""
+    """Return SQL that is TRUE for a row that deletes its key (DELETE WHEN), and FALSE for any other."""
     # the line break ends a comment in the user's own expression
     return f"(({merge.delete_when}\n) IS TRUE)" if merge.delete_when else "false"
 

@@ -241,7 +241,7 @@ def _write_one(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> 
 
 
 def _try_observe(frame: DataFrame, seen: Observation, columns: Sequence[Column]) -> DataFrame | None:
-    """Return the frame with an observation of its write; None if a measure calls SQL functions, which it cannot."""
+    """Return the frame with an observation of its write; None if a measure calls a declared SQL function."""
     try:
         return frame.observe(seen, *columns)
     except PySparkException as raised:
@@ -323,7 +323,10 @@ def _with_inputs(folder: str, label: datetime, path: str, own: Aside, inputs_asi
 def _write_group(
     frame: DataFrame, draft: _SliceDraft, paths: Mapping[datetime, str], measures: Measures
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Write all labels in one job and rename them to their places. Return their digests, unless a scan must."""
+    """Write all labels in one job, and move each to its slice's folder.
+
+    Return the digests by label; nothing if a scan must compute them.
+    """
     scratch = entry_path(draft.folder, STAGE, f"c={draft.claim}")
     remove_folder(scratch)
     in_pass = len(paths) <= MOST_LABELS_IN_PASS and not measures
