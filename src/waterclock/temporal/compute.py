@@ -135,7 +135,7 @@ def _raw(
 
 
 def _only_placed(raw: DataFrame, shape: Shape, counts: Counts | None) -> DataFrame:
-    """Remove rows without key or time and count them in `counts`; without `counts`, let the query fail at such a row."""
+    """Remove and count rows without key or time; without `counts`, let the query fail at such a row."""
     no_key = reduce(or_, (sql.col(key).isNull() for key in shape.internal_key_columns))
     no_time, is_timed = sql.expr(f"NOT coalesce({can_begin_sql('at')}, false)"), sql.col("said_at").isNotNull()
     if counts is None:
