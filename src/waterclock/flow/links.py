@@ -9,7 +9,7 @@ from waterclock.flow.declarations import Flow, Table
 
 
 def upstream_of(table: Table) -> str | None:
-    """Return the table of another project that `table` collects, as `connection.schema.table`; None if there is none."""
+    """Return the table of another project that `table` collects, as `connection.schema.table`, or None."""
     is_linked = table.source is not None and table.source.batching in LINKED
     return str(table.source.unit) if table.source is not None and is_linked else None
 
