@@ -131,7 +131,7 @@ def check_project(
 
 @contextmanager
 def _pause_garbage_collection() -> Iterator[None]:
-    """Disable the garbage collector: loading a project creates almost no garbage, and scans take a third of its time."""
+    """Disable the garbage collector: loading a project leaves almost no garbage, and scans take a third of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -274,7 +274,7 @@ class TableReference:
 
 @dataclass(frozen=True, slots=True)
 class ValueReference:
-    """A call in a query's text that is replaced by a value of the batch: WINDOW_START(), WINDOW_END(), TIMELABEL()."""
+    """A call in a query's text that is replaced by a value of the batch, such as WINDOW_START() or TIMELABEL()."""
 
     start: int
     end: int

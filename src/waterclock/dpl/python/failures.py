@@ -16,7 +16,7 @@ _PROPOSAL = re.compile(r"[.,;] (?P<hint>(?:Perhaps|Did you|Maybe) .*)$", re.DOTA
 
 
 def loading_error(raised: BaseException, path: Path, root: Path) -> WaterclockError:
-    """Build the error for an exception, with its message, its position in the project's files, and its callers there."""
+    """Build the error for an exception, with its message, its position in the project's files, and the callers."""
     if isinstance(raised, WaterclockError) and raised.code == "E930":
         return raised
     what = f"{type(raised).__name__}: {raised}" if str(raised) else type(raised).__name__

@@ -61,7 +61,7 @@ class Verbatim(SourceText):
 
 @dataclass(frozen=True)
 class Composed(SourceText):
-    """A source text computed by Python code. Its position is that of the call; excerpts show `name` and the text."""
+    """A source text that Python code computed. It has the position of a call; excerpts show `name` and the text."""
 
     name: str = ""
 
