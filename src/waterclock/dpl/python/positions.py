@@ -30,7 +30,7 @@ class Site:
 
 
 def site_of(frame: FrameType, known: dict[int, Positions]) -> Site:
-    """Return the position of the call that a frame executes. `known` caches positions by the `id` of the code object."""
+    """Return the position of the call that a frame executes. `known` caches positions by the `id` of a code object."""
     code = frame.f_code
     if id(code) not in known:
         known[id(code)] = code, list(code.co_positions())
@@ -61,7 +61,7 @@ class Verbatim(SourceText):
 
 @dataclass(frozen=True)
 class Composed(SourceText):
-    """A source text that Python code computed. It has the position of a call; excerpts show `name` and the text."""
+    """A source text that Python computed. Its position is that of the call; excerpts show `name` and the text."""
 
     name: str = ""
 

@@ -1,7 +1,7 @@
 """Refuses a query with a table in FROM that is missing in its syntax tree.
 
-sqlglot drops some parts of steps after |> without an error, such as a UNION after `|> SELECT a`. Tables that these parts
-name would reach Spark unchecked.
+sqlglot drops some parts of steps after |> without an error, such as a UNION after `|> SELECT a`. Tables in these parts
+would reach Spark unchecked.
 """
 
 from __future__ import annotations

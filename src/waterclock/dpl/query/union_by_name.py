@@ -26,7 +26,7 @@ _WHY = "Spark runs each of the queries on its own, and their rows are combined b
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The indexes of a UNION ... BY NAME in the tokens, `first` to before `behind`; `depth` counts enclosing brackets."""
+    """The token indexes of a UNION ... BY NAME, `first` to before `behind`; `depth` is the number of open brackets."""
 
     first: int
     behind: int

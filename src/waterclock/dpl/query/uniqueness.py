@@ -135,7 +135,7 @@ def _resolve_output(node: Any, outputs: Mapping[str, Any]) -> Any:
 
 
 def _list_equated_columns(join: Any, alias: str) -> Iterator[str]:
-    """Yield the columns of the joined source `alias` that the join's condition equates with columns of other sources."""
+    """Yield the columns of the joined source `alias` that the join's condition equates with those of other sources."""
     yield from (column.name.lower() for column in join.args.get("using") or ())
     on = join.args.get("on")
     for part in on.flatten() if isinstance(on, exp.And) else [on]:
