@@ -50,7 +50,7 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a connector type supports. Each connector module defines this as `CAPABILITIES`.
+    """The features that a connector type supports. Each connector module defines this as `CAPABILITIES`.
 
     An option `params.*` matches all options that start with `params.`.
 

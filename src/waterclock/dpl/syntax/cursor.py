@@ -106,7 +106,7 @@ class Cursor:
         return self.take()
 
     def raise_unexpected(self, wanted: str, *, fix: str) -> NoReturn:
-        """Raise E204 at the next word; `wanted` is what the grammar expects there."""
+        """Raise E204 at the next word; `wanted` describes the expected words."""
         found = "the end of the statement" if self.is_done else self.here().text
         raise self.here().refuse("E204", f"expected {wanted}, found {found}", fix=fix)
 
