@@ -207,9 +207,9 @@ class World:
             now = work.real_now() + YEARS_LATER
             export_ledger(work.ledger, work.lake.root)
             known = {record.name for record in work.ledger.reads.tables()}
-            found = maintain.look(work, [name for name in self.flow if name in known], now)
+            found = maintain.find_maintenance(work, [name for name in self.flow if name in known], now)
             for each in found:
-                maintain.do(work, each, now)
+                maintain.maintain_table(work, each, now)
                 assert not each.failed, each.failed
 
     def export(self) -> None:

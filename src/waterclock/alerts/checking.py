@@ -42,16 +42,16 @@ class RunSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class LookOutcome:
+class AlertCheckOutcome:
     """The result of an alert check: the changed alerts with their messages, and all messages that were sent."""
 
     now: AlertsNow = field(default_factory=AlertsNow)
     sent: SendResult = field(default_factory=SendResult)
 
 
-def tell(
+def check_alerts(
     project: Project, ledger: Ledger, look: Callable[[], LedgerSnapshot], now: datetime, said: RunSaid
-) -> LookOutcome:
+) -> AlertCheckOutcome:
     """Find the root causes at `now`, record the messages for each target, and send all pending messages.
 
     Cost: a plan of all tables, some eight queries and one update of the ledger, and the time that the targets take.
@@ -62,7 +62,7 @@ def tell(
         if kept is not None:
             come = kept
             break
-    return LookOutcome(come, send(ledger, project.alerts, Secrets.of(project.secrets)))
+    return AlertCheckOutcome(come, send(ledger, project.alerts, Secrets.of(project.secrets)))
 
 
 def _record_check(
@@ -109,7 +109,9 @@ def _warned_tables(ledger: Ledger) -> Iterator[str]:
             yield from alert.trouble.batches
 
 
-def tell_after(work: RunContext, outcome: RunOutcome, only: Sequence[str] | None, *, is_of_some: bool) -> None:
+def check_alerts_after_run(
+    work: RunContext, outcome: RunOutcome, only: Sequence[str] | None, *, is_of_some: bool
+) -> None:
     """Send alerts after a cycle of a run. A failure is reported once, and the run continues.
 
     `only`: the tables of the run, None for all; `is_of_some`: it was limited to some of their labels.
@@ -121,19 +123,19 @@ def tell_after(work: RunContext, outcome: RunOutcome, only: Sequence[str] | None
     if is_of_some or outcome.was_stopped:  # causes that the run did not reach remain open
         of_run = None if outcome.was_stopped else frozenset()
     said = RunSaid(of_run, tuple(_list_refused_batches(outcome)), tuple(_silent(project.flow, outcome)))
-    _tell(work, outcome.plan.now, said)
+    _check_alerts_safely(work, outcome.plan.now, said)
 
 
-def tell_of_stop(work: RunContext, error: WaterclockError, now: datetime) -> None:
+def alert_stopped_run(work: RunContext, error: WaterclockError, now: datetime) -> None:
     """Send an alert that a run could not continue at all."""
     if work.project.alerts.is_on:
-        _tell(work, now, RunSaid(frozenset(), (RefusedBatch("", frozenset(), error),)))
+        _check_alerts_safely(work, now, RunSaid(frozenset(), (RefusedBatch("", frozenset(), error),)))
 
 
-def _tell(work: RunContext, now: datetime, said: RunSaid) -> None:
+def _check_alerts_safely(work: RunContext, now: datetime, said: RunSaid) -> None:
     try:
         look = partial(work.links.marked_snapshot, work.ledger, work.settings.who)
-        lost = tell(work.project, work.ledger, look, now, said).sent.lost
+        lost = check_alerts(work.project, work.ledger, look, now, said).sent.lost
     except Exception as raised:  # noqa: BLE001 - a failed alert does not fail the run's batches
         what = raised.what if isinstance(raised, WaterclockError) else type(raised).__name__
         work.report_once(f"no alert could be sent: {what}")

@@ -12,8 +12,8 @@ from waterclock.batches.records import Input
 from waterclock.timelabel.label import label_of
 
 
-class What(StrEnum):
-    """The kinds of `Happening`: those of the ledger's events, and `left` for a label that its claim did not make."""
+class LineageEventKind(StrEnum):
+    """The kinds of `LineageEvent`: those of the ledger's events, and `left` for a label that its claim did not make."""
 
     RUN_BEGAN = "run began"
     RUN_ENDED = "run ended"
@@ -42,7 +42,7 @@ class MadeRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class LineageEvent:
     """The start or outcome of an attempt at one label, or the start or end of a run. `number` is that of its event.
 
     `code` is the fingerprint of the table's code at its claim. `word` is the command of the run, or its outcome.
@@ -50,7 +50,7 @@ class Happening:
 
     number: int
     at: datetime
-    what: What
+    what: LineageEventKind
     who: str
     run: str | None
     table: str = ""
@@ -69,10 +69,10 @@ class Happening:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class LineageEventPage:
     """A page of happenings, in order; the next page starts after the event `up_to`. `is_all`: there are no more."""
 
-    found: tuple[Happening, ...]
+    found: tuple[LineageEvent, ...]
     up_to: int
     is_all: bool
 

@@ -19,7 +19,7 @@ from waterclock.flow.links import linked_tables, upstream_of
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.snapshot import NOBODY, Asking
 from waterclock.object_stores import is_remote
-from waterclock.planner.links import is_by_label, linked_span, misfit, with_links
+from waterclock.planner.links import explain_window_mismatch, is_by_label, linked_span, with_links
 from waterclock.planner.plan import Batch
 from waterclock.timelabel.window import Window
 
@@ -131,7 +131,7 @@ class Links:
         is_of_slices = link.mode is Mode.APPEND
         if is_of_slices != is_by_label(table):
             return replace(link, problem=_read_otherwise(table, link, is_of_slices=is_of_slices))
-        if (found := misfit(table, link)) is None:
+        if (found := explain_window_mismatch(table, link)) is None:
             return link
         why, fix = found
         what = f"windows of {table.name} do not fit those of {link.upstream}"

@@ -113,9 +113,9 @@ class Runner:
         if not any(books.is_to_be_looked_at for books in self._planner.books(self.snapshot(), now, request)):
             return
         # imports Spark, which a run with nothing to do should not load
-        from waterclock.engine.batch.closing import look
+        from waterclock.engine.batch.closing import close_due_books
 
-        for books, error in look(self._work, self._planner, now, request, self.snapshot, tried):
+        for books, error in close_due_books(self._work, self._planner, now, request, self.snapshot, tried):
             window = books.first_open()
             if window is not None and (books.table.name, window.start) not in tried:
                 batch = Batch(books.table.name, window, Status.WAITING, "its books are open")

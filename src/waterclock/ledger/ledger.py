@@ -17,7 +17,7 @@ from waterclock.ledger.read import (
     signatures,
 )
 from waterclock.ledger.reads import Reads
-from waterclock.ledger.section import Section, on_its_database
+from waterclock.ledger.section import DatabaseMethod, Section
 from waterclock.ledger.store.database import Clock, LedgerDatabase, open_database
 from waterclock.ledger.store.read_only import look
 from waterclock.ledger.write import (
@@ -39,79 +39,79 @@ R = TypeVar("R")
 class DeclaredSection(Section):
     """Applies the declarations of a flow to the ledger, and reads those that were applied last."""
 
-    apply = on_its_database(applying.apply)
-    applied_flow = on_its_database(applying.read_applied_flow)
-    set_starts = on_its_database(applying.set_starts)
-    former = on_its_database(renaming.former)
-    say_pending = on_its_database(renaming.say_pending)
-    refuse_pending = on_its_database(applying.refuse_pending)
-    refused_tables = on_its_database(signatures.refused_tables)
-    pending_renames = on_its_database(renaming.list_pending_renames)
+    apply = DatabaseMethod(applying.apply)
+    applied_flow = DatabaseMethod(applying.read_applied_flow)
+    set_starts = DatabaseMethod(applying.set_starts)
+    former = DatabaseMethod(renaming.former)
+    say_pending = DatabaseMethod(renaming.say_pending)
+    refuse_pending = DatabaseMethod(applying.refuse_pending)
+    refused_tables = DatabaseMethod(signatures.refused_tables)
+    pending_renames = DatabaseMethod(renaming.list_pending_renames)
 
 
 class Claims(Section):
     """Takes, renews and closes claims, and records their outcomes."""
 
-    take = on_its_database(claims.claim)
-    renew = on_its_database(claim_endings.renew)
-    open = on_its_database(claims.open_claims)
-    close_lost = on_its_database(claim_endings.close_lost)
-    record_done = on_its_database(completion.record_done)
-    record_failed = on_its_database(claim_endings.record_failed)
+    take = DatabaseMethod(claims.claim)
+    renew = DatabaseMethod(claim_endings.renew)
+    open = DatabaseMethod(claims.open_claims)
+    close_lost = DatabaseMethod(claim_endings.close_lost)
+    record_done = DatabaseMethod(completion.record_done)
+    record_failed = DatabaseMethod(claim_endings.record_failed)
 
 
 class Runners(Section):
     """Registers the runners that are active, and lists them."""
 
-    register = on_its_database(runners.register)
-    see = on_its_database(runners.see)
-    leave = on_its_database(runners.leave)
-    all = on_its_database(runners.all_runners)
+    register = DatabaseMethod(runners.register)
+    see = DatabaseMethod(runners.see)
+    leave = DatabaseMethod(runners.leave)
+    all = DatabaseMethod(runners.all_runners)
 
 
 class Alerts(Section):
     """Root causes that are reported to users, and the messages waiting to be sent."""
 
-    record_look = on_its_database(alerts.record_look)
-    acknowledge = on_its_database(alerts.acknowledge)
-    take_message = on_its_database(alerts.take_message)
-    note_sent = on_its_database(alerts.note_sent)
-    note_lost = on_its_database(alerts.note_lost)
-    known = on_its_database(known_alerts.alerts_known)
-    outgoing_messages = on_its_database(known_alerts.list_outgoing_messages)
-    warned_since_look = on_its_database(known_alerts.warned_since_look)
+    record_look = DatabaseMethod(alerts.record_look)
+    acknowledge = DatabaseMethod(alerts.acknowledge)
+    take_message = DatabaseMethod(alerts.take_message)
+    note_sent = DatabaseMethod(alerts.note_sent)
+    note_lost = DatabaseMethod(alerts.note_lost)
+    known = DatabaseMethod(known_alerts.alerts_known)
+    outgoing_messages = DatabaseMethod(known_alerts.list_outgoing_messages)
+    warned_since_look = DatabaseMethod(known_alerts.warned_since_look)
 
 
 class LineageSection(Section):
     """The column lineage of Python transforms."""
 
-    of_code = on_its_database(known_lineage.code_lineages)
-    note_code = on_its_database(code_lineage.note_code)
+    of_code = DatabaseMethod(known_lineage.code_lineages)
+    note_code = DatabaseMethod(code_lineage.note_code)
 
 
 class OfflineMeasures(Section):
     """Results of offline measurements, and when they ran."""
 
-    newest_runs = on_its_database(past_offline.read_offline_runs)
-    kept_labels = on_its_database(past_offline.kept_labels)
-    states = on_its_database(past_offline.states)
-    newest_spans = on_its_database(past_offline.newest_spans)
-    take_look = on_its_database(offline.take_look)
-    keep_found = on_its_database(offline.keep_found)
-    end_look = on_its_database(offline.end_look)
+    newest_runs = DatabaseMethod(past_offline.read_offline_runs)
+    kept_labels = DatabaseMethod(past_offline.kept_labels)
+    states = DatabaseMethod(past_offline.states)
+    newest_spans = DatabaseMethod(past_offline.newest_spans)
+    take_look = DatabaseMethod(offline.take_look)
+    keep_found = DatabaseMethod(offline.keep_found)
+    end_look = DatabaseMethod(offline.end_look)
 
 
 class OpenLineage(Section):
     """The outcomes of attempts and runs, in order, for lineage tools, and how far they have been sent."""
 
-    happenings_after = on_its_database(run_events.read_happenings_after)
-    state = on_its_database(run_events.openlineage_state)
-    take = on_its_database(openlineage.take)
-    note_sent = on_its_database(openlineage.note_sent)
-    note_lost = on_its_database(openlineage.note_lost)
-    note_left_out = on_its_database(openlineage.note_left_out)
-    give_back = on_its_database(openlineage.give_back)
-    begin_again = on_its_database(openlineage.begin_again)
+    happenings_after = DatabaseMethod(run_events.read_happenings_after)
+    state = DatabaseMethod(run_events.openlineage_state)
+    take = DatabaseMethod(openlineage.take)
+    note_sent = DatabaseMethod(openlineage.note_sent)
+    note_lost = DatabaseMethod(openlineage.note_lost)
+    note_left_out = DatabaseMethod(openlineage.note_left_out)
+    give_back = DatabaseMethod(openlineage.give_back)
+    begin_again = DatabaseMethod(openlineage.begin_again)
 
 
 class Ledger:

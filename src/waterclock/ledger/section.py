@@ -12,7 +12,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class on_its_database(Generic[P, R]):  # noqa: N801 - it reads as what it is: a method that is a function of a database
+class DatabaseMethod(Generic[P, R]):
     """A method of a ledger section: a function whose first argument is the ledger's database."""
 
     def __init__(self, function: Callable[Concatenate[LedgerDatabase, P], R]) -> None:

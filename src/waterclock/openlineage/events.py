@@ -37,7 +37,7 @@ from openlineage.client.facet_v2 import (
 from openlineage.client.serde import Serde
 
 from waterclock.batches.records import INPUTS_FOUND, warnings_of
-from waterclock.batches.run_events import Happening, MadeRows, What
+from waterclock.batches.run_events import LineageEvent, LineageEventKind, MadeRows
 from waterclock.dpl.project import Project
 from waterclock.flow.checks import rules_without_expression
 from waterclock.flow.choices import Action, Kind
@@ -49,13 +49,13 @@ from waterclock.timelabel.label import label_of
 PRODUCER = "urn:waterclock"
 _IDS = uuid5(NAMESPACE_URL, "urn:waterclock")
 _STATES = {
-    What.RUN_BEGAN: ol.RunState.START,
-    What.CLAIMED: ol.RunState.START,
-    What.DONE: ol.RunState.COMPLETE,
-    What.FAILED: ol.RunState.FAIL,
-    What.HELD: ol.RunState.FAIL,
-    What.LOST: ol.RunState.ABORT,
-    What.LEFT: ol.RunState.ABORT,
+    LineageEventKind.RUN_BEGAN: ol.RunState.START,
+    LineageEventKind.CLAIMED: ol.RunState.START,
+    LineageEventKind.DONE: ol.RunState.COMPLETE,
+    LineageEventKind.FAILED: ol.RunState.FAIL,
+    LineageEventKind.HELD: ol.RunState.FAIL,
+    LineageEventKind.LOST: ol.RunState.ABORT,
+    LineageEventKind.LEFT: ol.RunState.ABORT,
 }
 _OUTCOMES = {"done": ol.RunState.COMPLETE, "failed": ol.RunState.FAIL}
 _LEFT = "the claim was committed without this label, which is claimed anew"
@@ -91,13 +91,13 @@ class Events:
         """The namespace of all jobs and tables of the project."""
         return self.project.openlineage.namespace
 
-    def of(self, it: Happening) -> dict[str, Any]:
+    def of(self, it: LineageEvent) -> dict[str, Any]:
         """Return the OpenLineage event of a happening, as a dict for JSON."""
         event = self._of_run(it) if it.label is None else self._of_batch(it, it.label)
         fields: dict[str, Any] = _with_producer(Serde.to_dict(event))
         return fields
 
-    def _of_run(self, it: Happening) -> ol.RunEvent:
+    def _of_run(self, it: LineageEvent) -> ol.RunEvent:
         state = _STATES.get(it.what) or _OUTCOMES.get(it.word, ol.RunState.ABORT)
         return ol.RunEvent(
             eventTime=it.at.isoformat(),
@@ -106,7 +106,7 @@ class Events:
             job=ol.Job(self.namespace, self.project.name, self._type("RUN")),
         )
 
-    def _of_batch(self, it: Happening, label: datetime) -> ol.RunEvent:
+    def _of_batch(self, it: LineageEvent, label: datetime) -> ol.RunEvent:
         table = self.project.flow.tables.get(it.table)
         # facets of the code describe the code that ran the batch, never the current one if it has changed
         is_same = table is not None and table.fingerprint == it.code
@@ -121,7 +121,7 @@ class Events:
             outputs=[self._output(it, table, is_same=is_same)],
         )
 
-    def _run_facets(self, it: Happening, label: datetime, table: Table | None) -> Iterator[tuple[str, RunFacet]]:
+    def _run_facets(self, it: LineageEvent, label: datetime, table: Table | None) -> Iterator[tuple[str, RunFacet]]:
         end = it.made.end if it.made else table.cadence.next(label) if table else None
         yield "nominalTime", nominal_time_run.NominalTimeRunFacet(_text(label), None if end is None else _text(end))
         if it.run is not None:
@@ -129,7 +129,7 @@ class Events:
             yield "parent", parent_run.ParentRunFacet(parent, parent_run.Job(self.namespace, self.project.name))
         tags = {"timelabel": label_of(label), "claim": str(it.claim), "code": it.code, "who": it.who}
         yield "tags", tags_run.TagsRunFacet([tags_run.TagsRunFacetFields(*pair, "WATERCLOCK") for pair in tags.items()])
-        error = it.error or (_LEFT if it.what is What.LEFT else None)
+        error = it.error or (_LEFT if it.what is LineageEventKind.LEFT else None)
         if error is not None:
             yield "errorMessage", error_message_run.ErrorMessageRunFacet(error, "PYTHON")
 
@@ -147,7 +147,7 @@ class Events:
         if is_same and table.query is not None and table.query.text:
             yield "sql", sql_job.SQLJobFacet(table.query.text)
 
-    def _inputs(self, it: Happening, table: Table | None) -> Iterator[ol.InputDataset]:
+    def _inputs(self, it: LineageEvent, table: Table | None) -> Iterator[ol.InputDataset]:
         versions: dict[str, tuple[int, str]] = {}
         for each in it.inputs:
             versions[each.table] = max(versions.get(each.table, (-1, "")), (each.version, each.location))
@@ -164,7 +164,7 @@ class Events:
                 own_facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(version))
             yield ol.InputDataset(self.namespace, name, facets=own_facets)
 
-    def _output(self, it: Happening, table: Table | None, *, is_same: bool) -> ol.OutputDataset:
+    def _output(self, it: LineageEvent, table: Table | None, *, is_same: bool) -> ol.OutputDataset:
         namespace, name = self.namespace, it.table
         if table is not None and table.destination is not None:
             namespace, name = self._unit(table.destination)
@@ -180,7 +180,7 @@ class Events:
         return ol.OutputDataset(namespace, name, facets=facets, outputFacets=output_facets)
 
     def _made_facets(
-        self, it: Happening, made: MadeRows, table: Table | None, *, is_same: bool
+        self, it: LineageEvent, made: MadeRows, table: Table | None, *, is_same: bool
     ) -> Iterator[tuple[str, Any]]:
         version = made.version if made.version >= 0 else it.claim
         yield "version", dataset_version_dataset.DatasetVersionDatasetFacet(str(version))

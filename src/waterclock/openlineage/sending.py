@@ -21,7 +21,7 @@ from waterclock.posting import LEASE, NotDelivered, wait_after
 from waterclock.secrets import Secrets
 
 if TYPE_CHECKING:
-    from waterclock.batches.run_events import Happened, Happening
+    from waterclock.batches.run_events import LineageEvent, LineageEventPage
     from waterclock.dpl.project import Project
     from waterclock.engine.run_context import RunContext
     from waterclock.ledger.ledger import Ledger
@@ -96,9 +96,9 @@ class _Sending:
     count: int = 0
     left_out: int = 0
     lost: str = ""
-    refused: list[tuple[Happening, str]] = field(default_factory=list)
+    refused: list[tuple[LineageEvent, str]] = field(default_factory=list)
 
-    def send(self, page: Happened) -> bool:
+    def send(self, page: LineageEventPage) -> bool:
         """Send one page, and return whether to continue."""
         arrived, noted = 0, time.monotonic()
         try:
@@ -125,7 +125,7 @@ class _Sending:
             return False
         return arrived == page.up_to
 
-    def _deliver(self, it: Happening) -> None:
+    def _deliver(self, it: LineageEvent) -> None:
         """Send one event. A rejected event is put off, and skipped once a later one is accepted."""
         secrets, sink = Secrets.of(self.project.secrets), self.project.openlineage
         try:

@@ -109,7 +109,7 @@ def make_grid(
     rows = []
     for name in by_schema(flow, states):
         of_table = states[name]
-        if any(of_column.told for of_column in of_table):
+        if any(of_column.listed for of_column in of_table):
             rows.append(GridRow(name, _cells(name, of_table, warned)))
             continue
         if id(of_table) not in shown:
@@ -145,7 +145,7 @@ def _count_states(name: str, found: StatesIn, warned: Container[tuple[str, datet
     counts: Counter[State] = Counter()
     for status, count in found.counts.items():
         counts[state_of(status)] += count
-    for one in found.told:
+    for one in found.listed:
         state = state_of(one.status)
         counts[State.WARNED if state is State.OK and (name, one.label) in warned else state] += 1
     return counts
@@ -159,7 +159,7 @@ def _cells(
 
 def cell_of(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]) -> GridCell | None:
     """Return the cell for some labels of a table, with their most severe state, or None if there are no labels."""
-    if not found.told and len(found.counts) == 1:  # nearly all cells of a large grid are like this
+    if not found.listed and len(found.counts) == 1:  # nearly all cells of a large grid are like this
         [(status, count)] = found.counts.items()
         return GridCell(state_of(status), count, count)
     counts = _count_states(name, found, warned)

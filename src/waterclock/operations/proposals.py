@@ -183,7 +183,7 @@ def decide(at: OpenedProject, proposal: Proposal, *, who: str, why: str) -> None
             decisions.request_restate(name, sorted(meant), verb, who=who, why=why, said=said, is_retry=is_retry)
 
 
-def leaves_the_house(flow: Flow, proposal: Proposal) -> dict[str, str]:
+def find_publishes(flow: Flow, proposal: Proposal) -> dict[str, str]:
     """Return the publishes among the batches, with their destinations: delivered rows may have been read already."""
     return {name: str(flow.tables[name].destination) for name in proposal.all if flow.tables[name].kind is Kind.PUBLISH}
 

@@ -143,7 +143,7 @@ def _part(cell: GridCell, due: int) -> float:
 
 
 def _cause(name: str, found: StatesIn, causes: Mapping[At, At]) -> At | None:
-    return next((causes[name, one.label] for one in found.told if (name, one.label) in causes), None)
+    return next((causes[name, one.label] for one in found.listed if (name, one.label) in causes), None)
 
 
 def _join_pieces(pieces: Iterator[RibbonPiece]) -> Iterator[RibbonPiece]:

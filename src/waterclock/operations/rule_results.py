@@ -18,7 +18,7 @@ from waterclock.operations.states import State
 
 
 @dataclass(frozen=True, slots=True)
-class RuleHistory:
+class LabelResult:
     """The result of a rule in one batch: OK, WARNED, FAILED if the rule rejected the batch, DUE if it never ran."""
 
     label: datetime
@@ -34,7 +34,7 @@ class RuleResults:
     rule: str
     expression: str
     action: str
-    answers: tuple[RuleHistory, ...]
+    answers: tuple[LabelResult, ...]
     note: RuleNote | None = None
 
     @property
@@ -72,7 +72,7 @@ class RuleResults:
         return tuple(answer.label for answer in self.answers if answer.state is State.FAILED)
 
     @property
-    def _evaluations(self) -> tuple[RuleHistory, ...]:
+    def _evaluations(self) -> tuple[LabelResult, ...]:
         """The results of batches in which the rule was evaluated."""
         return tuple(answer for answer in self.answers if answer.state is not State.DUE)
 
@@ -165,11 +165,11 @@ def _describe_check(check: Check) -> str:
     return f"{check.columns[0]} holds {check.text}" if check.demand is Demand.TYPE else f"{check.name} occurs once"
 
 
-def _answer(name: str, cell: Cell, said: Mapping[datetime, Sequence[str]]) -> RuleHistory:
+def _answer(name: str, cell: Cell, said: Mapping[datetime, Sequence[str]]) -> LabelResult:
     begins = (f"{name}: ", f"{name} is null in ", f"{name} is not unique: ")
     if cell.status in {"failed", "held"}:
         said_within = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, begins))})")
         text = next((line for line in (cell.error or "").splitlines() if said_within.search(line)), "")
-        return RuleHistory(cell.label, State.FAILED if text else State.DUE, text)
+        return LabelResult(cell.label, State.FAILED if text else State.DUE, text)
     text = next((text for text in said.get(cell.label, ()) if text.startswith(begins)), "")
-    return RuleHistory(cell.label, State.WARNED if text else State.OK, text)
+    return LabelResult(cell.label, State.WARNED if text else State.OK, text)

@@ -56,9 +56,9 @@ class IdleCounts:
 
 @dataclass(frozen=True, slots=True)
 class StatesIn:
-    """The states of the labels of a span: some labels are listed in `told`, all others are counted by state."""
+    """The states of the labels of a span: some labels are in `listed`, all others are counted by state."""
 
-    told: tuple[LabelState, ...] = ()
+    listed: tuple[LabelState, ...] = ()
     counts: Mapping[Status, int] = field(default_factory=dict)
 
 
@@ -160,7 +160,7 @@ def _collect_state_facts(
     span: tuple[datetime, datetime],
     kept: Mapping[str, Mapping[datetime, Cell]],
     only: Collection[str] | None,
-) -> dict[str, _Told]:
+) -> dict[str, _StateFacts]:
     """Collect by table everything that determines the states of a span's labels."""
     planned: dict[str, dict[datetime, Batch]] = {}
     reported: Mapping[str, Collection[datetime]] = {}
@@ -171,7 +171,7 @@ def _collect_state_facts(
         for batch in plan.batches:
             planned.setdefault(batch.table, {})[batch.label] = batch
     return {
-        name: _Told(
+        name: _StateFacts(
             name,
             snapshot.of(name).covered,
             kept.get(name, {}),
@@ -187,7 +187,7 @@ def _collect_state_facts(
     }
 
 
-def quiet(
+def count_idle_labels(
     planner: Planner, snapshot: LedgerSnapshot, now: datetime, planned: Mapping[str, int]
 ) -> dict[str, IdleCounts]:
     """Count by table the due labels that are not needed and those that snapshots cover.
@@ -216,7 +216,7 @@ def quiet(
 
 
 @dataclass(frozen=True)
-class _Told:
+class _StateFacts:
     """Everything that determines the states of one table's labels."""
 
     table: str
@@ -276,8 +276,10 @@ class _Told:
 class _Counted:
     """Counts the states of one table's labels between two instants."""
 
-    def __init__(self, cadence: Cadence, facts: _Told, done: Sequence[datetime], apart: Collection[datetime]) -> None:
-        self._cadence, self._told, self._done = cadence, facts, done
+    def __init__(
+        self, cadence: Cadence, facts: _StateFacts, done: Sequence[datetime], apart: Collection[datetime]
+    ) -> None:
+        self._cadence, self._facts, self._done = cadence, facts, done
         self._done_apart = [label for label in sorted({*facts.labels, *apart}) if is_in(done, label)]
         self._apart = sorted({*facts.labels, *self._done_apart})
 
@@ -303,17 +305,17 @@ class _Counted:
             listed = tuple(self._state(label) for label in _within(self._apart, low, high))
             done -= len(_within(self._done_apart, low, high))
         rest = span.count - len(listed) - done
-        stood = rest if self._told.is_snapshot else self._count_covered(low, high) if rest else 0
+        stood = rest if self._facts.is_snapshot else self._count_covered(low, high) if rest else 0
         counts = {Status.DONE: done, Status.STOOD_FOR: stood, Status.NOT_NEEDED: rest - stood}
         return StatesIn(listed, {status: count for status, count in counts.items() if count})
 
     def _state(self, label: datetime) -> LabelState:
-        return self._told.state(label) if label in self._told.labels else LabelState(label, Status.DONE)
+        return self._facts.state(label) if label in self._facts.labels else LabelState(label, Status.DONE)
 
     def _count_covered(self, low: datetime, high: datetime) -> int:
         """Count the labels that are covered, but neither done nor listed."""
         count = 0
-        for begin, end in self._told.covered & IntervalSet.from_intervals([(low, high)]):
+        for begin, end in self._facts.covered & IntervalSet.from_intervals([(low, high)]):
             first, last = self._cadence.ceil(begin), self._cadence.ceil(end)
             known = {*_within(self._apart, first, last), *_within(self._done, first, last)}
             count += self._cadence.count(first, last) - len(known)

@@ -135,7 +135,7 @@ def within_link(table: Table, link: LinkFacts) -> IntervalSet:
     return IntervalSet.from_intervals(served)
 
 
-def misfit(table: Table, link: LinkFacts) -> tuple[str, str] | None:
+def explain_window_mismatch(table: Table, link: LinkFacts) -> tuple[str, str] | None:
     """Return why a linked table's windows do not fit the upstream ones, and the nearest cadence that does, or None."""
     if link.cadence is None or not is_by_label(table) or fits(table.cadence, link.cadence):
         return None

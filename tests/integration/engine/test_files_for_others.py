@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from tests.tiny import Tiny, day, described, labels
 from waterclock.cli.app import app
-from waterclock.engine.upkeep.maintain import do, look
+from waterclock.engine.upkeep.maintain import find_maintenance, maintain_table
 from waterclock.storage.file_maintenance import optimize
 from waterclock.storage.log.identity import Identity
 
@@ -152,17 +152,17 @@ def test_maintain_mends_a_manifest_and_takes_one_away_that_nobody_keeps_up(lived
     with tiny.opened() as work:
         folder = work.lake.folder("raw.appended")
         optimize(work.sessions.own(), folder, (), Identity("tiny", "raw.appended", "optimize", (), "", 0, ""))
-        found = {each.table: each for each in look(work, TABLES, day(6))}
+        found = {each.table: each for each in find_maintenance(work, TABLES, day(6))}
         assert found["raw.parts"].manifests == 3
         for each in found.values():
-            do(work, each, day(6))
+            maintain_table(work, each, day(6))
             assert not each.failed
-        assert not [each.manifests for each in look(work, TABLES, day(6)) if each.manifests]
+        assert not [each.manifests for each in find_maintenance(work, TABLES, day(6)) if each.manifests]
     for name in TABLES:
         assert by_all(manifest(tiny, name)) == sorted(tiny.rows(f"SELECT id, v FROM {name}"))
         assert all(str(tmp_path) in path for path in manifest(tiny, name))
     tiny.declare(FLOW.replace(MANIFEST, ""))
     with tiny.opened() as work:
-        for each in look(work, TABLES, day(6)):
-            do(work, each, day(6))
+        for each in find_maintenance(work, TABLES, day(6)):
+            maintain_table(work, each, day(6))
     assert manifest(tiny, "raw.parts") == []

@@ -15,7 +15,7 @@ from tests.unit.cli.conftest import ask
 from waterclock.cli.actions import restate
 from waterclock.cli.actions.run import RunOptions
 from waterclock.engine.batch.late_rows import too_late
-from waterclock.engine.upkeep.maintain import do, look
+from waterclock.engine.upkeep.maintain import find_maintenance, maintain_table
 from waterclock.engine.upkeep.rebuild_all import rebuild_all
 from waterclock.errors import WaterclockError
 from waterclock.operations.restating import done_labels
@@ -83,7 +83,7 @@ def test_late_rows_are_kept_or_open_their_window_again(
         return 0
 
     monkeypatch.setattr(restate, "carry_out", kept)
-    wish = restate.Wish("recompute", "recompute", "web.daily@20200101000000", None, done_labels)
+    wish = restate.RestateCommand("recompute", "recompute", "web.daily@20200101000000", None, done_labels)
     now = "2020-01-03T12:00Z"
     assert restate.restate_batches(tmp_path, None, wish, now, yes=True, is_run=True, is_json=False) == 0
     [run] = asked
@@ -143,8 +143,8 @@ def test_late_rows_stay_where_their_window_cannot_be_made_again(tmp_path: Path, 
     first = tiny.run(day(8, 6))
     assert not first.failed, described(first)
     with tiny.opened() as work:
-        for found in look(work, ["web.readings"], MUCH_LATER):
-            do(work, found, MUCH_LATER)
+        for found in find_maintenance(work, ["web.readings"], MUCH_LATER):
+            maintain_table(work, found, MUCH_LATER)
     with tiny.ledger() as ledger:
         ledger.decisions.request_restate("web.daily", [day(1)], "recompute", who="ann", why="late rows")
     second = tiny.run(day(9, 6))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described
-from waterclock.engine.upkeep.maintain import do, look
+from waterclock.engine.upkeep.maintain import find_maintenance, maintain_table
 from waterclock.storage import file_maintenance
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def lived(root: Path, spark: SparkSession, *, maintained: bool) -> list[list[obj
         while not stop.is_set():
             with tiny.opened() as work:
                 now = work.real_now()
-                for found in look(work, [record.name for record in work.ledger.reads.tables()], now):
-                    do(work, found, now)
+                for found in find_maintenance(work, [record.name for record in work.ledger.reads.tables()], now):
+                    maintain_table(work, found, now)
                     failed.extend(found.failed)
                     joined.append(found.joined.count)
 

@@ -8,7 +8,13 @@ import pytest
 
 from tests.listening import Heard, listening
 from tests.unit.cli.conftest import NOW, Shop, day
-from waterclock.alerts.checking import LookOutcome, RunSaid, tell, tell_after, tell_of_stop
+from waterclock.alerts.checking import (
+    AlertCheckOutcome,
+    RunSaid,
+    alert_stopped_run,
+    check_alerts,
+    check_alerts_after_run,
+)
 from waterclock.batches.alerts import TroubleKind
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.engine.opening import open_workplace
@@ -59,11 +65,11 @@ class Telling:
         base = said.split("\n[alerts")[0].replace("[env.dev]\n", "[env.dev]\nalerts = true\n", 1)
         file.write_text(f"{base.rstrip()}\n\n{text}", encoding="utf-8")
 
-    def look(self, minutes: float = 1, said: RunSaid | None = None) -> LookOutcome:
+    def look(self, minutes: float = 1, said: RunSaid | None = None) -> AlertCheckOutcome:
         self.clock.now += timedelta(minutes=minutes)
         project = open_project(self.shop.folder, None)
         at = project.flow
-        return tell(project, self.ledger, lambda: self.ledger.reads.snapshot(at), NOW, said or RunSaid())
+        return check_alerts(project, self.ledger, lambda: self.ledger.reads.snapshot(at), NOW, said or RunSaid())
 
 
 @pytest.fixture
@@ -301,21 +307,21 @@ def test_a_run_tells_what_it_could_not_claim_and_goes_on_where_nothing_can_be_to
     with open_workplace(project) as work:
         outcome = RunOutcome(plan=Planner(work.flow).plan(work.ledger.reads.snapshot(work.flow), NOW))
         outcome.unclaimed["web.visits"] = report
-        tell_after(work, outcome, None, is_of_some=False)
+        check_alerts_after_run(work, outcome, None, is_of_some=False)
         assert [alert.trouble.kind for alert in work.ledger.alerts.known() if alert.trouble.of_run] == [
             TroubleKind.DAMAGED
         ]
-        tell_after(work, RunOutcome(plan=outcome.plan), ["shop.orders"], is_of_some=False)
+        check_alerts_after_run(work, RunOutcome(plan=outcome.plan), ["shop.orders"], is_of_some=False)
         assert [alert.is_open for alert in work.ledger.alerts.known() if alert.trouble.of_run] == [True]
-        tell_after(work, RunOutcome(plan=outcome.plan), None, is_of_some=False)
+        check_alerts_after_run(work, RunOutcome(plan=outcome.plan), None, is_of_some=False)
         assert not [alert for alert in work.ledger.alerts.known() if alert.trouble.of_run and alert.is_open]
         hook.bodies.clear()
         work.ledger._database.clock = lambda: datetime.now(UTC) + timedelta(minutes=1)
-        tell_of_stop(work, WaterclockError("E701", "Java is missing"), NOW)
+        alert_stopped_run(work, WaterclockError("E701", "Java is missing"), NOW)
         told = [alert["annotations"]["summary"] for body in hook.bodies for alert in body["alerts"]]
         assert any(each.startswith("the project stopped: Java is missing (E701)") for each in told)
         monkeypatch.setattr("waterclock.alerts.checking.build_alert_input", lambda _: 1 / 0)
-        tell_after(work, outcome, None, is_of_some=False)  # the run goes on
+        check_alerts_after_run(work, outcome, None, is_of_some=False)  # the run goes on
 
 
 def test_a_runner_knows_what_it_could_not_claim_at_later_looks_too(telling: Telling) -> None:

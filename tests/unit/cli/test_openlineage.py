@@ -11,7 +11,7 @@ from tests.listening import Heard, listening
 from tests.openlineage_types import problems
 from tests.unit.cli.conftest import Shop, day
 from waterclock.batches.records import WARNINGS, Input
-from waterclock.batches.run_events import LEFT_OUT, Happening, MadeRows, What
+from waterclock.batches.run_events import LEFT_OUT, LineageEvent, LineageEventKind, MadeRows
 from waterclock.dpl.project import Project
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.run_context import RunContext
@@ -137,7 +137,9 @@ def test_a_warning_belongs_to_its_rule_whatever_the_name_of_the_rule_contains(bu
     table = replace(table, columns=replace(table.columns, named=(late,)))
     told = Events(replace(project, flow=replace(project.flow, tables={**project.flow.tables, table.name: table})))
     made = MadeRows(day(18), 1, 9, 99, "shop/orders", {WARNINGS: ["at > '10:00': 1 of 9 rows violate (at > '10:00')"]})
-    it = Happening(1, day(18), What.DONE, "me", None, table.name, day(17), 1, table.fingerprint, made=made)
+    it = LineageEvent(
+        1, day(18), LineageEventKind.DONE, "me", None, table.name, day(17), 1, table.fingerprint, made=made
+    )
 
     [rule] = told.of(it)["outputs"][0]["facets"]["dataQualityAssertions"]["assertions"]
     assert (rule["success"], rule["actual"]) == (False, "at > '10:00': 1 of 9 rows violate (at > '10:00')")
@@ -383,8 +385,8 @@ def test_where_a_query_does_not_tell_all_that_it_reads_is_told(busy_shop: Shop) 
 def test_what_is_collected_of_another_project_has_no_name_of_ours(busy_shop: Shop) -> None:
     project = say(busy_shop, 'file = "x.jsonl"')
     theirs = Input("sales.by_country", "sales.by_country", "slices", day(17), day(18), "tables/x", 7, "1:2:3")
-    it = Happening(
-        1, day(19), What.CLAIMED, "ann", None, "shop.orders", day(17), 5, code="x", inputs=(theirs,)
+    it = LineageEvent(
+        1, day(19), LineageEventKind.CLAIMED, "ann", None, "shop.orders", day(17), 5, code="x", inputs=(theirs,)
     )  # fmt: skip
     event = Events(project).of(it)
     assert problems(event) == []

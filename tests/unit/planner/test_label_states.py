@@ -15,7 +15,7 @@ from waterclock.batches.audit_records import Cell, Settled
 from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
-from waterclock.planner.label_states import LabelState, count_states, label_states, quiet
+from waterclock.planner.label_states import LabelState, count_idle_labels, count_states, label_states
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.intervals import IntervalSet
@@ -166,12 +166,12 @@ def test_counted_states_are_those_of_each_label(seed: int) -> None:
     for name in flow.tables:
         for (low, high), counted in zip(pairwise(edges), found[name], strict=True):
             wanted = [one for one in each[name] if low <= one.label < high]
-            counts = Counter(counted.counts) + Counter(one.status for one in counted.told)
+            counts = Counter(counted.counts) + Counter(one.status for one in counted.listed)
             assert counts == Counter(one.status for one in wanted), (name, low, high)
             status_of = {one.label: one.status for one in wanted}
-            assert all(status_of[one.label] is one.status for one in counted.told)
-            told = {one.label for one in counted.told}
-            assert {day for day in apart[name] if day in status_of and day in done[name]} <= told
+            assert all(status_of[one.label] is one.status for one in counted.listed)
+            listed = {one.label for one in counted.listed}
+            assert {day for day in apart[name] if day in status_of and day in done[name]} <= listed
 
 
 def quiet_of(flow: Flow, past: dict[str, TableFacts], now: datetime = NOW) -> dict[str, tuple[int, int]]:
@@ -179,7 +179,7 @@ def quiet_of(flow: Flow, past: dict[str, TableFacts], now: datetime = NOW) -> di
     planned: dict[str, int] = {}
     for batch in planner.plan(LedgerSnapshot(past), now).batches:
         planned[batch.table] = planned.get(batch.table, 0) + 1
-    found = quiet(planner, LedgerSnapshot(past), now, planned)
+    found = count_idle_labels(planner, LedgerSnapshot(past), now, planned)
     return {name: (it.not_needed, it.stood_for) for name, it in found.items()}
 
 

@@ -22,7 +22,7 @@ from waterclock.batches.links import LinkFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table
-from waterclock.planner.links import misfit, newest_served, with_links
+from waterclock.planner.links import explain_window_mismatch, newest_served, with_links
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.intervals import IntervalSet
@@ -164,9 +164,9 @@ def test_a_mark_is_no_reason_once_the_other_project_says_the_same_again() -> Non
     [("DAY", "HOUR", None), ("30 MINUTES", "HOUR", "write EVERY HOUR"), ("HOUR", "DAY", "write EVERY DAY")],
 )
 def test_windows_that_do_not_fit_name_the_nearest_that_do(ours: str, theirs: str, fix: str | None) -> None:
-    found = misfit(slices(ours), link(day(2), period=theirs))
+    found = explain_window_mismatch(slices(ours), link(day(2), period=theirs))
     assert (found and found[1].removesuffix(" ZONE 'UTC'").replace("EVERY EVERY", "EVERY")) == fix
-    assert misfit(state(ours), link(day(2), period=theirs, mode=Mode.MERGE)) is None
+    assert explain_window_mismatch(state(ours), link(day(2), period=theirs, mode=Mode.MERGE)) is None
 
 
 @pytest.mark.parametrize("ours", ["HOUR", "4 HOURS", "DAY"])

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.alerts.checking import RunSaid, tell
+from waterclock.alerts.checking import RunSaid, check_alerts
 from waterclock.alerts.targets import deliver, target_errors
 from waterclock.alerts.wording import test_alert
 from waterclock.cli.views.alerts import (
@@ -113,7 +113,7 @@ def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
         if at.ledger is None:
             raise nothing_ran()
         see_targets(project, tuple(project.alerts.targets.values()))
-        found = tell(project, at.ledger, lambda: at.snapshot, at.now, RunSaid())
+        found = check_alerts(project, at.ledger, lambda: at.snapshot, at.now, RunSaid())
         waiting = len(at.ledger.alerts.outgoing_messages())
     if is_json:
         print_answer(sent_answer(found, waiting))

@@ -8,7 +8,7 @@ from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import open_workplace
-from waterclock.engine.upkeep.dropping import drop, look
+from waterclock.engine.upkeep.dropping import drop, find_droppable_windows
 from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import count_words, local_range
 from waterclock.operations.opening import now_of, one_table, open_project
@@ -34,7 +34,7 @@ def drop_windows(
         )
     table = project.flow.tables[name]
     with open_workplace(project) as work:
-        found = look(work, table, said, now_of(now, project.flow, work.ledger))
+        found = find_droppable_windows(work, table, said, now_of(now, project.flow, work.ledger))
         labels = [label_of(label) for label in found.labels]
         words = local_range(found.labels[0], found.labels[-1], table.cadence)
         what = f"{count_words(len(labels), 'label')} of {name} ({words}), {count_words(found.rows, 'row')}"

@@ -37,7 +37,7 @@ def run_export(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) 
     console().print(f"exported: ledger/{found.name} ({bytes_words(found.bytes)}{after})", soft_wrap=True)
 
 
-def rebuilt(folder: Path, env: str | None, export: str | None, *, force: bool, is_json: bool) -> None:
+def run_ledger_rebuild(folder: Path, env: str | None, export: str | None, *, force: bool, is_json: bool) -> None:
     """Rebuild the ledger, and print the export and the commits it was made from. Raises  E417, E418."""
     found = rebuild_ledger(open_project(folder, env), force=force, export=export)
     if is_json:

@@ -11,8 +11,8 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_export import Exported, export_ledger
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.opening import open_workplace
-from waterclock.engine.upkeep.kept_at_sources import KeptForNobody, let_go, look_at_sources
-from waterclock.engine.upkeep.maintain import Amount, Upkeep, do, look
+from waterclock.engine.upkeep.kept_at_sources import UnusedSlot, find_unused_slots, release_slot
+from waterclock.engine.upkeep.maintain import Amount, Upkeep, find_maintenance, maintain_table
 from waterclock.flow.declarations import Flow
 from waterclock.operations.formatting import bytes_words, count_words, local_label
 from waterclock.operations.opening import open_project, select_tables
@@ -31,19 +31,19 @@ def run_maintenance(folder: Path, env: str | None, selection: list[str] | None, 
         # export first: the ledger export then contains everything that is removed from the logs and the stage
         exported = None if is_dry else export_ledger(work.ledger, work.lake.root)
         seen = {record.name for record in work.ledger.reads.tables()}
-        found = look(work, [name for name in chosen.tables if name in seen], now)
-        at_sources = look_at_sources(work)
+        found = find_maintenance(work, [name for name in chosen.tables if name in seen], now)
+        at_sources = find_unused_slots(work)
         if not is_dry:
             for each in found:
-                do(work, each, now)
+                maintain_table(work, each, now)
             for kept in at_sources:
-                let_go(work, kept)
+                release_slot(work, kept)
     return _report_upkeep(found, at_sources, exported, project.flow, now, is_dry=is_dry, is_json=is_json)
 
 
 def _report_upkeep(
     found: Sequence[Upkeep],
-    at_sources: Sequence[KeptForNobody],
+    at_sources: Sequence[UnusedSlot],
     exported: Exported | None,
     flow: Flow,
     now: datetime | None,
@@ -73,13 +73,13 @@ def _report_upkeep(
     return 1 if any(each.failed for each in found) or any(kept.failed for kept in at_sources) else 0
 
 
-def _at_sources(at_sources: Sequence[KeptForNobody], *, is_dry: bool) -> Iterator[str]:
+def _at_sources(at_sources: Sequence[UnusedSlot], *, is_dry: bool) -> Iterator[str]:
     for each in at_sources:
         said = f"{each.connection} {'keeps' if is_dry or each.failed else 'kept'} {each.name} for {each.table}"
         yield f"{said}, no longer needed{': ' + each.failed if each.failed else '' if is_dry else ': dropped'}"
 
 
-def _lines(found: Sequence[Upkeep], at_sources: Sequence[KeptForNobody], flow: Flow, *, is_dry: bool) -> Iterator[str]:
+def _lines(found: Sequence[Upkeep], at_sources: Sequence[UnusedSlot], flow: Flow, *, is_dry: bool) -> Iterator[str]:
     for each in found:
         if each.is_nothing:
             continue

@@ -63,7 +63,7 @@ def draw_model(folder: Path, env: str | None, selection: list[str] | None, out: 
         console().print(f"drawn: {out}", soft_wrap=True)
 
 
-def drawn_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is_json: bool) -> None:
+def draw_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is_json: bool) -> None:
     """Draw the tables that FLAT joins to a table. Raises  E237 where FLAT cannot read it; as `draw_model`."""
     project = open_project(folder, env)
     name, _ = one_table(project.flow, text)

@@ -26,7 +26,7 @@ from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.retained_logs import TableLog, list_held_logs
 from waterclock.operations.source_waits import SourceWait, source_waits
 from waterclock.operations.waiting_files import find_waiting_files
-from waterclock.planner.label_states import IdleCounts, quiet
+from waterclock.planner.label_states import IdleCounts, count_idle_labels
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.request import PlanRequest
 
@@ -109,7 +109,9 @@ def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str |
     if not by_table:
         counts = Counter(batch.table for batch in plan.batches) + Counter(plan.left_out)
         silent = {
-            name: it for name, it in quiet(at.planner, at.snapshot, at.now, counts).items() if name in found.tables
+            name: it
+            for name, it in count_idle_labels(at.planner, at.snapshot, at.now, counts).items()
+            if name in found.tables
         }
     return Planned(
         plan,

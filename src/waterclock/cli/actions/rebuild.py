@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from waterclock.answers.upkeep import RebuiltTable
 
 
-def remade(folder: Path, env: str | None, selection: list[str], *, yes: bool, is_json: bool) -> None:
+def run_rebuild(folder: Path, env: str | None, selection: list[str], *, yes: bool, is_json: bool) -> None:
     """Show the changes, ask, rebuild the tables, upstream first, and apply the flow. Raises  as `plan_rebuild`."""
     project = open_project(folder, env)
     to = console(stderr=is_json)

@@ -19,7 +19,7 @@ from waterclock.operations.formatting import bytes_words, count_words
 from waterclock.operations.opening import open_project, zone_of
 
 
-def all_remade(folder: Path, env: str | None, *, yes: bool, is_json: bool) -> None:
+def run_rebuild_all(folder: Path, env: str | None, *, yes: bool, is_json: bool) -> None:
     """Show the cost, ask, rebuild every table, and apply the flow. Raises  as `rebuild_all`."""
     project = open_project(folder, env)
     to = console(stderr=is_json)

@@ -38,7 +38,7 @@ _MAKE_HELD = frozenset({"recompute", "recollect"})
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RestateCommand:
     """A request to make batches again: command, verb, selection, reason, and the function that finds the labels."""
 
     command: str
@@ -56,7 +56,7 @@ class Wish:
 
 
 def restate_batches(
-    folder: Path, env: str | None, wish: Wish, now: str | None, *, yes: bool, is_run: bool, is_json: bool
+    folder: Path, env: str | None, wish: RestateCommand, now: str | None, *, yes: bool, is_run: bool, is_json: bool
 ) -> int:
     """Show the affected batches, ask, record the request, and run it with the batches that follow. Return the code."""
     to = console(stderr=is_json)
@@ -105,14 +105,14 @@ def restate_batches(
     )
 
 
-def _print_requested(wish: Wish, ripple: Ripple, cost: Estimate) -> None:
+def _print_requested(wish: RestateCommand, ripple: Ripple, cost: Estimate) -> None:
     from waterclock.answers.runs import RippleAnswer
 
     print_answer(RippleAnswer.build(verb=wish.word, **ripple.to_dict(), estimate=cost))
 
 
 def _with_late_rows(
-    at: OpenedProject, ledger: Ledger, wish: Wish, found: Found, ripple: Ripple
+    at: OpenedProject, ledger: Ledger, wish: RestateCommand, found: Found, ripple: Ripple
 ) -> Mapping[str, tuple[Window, ...]]:
     """Return the windows that may run: those of `ripple`, those that lose late rows to them, and their readers."""
     late = taken_late(at, ledger, found) if wish.verb == "recompute" else {}
@@ -128,7 +128,7 @@ def _retry_held_batches(  # noqa: PLR0913 - the command's arguments and their re
     at: OpenedProject,
     ledger: Ledger,
     held: Found,
-    wish: Wish,
+    wish: RestateCommand,
     now: str | None,
     *,
     yes: bool,

@@ -242,9 +242,9 @@ def _tell(work: RunContext, asked: RunOptions, outcome: RunOutcome) -> None:
 
         watch_logs(work)
     if work.project.alerts.is_on:
-        from waterclock.alerts.checking import tell_after
+        from waterclock.alerts.checking import check_alerts_after_run
 
-        tell_after(work, outcome, asked.only, is_of_some=bool(asked.labels or asked.force))
+        check_alerts_after_run(work, outcome, asked.only, is_of_some=bool(asked.labels or asked.force))
     if asked.watch_seconds is not None:
         _send_lineage(work)
 
@@ -270,9 +270,9 @@ def _send_lineage(work: RunContext) -> None:
 
 def _tell_of_stop(work: RunContext, error: WaterclockError, now: datetime) -> None:
     if work.project.alerts.is_on:
-        from waterclock.alerts.checking import tell_of_stop
+        from waterclock.alerts.checking import alert_stopped_run
 
-        tell_of_stop(work, error, now)
+        alert_stopped_run(work, error, now)
 
 
 def _runner(work: RunContext, asked: RunOptions, stop: threading.Event) -> Runner:

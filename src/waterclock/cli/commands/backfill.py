@@ -34,10 +34,10 @@ def backfill(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Run the missing labels of a range, oldest first. It shows the plan and its cost, and asks before it starts."""
     if changed:
-        from waterclock.cli.actions.restate import Wish, restate_batches
+        from waterclock.cli.actions.restate import RestateCommand, restate_batches
         from waterclock.operations.restating import labels_of_older_code
 
-        wish = Wish("backfill", "recompute", selection, labels, labels_of_older_code)
+        wish = RestateCommand("backfill", "recompute", selection, labels, labels_of_older_code)
         raise typer.Exit(restate_batches(project, env, wish, now, yes=yes, is_run=True, is_json=json))
     if labels is None:
         raise typer.BadParameter("name the labels: 2013-01-01..2013-01-07", param_hint="LABELS")

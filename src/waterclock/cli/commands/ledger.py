@@ -52,7 +52,7 @@ def ledger(  # noqa: PLR0913 - a command has as many options
 
     A rebuild uses the newest export and the commits made since.
     """
-    from waterclock.cli.actions.ledger import rebuilt, run_export, run_move
+    from waterclock.cli.actions.ledger import run_export, run_ledger_rebuild, run_move
 
     if (to is None) == (what is LedgerAction.MOVE):
         raise typer.BadParameter("move needs a URL or an environment; export and rebuild take no argument")
@@ -63,4 +63,4 @@ def ledger(  # noqa: PLR0913 - a command has as many options
     if what is LedgerAction.EXPORT:
         run_export(project, env, is_whole=whole, is_json=json)
     else:
-        rebuilt(project, env, export, force=force, is_json=json)
+        run_ledger_rebuild(project, env, export, force=force, is_json=json)

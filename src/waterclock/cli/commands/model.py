@@ -34,10 +34,10 @@ def model(
 
     The output is text on a terminal, DOT in a pipe, or a picture with --out.
     """
-    from waterclock.cli.actions.model import draw_model, drawn_flat
+    from waterclock.cli.actions.model import draw_flat, draw_model
 
     if flat is not None:
-        drawn_flat(project, env, flat, out, is_json=json)
+        draw_flat(project, env, flat, out, is_json=json)
         return
 
     draw_model(project, env, selection, out, is_json=json)

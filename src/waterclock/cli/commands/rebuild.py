@@ -38,10 +38,10 @@ def rebuild(
     if everything == bool(selection):
         raise typer.BadParameter("name the tables, or use --all", param_hint="SELECTION")
     if everything:
-        from waterclock.cli.actions.rebuild_all import all_remade
+        from waterclock.cli.actions.rebuild_all import run_rebuild_all
 
-        all_remade(project, env, yes=yes, is_json=json)
+        run_rebuild_all(project, env, yes=yes, is_json=json)
         return
-    from waterclock.cli.actions.rebuild import remade
+    from waterclock.cli.actions.rebuild import run_rebuild
 
-    remade(project, env, selection or [], yes=yes, is_json=json)
+    run_rebuild(project, env, selection or [], yes=yes, is_json=json)

@@ -23,8 +23,8 @@ def recollect(  # noqa: PLR0913 - each is an option
 
     It shows the affected batches and asks before it starts.
     """
-    from waterclock.cli.actions.restate import Wish, restate_batches
+    from waterclock.cli.actions.restate import RestateCommand, restate_batches
     from waterclock.operations.restating import labels_of_sources
 
-    wish = Wish("recollect", "recollect", selection, labels, labels_of_sources, why)
+    wish = RestateCommand("recollect", "recollect", selection, labels, labels_of_sources, why)
     raise typer.Exit(restate_batches(project, env, wish, now, yes=yes, is_run=not no_run, is_json=json))

@@ -32,10 +32,10 @@ def recompute(  # noqa: PLR0913 - each is an option
     It shows the affected batches and asks before it starts.
     """
     from waterclock.batches.ledger_snapshot import FOLLOW
-    from waterclock.cli.actions.restate import Wish, restate_batches
+    from waterclock.cli.actions.restate import RestateCommand, restate_batches
     from waterclock.operations.restating import done_labels, labels_behind
 
-    wish = Wish("recompute", "recompute", selection, labels, done_labels, why)
+    wish = RestateCommand("recompute", "recompute", selection, labels, done_labels, why)
     if behind:
-        wish = Wish("recompute", FOLLOW, selection, labels, labels_behind, why)
+        wish = RestateCommand("recompute", FOLLOW, selection, labels, labels_behind, why)
     raise typer.Exit(restate_batches(project, env, wish, now, yes=yes, is_run=not no_run, is_json=json))

@@ -15,6 +15,6 @@ def withdraw(
     json: AsJson = False,
 ) -> None:
     """Cancel requests of recompute, recollect or backfill that no runner has started yet."""
-    from waterclock.cli.actions.withdraw import withdrawn
+    from waterclock.cli.actions.withdraw import run_withdraw
 
-    withdrawn(project, env, (selection, labels), why=why, is_json=json)
+    run_withdraw(project, env, (selection, labels), why=why, is_json=json)

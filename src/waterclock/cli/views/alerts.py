@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from waterclock.alerts.checking import LookOutcome, lost_words
+from waterclock.alerts.checking import AlertCheckOutcome, lost_words
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import Alert, Outgoing
 from waterclock.flow.alerts import Severity, Target
@@ -148,7 +148,7 @@ def print_acknowledged(to: Console, alerts: Sequence[Alert], project: Project) -
         to.print(Text.assemble((f"{alert.number}", "name"), f"  acknowledged: {words.line(alert.trouble)}"))
 
 
-def print_sent(to: Console, outcome: LookOutcome, waiting: int) -> None:
+def print_sent(to: Console, outcome: AlertCheckOutcome, waiting: int) -> None:
     """Print how many messages were sent, and how many are pending."""
     sent = outcome.sent
     to.print(f"{count_words(sent.messages, 'message')} sent" if sent.messages else "nothing was sent")
@@ -158,7 +158,7 @@ def print_sent(to: Console, outcome: LookOutcome, waiting: int) -> None:
         to.print(f"{count_words(waiting, 'message waits', 'messages wait')} to be sent")
 
 
-def sent_answer(outcome: LookOutcome, waiting: int) -> AlertsSentAnswer:
+def sent_answer(outcome: AlertCheckOutcome, waiting: int) -> AlertsSentAnswer:
     """Return the sent and lost messages and the number of pending ones, for scripts."""
     from waterclock.answers.alerts import AlertsSentAnswer
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _PAIR, _HOLDS, _BEHIND, _LABEL = "wc_pair", "wc_holds", "wc_behind", "wc_label"
 
 
-def look(
+def close_due_books(
     work: RunContext,
     planner: Planner,
     now: datetime,

@@ -136,7 +136,7 @@ def taken_over_error(table: Table, claim: Claim) -> WaterclockError:
     )
 
 
-def beside_damage(
+def call_without_damaged_slices(
     work: RunContext, table: Table, labels: Collection[datetime], do: Callable[[tuple[LogStep, ...], bool], Result]
 ) -> Result:
     """Call `do` on the current slices of a MERGE or TEMPORAL table, and leave out damaged ones that are made again.
@@ -176,7 +176,7 @@ def _fold(
         merge_slice(spark, work.folder(table), placed[0], merge, identity)
         return
 
-    def put(steps: Sequence[LogStep], is_whole: bool) -> None:  # noqa: FBT001 - called by `beside_damage` alone
+    def put(steps: Sequence[LogStep], is_whole: bool) -> None:  # noqa: FBT001 - called by `call_without_damaged_slices` alone
         if merge is None:
             place_slices(spark, work.lake, table, placed, identity, steps, is_whole=is_whole)
         elif is_new:
@@ -185,7 +185,7 @@ def _fold(
         else:
             restate_slices(spark, work.lake, placed, merge, identity, steps, is_whole=is_whole)
 
-    beside_damage(work, table, {each.label for each in placed}, put)
+    call_without_damaged_slices(work, table, {each.label for each in placed}, put)
 
 
 def _replaceable(work: RunContext, table: Table, labels: Collection[datetime], error: Exception) -> str | None:

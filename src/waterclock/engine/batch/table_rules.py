@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
-from waterclock.engine.batch.commit import beside_damage
+from waterclock.engine.batch.commit import call_without_damaged_slices
 from waterclock.engine.batch.expectations import answers
 from waterclock.engine.batch.state_delivered import state_delivered
 from waterclock.engine.reads.pin import PinnedRead
@@ -62,11 +62,11 @@ def _answers(
         return answers(_with_slices(work, spark, table, sealed), rules)
     asked = [rule.expression for rule in rules]
 
-    def ask(steps: Sequence[LogStep], is_whole: bool) -> Mapping[str, Any]:  # noqa: FBT001 - called by `beside_damage` alone
+    def ask(steps: Sequence[LogStep], is_whole: bool) -> Mapping[str, Any]:  # noqa: FBT001 - called by `call_without_damaged_slices` alone
         rows = state_after(spark, work.lake, table, sealed, steps, asked, is_whole=is_whole)
         return answers(rows, rules)
 
-    return beside_damage(work, table, {each.label for each in sealed}, ask)
+    return call_without_damaged_slices(work, table, {each.label for each in sealed}, ask)
 
 
 def _with_slices(work: RunContext, spark: SparkSession, table: Table, sealed: Sequence[Manifest]) -> DataFrame:

@@ -220,7 +220,7 @@ def is_transient(error: BaseException) -> bool:
 def _spark_error(
     error: BaseException, condition: str, text: str, where: str, spliced: Spliced | None
 ) -> WaterclockError:
-    place, excerpt = where, None
+    place = where
     position = _position(error)
     if spliced is not None and position is not None:
         place = f"{spliced.place_of(*position)} ({where})"
@@ -230,7 +230,6 @@ def _spark_error(
         "E730",
         what[:_MOST_WHY],
         where=place,
-        excerpt=excerpt,
         why=f"Spark reports {condition}",
         fix=_suggestion(error, condition),
         transient=is_transient(error),

@@ -35,7 +35,7 @@ class Droppable:
     now: datetime
 
 
-def look(work: RunContext, table: Table, said: Labels, now: datetime) -> Droppable:
+def find_droppable_windows(work: RunContext, table: Table, said: Labels, now: datetime) -> Droppable:
     """Find the windows to drop. Changes nothing.
 
     Raises  E436 for a table that is no union of windows, for labels that do not start with its oldest, for windows that

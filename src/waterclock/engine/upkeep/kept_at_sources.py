@@ -16,7 +16,7 @@ from waterclock.ledger.read.kept_at_sources import LET_GO
 
 
 @dataclass(slots=True)
-class KeptForNobody:
+class UnusedSlot:
     """A replication slot that no table of the project needs. `failed` is the reason why it still exists."""
 
     name: str
@@ -26,7 +26,7 @@ class KeptForNobody:
     failed: str | None = None
 
 
-def look_at_sources(work: RunContext) -> list[KeptForNobody]:
+def find_unused_slots(work: RunContext) -> list[UnusedSlot]:
     """Find replication slots in the ledger's records that no table needs. Queries no source, and starts no JVM.
 
     Slots that a table with an open claim or a held batch may use are left for another time.
@@ -36,11 +36,11 @@ def look_at_sources(work: RunContext) -> list[KeptForNobody]:
     for name, said in kept.items():
         if may_be_committed(work, str(said["table"])) or _is_needed(work, name, said):
             continue
-        found.append(KeptForNobody(name, str(said["table"]), str(said["connection"]), str(said["unit"])))
+        found.append(UnusedSlot(name, str(said["table"]), str(said["connection"]), str(said["unit"])))
     return found
 
 
-def let_go(work: RunContext, found: KeptForNobody) -> None:
+def release_slot(work: RunContext, found: UnusedSlot) -> None:
     """Have the source remove the slot, unless a batch is using it. A failure is recorded in `failed`."""
     try:
         if found.connection not in work.flow.connections:

@@ -105,7 +105,7 @@ class Upkeep:
         )
 
 
-def look(work: RunContext, tables: Sequence[str], now: datetime) -> list[Upkeep]:
+def find_maintenance(work: RunContext, tables: Sequence[str], now: datetime) -> list[Upkeep]:
     """Find the maintenance of each table at `now`. Changes nothing, and starts no JVM."""
     busy = {claim.request.table for claim in work.ledger.claims.open()} | work.ledger.keeping.holds().keys()
     busy |= set(tables) if _is_rebuilding(work) else set()
@@ -119,7 +119,7 @@ def look(work: RunContext, tables: Sequence[str], now: datetime) -> list[Upkeep]
     ]
 
 
-def do(work: RunContext, found: Upkeep, now: datetime) -> None:
+def maintain_table(work: RunContext, found: Upkeep, now: datetime) -> None:
     """Do the maintenance that was found for a table, as far as it is still allowed."""
     table = work.flow.tables[found.table]
     folder = work.folder(table)
@@ -197,7 +197,7 @@ def _collect_retention_facts(work: RunContext, table: Table, now: datetime) -> R
     if table.kind is not Kind.PUBLISH and table_exists(folder):
         with open_table(folder) as shown:
             live = {path.rpartition("/")[0] for path in shown.files}
-    replaced = find_replacement_times(revisions, work.ledger.keeping.begun_anew(table.name))
+    replaced = find_replacement_times(revisions, work.ledger.keeping.list_emptying_claims(table.name))
     return RetentionFacts(
         claims=work.ledger.keeping.known_claims(table.name),
         current={piece.label: piece.claim for piece in work.ledger.reads.slices(table.name, BEGINNING, FOREVER)},

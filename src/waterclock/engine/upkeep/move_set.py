@@ -34,7 +34,7 @@ from waterclock.storage.commit.whole_set import (
     Content,
     build_empty_content,
     commit_content,
-    content_brought,
+    link_content,
     remove_brought,
 )
 from waterclock.storage.log.delta_log import table_exists
@@ -96,7 +96,7 @@ def unlink(live: RunContext, linked: Iterable[tuple[str, int]]) -> None:
 def _prepare_move(
     live: RunContext, cut: Cut, work: RunContext, table: Table, linked: list[tuple[str, int]]
 ) -> Move | None:
-    name, is_recut = table.name, cut.is_recut(table.name)
+    name, is_recut = table.name, cut.is_redeclared(table.name)
     made, folder = work.folder(table), live.folder(table)
     everything = work.ledger.keeping.current_of(name)
     current = [each for each in everything if each.result.label not in cut.kept.get(name, frozenset())]
@@ -123,7 +123,7 @@ def _prepare_move(
     linked.append((name, claim))
     manifests = [read_manifest(made, each.result.slice_path) for each in current]
     pairs = [(manifest, _link_manifest(live, table, manifest, made, claim)) for manifest in manifests]
-    content = content_brought(made, folder, pairs, claim)
+    content = link_content(made, folder, pairs, claim)
     request = _request(
         live, table, [live.former.code(manifest.code, table.fingerprint) for manifest in manifests], is_recut=is_recut
     )
@@ -227,7 +227,7 @@ def write_down(live: RunContext, token: str, moves: Sequence[Move], asked_again:
     put_if_absent(place / MOVING, json.dumps(said, default=str), is_flushed=True)
 
 
-def carry_on(live: RunContext) -> tuple[str, ...]:
+def finish_move(live: RunContext) -> tuple[str, ...]:
     """Replace live tables by the new ones that the file lists, upstream first, and record all at once in the ledger.
 
     Return their names. Raises  E645

@@ -21,20 +21,20 @@ from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_outcome import RunOutcome
-from waterclock.engine.upkeep.move_set import carry_on, prepare, publishes_declared_anew, unlink, write_down
+from waterclock.engine.upkeep.move_set import finish_move, prepare, publishes_declared_anew, unlink, write_down
 from waterclock.engine.upkeep.rebuild_checks import refuse_impossible, refuse_incomplete
 from waterclock.engine.upkeep.rebuild_lock import RebuildLock, await_quiet, is_left, refuse_at_work
 from waterclock.engine.upkeep.recut import pieces_of, recut, results_of
 from waterclock.engine.upkeep.second_set import (
     PLACE,
     Cut,
-    beside,
     cut_of,
     keep_what_cannot_be_made,
     look_ahead,
     runner_beside,
+    second_set_context,
 )
-from waterclock.engine.upkeep.seeded_tables import bring
+from waterclock.engine.upkeep.seeded_tables import seed_from_live_slices
 from waterclock.errors import WaterclockError, causes_of
 from waterclock.faults import fault
 from waterclock.filesystem import entry_path, is_folder, remove_folder
@@ -83,7 +83,7 @@ def prospect(work: RunContext, now: datetime) -> Prospect:
     cut = cut_of(work, now)
     refuse_impossible(work, cut)
     with Ledger.open("sqlite://") as ledger:
-        plan = look_ahead(work, cut, beside(work, cut, ledger), _ahead(work, cut))
+        plan = look_ahead(work, cut, second_set_context(work, cut, ledger), _ahead(work, cut))
     snapshot = work.ledger.reads.snapshot(work.flow)
     weight = sum(each.result.bytes for name in cut.transforms for each in cut.held[name])
     return Prospect(cut, plan, estimate(plan, snapshot), weight)
@@ -99,7 +99,7 @@ def finish_killed_rebuild(work: RunContext) -> tuple[str, ...]:
         return ()
     if known.is_moving:
         try:
-            return carry_on(work)
+            return finish_move(work)
         except Exception:
             now = work.ledger.keeping.current_rebuilding()
             if now is not None and now.is_moving and now.token == known.token:
@@ -164,7 +164,7 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
     path = work.project.work_folder / PLACE
     make_private_folder(path)
     with Ledger.open(f"sqlite:///{path / 'ledger.db'}") as ledger:
-        other = beside(work, cut, ledger)
+        other = second_set_context(work, cut, ledger)
         _bring_collected(work, cut, other)
         keep_what_cannot_be_made(work, cut, other)
         outcome = _run(work, cut, other)
@@ -176,7 +176,7 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
     write_down(work, token, moves, _list_changed_publishes(work, cut))
     work.ledger.keeping.begin_moving(token)
     fault("rebuild.moving")
-    names = tuple(name for name in carry_on(work) if name in cut.flow.tables)
+    names = tuple(name for name in finish_move(work) if name in cut.flow.tables)
     remove_leftovers(work, token)
     fault("rebuild.cleaned")
     return RemadeAll(names, outcome.done, outcome.rows, sum(map(len, cut.kept.values())))
@@ -200,7 +200,7 @@ def _bring_collected(work: RunContext, cut: Cut, other: RunContext) -> None:
         if cut.has_other_windows(name):
             recut(work, other, table, current)
         else:
-            bring(work, other, table, current)
+            seed_from_live_slices(work, other, table, current)
 
 
 def remove_leftovers(work: RunContext, token: str) -> None:
@@ -261,7 +261,7 @@ def _list_changed_publishes(work: RunContext, cut: Cut) -> list[str]:
     return [
         name
         for name, table in work.flow.tables.items()
-        if table.kind is Kind.PUBLISH and any(cut.is_recut(read.table) for read in table.reads)
+        if table.kind is Kind.PUBLISH and any(cut.is_redeclared(read.table) for read in table.reads)
     ]
 
 

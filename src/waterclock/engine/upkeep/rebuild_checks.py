@@ -51,7 +51,7 @@ def refuse_incomplete(work: RunContext, cut: Cut, other: RunContext, outcome: Ru
     for error in outcome.unsettled:  # neither made nor failed: its disk is full, or its store is unavailable
         raise _incomplete(error.where or "a batch", error.render(), 1) from error
     for name in cut.transforms:
-        if cut.is_recut(name):
+        if cut.is_redeclared(name):
             continue
         dropped = work.ledger.reads.snapshot(work.flow, tables=[name]).of(name).dropped_before
         made = {each.result.label for each in other.ledger.keeping.current_of(name)}

@@ -20,7 +20,7 @@ from waterclock.batches.records import QUARANTINED, BatchResult, Input
 from waterclock.connectors.windowing import label_sql, literal
 from waterclock.engine.collect.changes import NOTED
 from waterclock.engine.run_context import RunContext
-from waterclock.engine.upkeep.seeded_tables import elsewhere_of, put_first, raw_schema_of
+from waterclock.engine.upkeep.seeded_tables import create_from_slices, linked_inputs_by_label, raw_schema_of
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.whole_set import Current
@@ -186,7 +186,7 @@ def recut(live: RunContext, work: RunContext, table: Table, current: Sequence[Cu
         )
         for piece, manifest in zip(pieces, made, strict=True)
     ]
-    put_first(work, table, results, made, claim, _inputs(live, table, pieces))
+    create_from_slices(work, table, results, made, claim, _inputs(live, table, pieces))
 
 
 def _schema_of(table: Table, piece: RecutSlice, known: Mapping[datetime, Manifest], schema: str) -> str:
@@ -223,7 +223,7 @@ def _write_slices(
             labelled = rows.selectExpr(*names)
         else:
             windows = [piece.window for piece in pieces]
-            timed = rows.selectExpr(*names, f"{_time_sql(live, table, manifests)} AS {_TIME}")
+            timed = rows.selectExpr(*names, f"{_time_sql(table, manifests)} AS {_TIME}")
             within = timed.where(f"{_TIME} >= {literal(windows[0].start)} AND {_TIME} < {literal(windows[-1].end)}")
             by_window = f"{label_sql(_TIME, windows, has_gaps=True)} AS {TIMELABEL}"
             labelled = within.selectExpr(*names, by_window).where(f"{TIMELABEL} IS NOT NULL")
@@ -258,7 +258,7 @@ def _source(piece: RecutSlice, known: Mapping[datetime, Manifest]) -> dict[str, 
 
 def _inputs(live: RunContext, table: Table, pieces: Sequence[RecutSlice]) -> dict[datetime, tuple[Input, ...]]:
     """Return the inputs from another project that the old slices of each new window had."""
-    known = elsewhere_of(live, table)
+    known = linked_inputs_by_label(live, table)
     return {
         piece.window.start: tuple(read for each in piece.of for read in known.get(each.result.label, ()))
         for piece in pieces
@@ -295,14 +295,13 @@ def _states(cadence: Cadence, current: Sequence[Current]) -> list[RecutSlice]:
     ]
 
 
-def _time_sql(live: RunContext, table: Table, manifests: Sequence[Manifest]) -> str:
+def _time_sql(table: Table, manifests: Sequence[Manifest]) -> str:
     source = table.source
     is_by_label = source is not None and source.batching in _BY_LABEL
     if source is None or is_by_label or source.time_column is None:
         return f"to_timestamp({TIMELABEL}, 'yyyyMMddHHmmss')"
     column = quote_name(source.time_column)
     kind = _type_in(manifests, source.time_column)
-    del live
     if kind in _LOCAL:
         return f"to_utc_timestamp(CAST({column} AS TIMESTAMP), {sql_text(table.cadence.zone)})"
     return column

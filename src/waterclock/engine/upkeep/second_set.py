@@ -15,7 +15,7 @@ from operator import itemgetter
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, Closing, LedgerSnapshot
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner import Runner
-from waterclock.engine.upkeep.seeded_tables import bring, build_commit_record
+from waterclock.engine.upkeep.seeded_tables import build_commit_record, seed_from_live_slices
 from waterclock.filesystem import entry_path
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Flow, Table
@@ -82,7 +82,7 @@ class Cut:
         """Return whether a table's existing slices have other windows than those it declares now."""
         return any(what in {"cadence", "zone"} for what, _, _ in self.differing.get(name, ()))
 
-    def is_recut(self, name: str) -> bool:
+    def is_redeclared(self, name: str) -> bool:
         """Return whether a table's declaration changed since its rows were made, so that none of them are kept."""
         return name in self.differing
 
@@ -130,7 +130,7 @@ def _find_removed_end(
     return max((each.end for each in gone if not is_sealed(folder, each.slice_path)), default=None)
 
 
-def beside(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext:
+def second_set_context(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext:
     """Return a run context for the second set. Its ledger has the collected slices, and nothing made from them."""
     lives_on = frozenset(cut.collected) - set(cut.recut_collects)
     lake = SetLake(str(entry_path(live.lake.root, PLACE)), live.lake, lives_on)
@@ -154,7 +154,7 @@ def beside(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext:
     }
     ledger.declared.set_starts(starts, who=live.settings.who)
     for name in cut.flow.order:
-        if not cut.is_recut(name):
+        if not cut.is_redeclared(name):
             dropped = snapshot.of(name).dropped_before
             ledger.keeping.seed_past(name, dropped_before=dropped, skipped=live.ledger.keeping.skipped_windows(name))
             if cut.flow.tables[name].closes is not None:  # new ticks would lose rows or duplicate them
@@ -205,7 +205,7 @@ def keep_what_cannot_be_made(live: RunContext, cut: Cut, work: RunContext) -> No
     for name, labels in runner_beside(live, cut, work).find_unmakeable_labels().items():
         if pieces := [each for each in cut.held[name] if each.result.label in labels]:
             cut.kept[name] = frozenset(each.result.label for each in pieces)
-            bring(live, work, cut.flow.tables[name], pieces)
+            seed_from_live_slices(live, work, cut.flow.tables[name], pieces)
 
 
 class _SetRunner(Runner):
@@ -239,7 +239,7 @@ class _SetRunner(Runner):
         for name in cut.transforms:
             table, dropped = cut.flow.tables[name], snapshot.of(name).dropped_before or BEGINNING
             of_live = [each.result for each in cut.held[name] if each.result.label >= dropped]
-            if cut.is_recut(name):
+            if cut.is_redeclared(name):
                 if table.mode is not Mode.REPLACE:  # older states are made again only where a reader needs them
                     ends = {end for it in of_live for end in (it.label, it.end - _INSTANT)}
                     windows[name] = {table.cadence.window_of(end) for end in ends}
@@ -249,7 +249,7 @@ class _SetRunner(Runner):
         if not any(facts.dropped_before for facts in snapshot.tables.values()):  # only open windows can be unknown
             windows = {name: of for name, of in windows.items() if cut.flow.tables[name].open_of}
         expired = self._planner.find_dropped_inputs(snapshot, cut.now, windows, self._request(self._force))
-        for name in filter(cut.is_recut, expired):
+        for name in filter(cut.is_redeclared, expired):
             label, why = min(expired[name].items())
             raise windows_lost(name, f"{name}@{label_of(label)}", why)
         return {name: frozenset(before[name] | expired.get(name, {}).keys()) for name in before}
@@ -265,7 +265,7 @@ def _stored_states(cut: Cut) -> Mapping[str, frozenset[datetime]]:
     return {
         name: frozenset(each.result.label for each in current)
         for name, current in cut.held.items()
-        if cut.flow.tables[name].mode is Mode.REPLACE and not cut.is_recut(name)
+        if cut.flow.tables[name].mode is Mode.REPLACE and not cut.is_redeclared(name)
     }
 
 
@@ -273,7 +273,7 @@ def _find_latest_ticks(live: RunContext, cut: Cut) -> Mapping[str, Mapping[datet
     """Return by table and label the ticks that LATEST has chosen, if they are still boundaries."""
     found: dict[str, dict[datetime, dict[str, datetime]]] = {}
     for name, table in cut.flow.tables.items():
-        if cut.is_recut(name) or not any(str(read).startswith(_LATEST) for read in table.reads):
+        if cut.is_redeclared(name) or not any(str(read).startswith(_LATEST) for read in table.reads):
             continue
         for label, reads in live.ledger.keeping.inputs_by_label(name).items():
             for read in reads:

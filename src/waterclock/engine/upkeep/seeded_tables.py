@@ -64,7 +64,7 @@ def request_of(
     )
 
 
-def bring(live: RunContext, work: RunContext, table: Table, pieces: Sequence[Current]) -> None:
+def seed_from_live_slices(live: RunContext, work: RunContext, table: Table, pieces: Sequence[Current]) -> None:
     """Start a table of the second set with slices of the live one, by links.
 
     The state of a MERGE or TEMPORAL table is made from them.
@@ -77,17 +77,17 @@ def bring(live: RunContext, work: RunContext, table: Table, pieces: Sequence[Cur
         manifests = seal_linked_slices(
             spark, table, [read_manifest(source, each.result.slice_path) for each in pieces], claim, source, work.lake
         )
-        put_first(work, table, pieces, manifests, claim, elsewhere_of(live, table))
+        create_from_slices(work, table, pieces, manifests, claim, linked_inputs_by_label(live, table))
     finally:
         work.sessions.release(spark)
 
 
-def elsewhere_of(live: RunContext, table: Table) -> Mapping[datetime, tuple[Input, ...]]:
+def linked_inputs_by_label(live: RunContext, table: Table) -> Mapping[datetime, tuple[Input, ...]]:
     """Return by label the inputs of a linked table from another project. They show later restatements there."""
     return {} if upstream_of(table) is None else live.ledger.keeping.inputs_by_label(table.name)
 
 
-def put_first(
+def create_from_slices(
     work: RunContext,
     table: Table,
     pieces: Sequence[Current],

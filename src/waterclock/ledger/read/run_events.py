@@ -12,7 +12,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from waterclock.batches.records import Input
-from waterclock.batches.run_events import Happened, Happening, MadeRows, OpenLineageState, What
+from waterclock.batches.run_events import LineageEvent, LineageEventKind, LineageEventPage, MadeRows, OpenLineageState
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import (
     AnyRow,
@@ -26,7 +26,7 @@ from waterclock.ledger.store.schema import (
     tables,
 )
 
-_KINDS = tuple(what.value for what in What if what is not What.LEFT)
+_KINDS = tuple(what.value for what in LineageEventKind if what is not LineageEventKind.LEFT)
 _IS_TOLD = sa.and_(events.c.id > sa.bindparam("after"), events.c.kind.in_(_KINDS))
 _AFTER = (
     sa.select(
@@ -66,15 +66,15 @@ _SENT = sa.select(lineage_sent)
 _Inputs = Mapping[tuple[int, datetime], Sequence[Input]]
 
 
-def read_happenings_after(database: LedgerDatabase, after: int, most: int) -> Happened:
+def read_happenings_after(database: LedgerDatabase, after: int, most: int) -> LineageEventPage:
     """Return the outcomes in the next `most` events. Labels that a claim did not make follow those that it made."""
     with database.read() as connection:
         rows = connection.execute(_AFTER, {"after": after, "most": most}).all()
         numbers = sorted({row.claim for row in rows if row.claim is not None})
         reads = _inputs_of(connection, numbers)
-        left = _find_unmade_labels(connection, sorted({row.claim for row in rows if row.kind == What.DONE}))
+        left = _find_unmade_labels(connection, sorted({row.claim for row in rows if row.kind == LineageEventKind.DONE}))
     found = tuple(each for row in rows for each in _happenings(row, reads, left))
-    return Happened(found, rows[-1].id if rows else after, len(rows) < most)
+    return LineageEventPage(found, rows[-1].id if rows else after, len(rows) < most)
 
 
 def openlineage_state(database: LedgerDatabase) -> OpenLineageState:
@@ -91,12 +91,12 @@ def openlineage_state(database: LedgerDatabase) -> OpenLineageState:
 
 def _happenings(
     row: AnyRow, reads: _Inputs, left: Mapping[int, tuple[datetime, Sequence[datetime]]]
-) -> Iterator[Happening]:
-    what = What(row.kind)
+) -> Iterator[LineageEvent]:
+    what = LineageEventKind(row.kind)
     made = None
-    if what is What.DONE and row.version is not None:
+    if what is LineageEventKind.DONE and row.version is not None:
         made = MadeRows(row.end, row.version, row.rows, row.bytes, row.location, row.measures)
-    yield Happening(
+    yield LineageEvent(
         number=row.id,
         at=row.at,
         what=what,
@@ -106,18 +106,28 @@ def _happenings(
         label=row.label,
         claim=row.claim or 0,
         code=row.code or "",
-        error=None if what is What.CLAIMED else str(row.data.get("error") or row.data.get("why") or "") or None,
+        error=None
+        if what is LineageEventKind.CLAIMED
+        else str(row.data.get("error") or row.data.get("why") or "") or None,
         word=str(row.data.get("command") or row.data.get("outcome") or ""),
         inputs=() if row.claim is None else tuple(reads.get((row.claim, row.label), ())),
         made=made,
     )
-    last, labels = left.get(row.claim, (None, ())) if what is What.DONE else (None, ())
+    last, labels = left.get(row.claim, (None, ())) if what is LineageEventKind.DONE else (None, ())
     if row.label == last:
         for label in labels:
-            yield Happening(
-                row.id, row.at, What.LEFT, row.who, row.run, row.table_name, label, row.claim, row.code or "",
+            yield LineageEvent(
+                row.id,
+                row.at,
+                LineageEventKind.LEFT,
+                row.who,
+                row.run,
+                row.table_name,
+                label,
+                row.claim,
+                row.code or "",
                 inputs=tuple(reads.get((row.claim, label), ())),
-            )  # fmt: skip
+            )
 
 
 def _inputs_of(connection: sa.Connection, numbers: Sequence[int]) -> _Inputs:

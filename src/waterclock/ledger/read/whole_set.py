@@ -76,7 +76,7 @@ def recuts_of(database: LedgerDatabase, name: str) -> Mapping[int, datetime]:
         return {int(row.data["version"]): row.at for row in rows if row.data.get("is_recut")}
 
 
-def begun_anew(database: LedgerDatabase, name: str) -> list[tuple[int, datetime]]:
+def list_emptying_claims(database: LedgerDatabase, name: str) -> list[tuple[int, datetime]]:
     """Return each claim that emptied a table, by a reset or for other windows, with its instant; oldest first.
 
     All revisions of earlier claims ended then. A publish that was only declared again has the claim 0.

@@ -37,7 +37,7 @@ _ASK_AGAIN = (
 )
 
 
-def ask_again(write: Write, names: Iterable[str]) -> None:
+def request_recompute(write: Write, names: Iterable[str]) -> None:
     """Request that all done or running batches of some tables are made again: equal content now means other rows."""
     for name in names:
         write.execute(_ASK_AGAIN, {"of": name, "then": write.sequence})

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from waterclock.batches.run_events import LEFT_OUT, Happening
+from waterclock.batches.run_events import LEFT_OUT, LineageEvent
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.instants import is_pending
 from waterclock.ledger.store.schema import lineage_sent
@@ -67,7 +67,7 @@ def note_lost(database: LedgerDatabase, error: str, again_in: timedelta) -> None
         connection.execute(_LOST, {"said": error, "again": now + again_in})
 
 
-def note_left_out(database: LedgerDatabase, refused: Sequence[tuple[Happening, str]]) -> None:
+def note_left_out(database: LedgerDatabase, refused: Sequence[tuple[LineageEvent, str]]) -> None:
     """Record the events that the server rejected although it accepted later ones, with the reasons. Keep the turn."""
     with database.write() as write:
         for it, why in refused:

@@ -17,7 +17,7 @@ from waterclock.flow.declarations import Table
 from waterclock.ledger.read.signatures import has_batches, signature_differences, signature_of
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import AnyRow, tables
-from waterclock.ledger.write.emptying import ask_again, empty_table
+from waterclock.ledger.write.emptying import empty_table, request_recompute
 from waterclock.ledger.write.pauses import RESET as RESETTING
 from waterclock.ledger.write.pauses import end_hold, hold, hold_in
 from waterclock.ledger.write.rebuilding import require_no_rebuild
@@ -76,7 +76,7 @@ def end_reset(
         empty_table(write, table.name, claim)
         write.execute(REDECLARE, {"of": table.name, "version": version} | signature_of(table))
         write.execute(_SET_START, {"of": table.name, "at": start})
-        ask_again(write, asked_again)
+        request_recompute(write, asked_again)
         data = {"version": version, "claim": claim, "is_recut": True, "changed": changed, "why": why}
         write.log(RESET, who=who, table=table.name, data=data)
 

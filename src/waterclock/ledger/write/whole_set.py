@@ -20,7 +20,7 @@ from waterclock.ledger.write.claims import restore_claim
 from waterclock.ledger.write.closings import add_told
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.coverage import cover
-from waterclock.ledger.write.emptying import ask_again, empty_table
+from waterclock.ledger.write.emptying import empty_table, request_recompute
 from waterclock.ledger.write.rebuilding import end, require_own
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -104,7 +104,7 @@ def record_set(
         for each in moved:
             _record(write, each, heads, who, begun=known.sequence)
         publishes = set(write.execute(_PUBLISHES).scalars())
-        ask_again(write, (name for name in asked_again if name in publishes))
+        request_recompute(write, (name for name in asked_again if name in publishes))
         if flow is not None:
             write.execute(_SET_FLOW, {"made_by": flow})
         end(write, known)

@@ -58,7 +58,7 @@ class Content:
         return cls(tuple(said["adds"]), said["schema"], tuple(said["partition_columns"]), said["protocol"])
 
 
-def content_brought(made: str, folder: str, linked: Sequence[tuple[Manifest, Manifest]], claim: int) -> Content:
+def link_content(made: str, folder: str, linked: Sequence[tuple[Manifest, Manifest]], claim: int) -> Content:
     """Link the live files of the table at `made` into `folder`, and return them as its content.
 
     `linked` has the slices that are linked already, each as its manifest in `made` and that in `folder`. Other live
@@ -100,7 +100,7 @@ def build_empty_content(folder: str, *, is_partitioned: bool) -> Content:
 
 
 def remove_brought(folder: str, claim: int) -> None:
-    """Remove the links that `content_brought` has made below `state/`."""
+    """Remove the links that `link_content` has made below `state/`."""
     remove_folder(entry_path(folder, f"state/c={claim}"))
 
 

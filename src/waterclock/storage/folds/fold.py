@@ -154,7 +154,9 @@ def slices_with_later_deletes(
     return tuple(found)
 
 
-def beating_later(manifest: Manifest, after: Sequence[Manifest], merge: Merge, schema: str) -> tuple[Manifest, ...]:
+def later_slices_with_deletes(
+    manifest: Manifest, after: Sequence[Manifest], merge: Merge, schema: str
+) -> tuple[Manifest, ...]:
     """Return later slices with a delete that sorts at or after the lowest order of this slice's rows."""
     fields = fields_of(schema)
     types = [fields[name]["type"] for name in merge.order_by]
@@ -174,7 +176,7 @@ def highest_deletes(
     return rows.groupBy(*_keys(merge.keys)).agg(F.max(F.expr(place_sql(merge.order_by))).alias(_ORDER))
 
 
-def unbeaten(winners: DataFrame, deletes: DataFrame, merge: Merge) -> DataFrame:
+def drop_deleted_rows(winners: DataFrame, deletes: DataFrame, merge: Merge) -> DataFrame:
     """Remove the rows whose key has a later delete, by order and label."""
     same = [F.col(quote_name(key)).eqNullSafe(F.col(f"_key{index}")) for index, key in enumerate(merge.keys)]
     return winners.join(deletes, _all_of([F.col(_ORDER) > F.expr(place_sql(merge.order_by)), *same]), "left_anti")

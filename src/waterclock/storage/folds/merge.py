@@ -11,12 +11,12 @@ from waterclock.storage.commit.pointers import commit_nothing, commit_slices, pr
 from waterclock.storage.commit.rebuild import commit_whole_state
 from waterclock.storage.folds.commit_merged import commit_winners
 from waterclock.storage.folds.fold import (
+    drop_deleted_rows,
     highest_deletes,
     keys_in,
     last_rows,
     own_rows,
     slices_with_later_deletes,
-    unbeaten,
     winners_of,
 )
 from waterclock.storage.folds.older_states import find_newest_state, manifests_of, with_slices_placed
@@ -70,7 +70,7 @@ def merge_slice(
     rows = own_rows(spark, folder, manifest, merge, look.schema)
     won = rows if is_unique else last_rows(rows, merge)
     if rivals:
-        won = unbeaten(won, highest_deletes(spark, folder, rivals, merge, look.schema), merge)
+        won = drop_deleted_rows(won, highest_deletes(spark, folder, rivals, merge, look.schema), merge)
     winners = Winners(won, merge.keys, is_newer(merge.order_by), may_be_null=may_be_null([manifest], merge.keys))
     return commit_winners(spark, folder, winners, [manifest], identity, look)
 

@@ -20,12 +20,12 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.folds.fold import (
-    beating_later,
+    drop_deleted_rows,
     highest_deletes,
     last_rows,
+    later_slices_with_deletes,
     own_rows,
     slices_with_later_deletes,
-    unbeaten,
     winners_of,
 )
 from waterclock.storage.folds.older_states import find_newest_state
@@ -117,10 +117,10 @@ def winners_at_head(spark: SparkSession, asked: Restatement, *, is_unique: bool)
     paths = [step.slice_path for step in asked.before]
     rivals = (
         *slices_with_later_deletes(folder, paths, [asked.new], merge, asked.schema),
-        *beating_later(asked.new, asked.after, merge, asked.schema),
+        *later_slices_with_deletes(asked.new, asked.after, merge, asked.schema),
     )
     if rivals:
-        won = unbeaten(won, highest_deletes(spark, folder, rivals, merge, asked.schema), merge)
+        won = drop_deleted_rows(won, highest_deletes(spark, folder, rivals, merge, asked.schema), merge)
     if lost is not None and not lost.isEmpty():
         won = won.unionByName(_recompute_winners(spark, asked, lost))
     return Winners(won, merge.keys, _beats(asked), is_work=True, may_be_null=asked.may_be_null)

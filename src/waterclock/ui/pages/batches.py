@@ -72,7 +72,7 @@ def several(at: OpenedProject, tables: Sequence[Table], labels: Mapping[str, Lab
 
 @dataclass(frozen=True, slots=True)
 class _OfTable:
-    """The selected due labels of one table: those with details are listed singly (`told`), the others only counted.
+    """The selected due labels of one table: those with details are listed singly (`listed`), the others only counted.
 
     `older`: those before START, which are not made any more; `states`: all others. `made`: the singly listed labels of
     `states` that have rows; `done`: how many of `states` have rows. `asked_for`: how many of all were requested and not
@@ -89,7 +89,7 @@ class _OfTable:
     @property
     def listed_labels(self) -> Sequence[LabelState]:
         """The labels listed singly."""
-        return (*self.older.told, *self.states.told)
+        return (*self.older.listed, *self.states.listed)
 
     @property
     def state_counts(self) -> Counter[State]:
@@ -130,7 +130,7 @@ def _block(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labe
 def _of_table(settled: Settled, name: str, older: StatesIn, states: StatesIn, asked: int) -> _OfTable:
     done = settled.done.get(name, ())
     has_rows = {cell.label for cell in settled.others if cell.table == name and cell.current_claim is not None}
-    made = frozenset(one.label for one in states.told if one.label in has_rows or is_in(done, one.label))
+    made = frozenset(one.label for one in states.listed if one.label in has_rows or is_in(done, one.label))
     return _OfTable(older, states, made, states.counts.get(Status.DONE, 0) + len(made), asked)
 
 
@@ -194,7 +194,7 @@ _NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # 
 
 def _count_unmade(one: _OfTable, statuses: Container[Status]) -> int:
     """Count the labels with these statuses that have no rows, and that no runner has started or failed."""
-    meant = (each for each in one.states.told if each.status in statuses and each.label not in one.made)
+    meant = (each for each in one.states.listed if each.status in statuses and each.label not in one.made)
     listed = sum(1 for each in meant if not (is_begun(each) or has_failed(each) or is_asked_for(each)))
     return listed + sum(count for status, count in one.states.counts.items() if status in statuses)
 

@@ -8,7 +8,7 @@ from waterclock.operations.formatting import count_words, number_words, seconds_
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.pauses import names_words, waiting_request_lines
 from waterclock.operations.pausing import OfTables
-from waterclock.operations.proposals import Proposal, Verb, decide, leaves_the_house, propose
+from waterclock.operations.proposals import Proposal, Verb, decide, find_publishes, propose
 from waterclock.operations.runners import alive
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery
@@ -40,7 +40,7 @@ def _propose_plan(at: OpenedProject, asked: PageQuery) -> Proposal:
 
 
 def _describe_plan(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> Content:
-    out = leaves_the_house(at.flow, proposal)
+    out = find_publishes(at.flow, proposal)
     everything = proposal.all
     total = sum(map(len, everything.values()))
     return {

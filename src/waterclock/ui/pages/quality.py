@@ -7,7 +7,7 @@ from dataclasses import asdict
 from waterclock.batches.audit_records import RuleNote
 from waterclock.operations.formatting import page_time, short_label
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.rule_results import RuleHistory, RuleResults, note_rule, rule_results
+from waterclock.operations.rule_results import LabelResult, RuleResults, note_rule, rule_results
 from waterclock.operations.states import State
 from waterclock.operations.suggested_rules import has_rules, suggested_rules
 from waterclock.timelabel.label import label_of
@@ -88,7 +88,7 @@ def rule_told(at: OpenedProject, rule: RuleResults) -> Content:
     }
 
 
-def _pieces(answers: tuple[RuleHistory, ...]) -> list[Content]:
+def _pieces(answers: tuple[LabelResult, ...]) -> list[Content]:
     """Join adjacent batches with equal results."""
     pieces: list[Content] = []
     for column, answer in enumerate(answers, NEWEST - len(answers)):

@@ -13,7 +13,7 @@ from waterclock.connectors.postgres import following
 from waterclock.connectors.postgres.connector import PostgresCollector
 from waterclock.engine.batch.lifecycle import carry_out
 from waterclock.engine.batch.releasing import group_to_release
-from waterclock.engine.upkeep.kept_at_sources import let_go, look_at_sources
+from waterclock.engine.upkeep.kept_at_sources import find_unused_slots, release_slot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -219,14 +219,14 @@ def test_slots_go_with_a_batch_that_fails_and_with_a_table_that_went(tmp_path: P
     assert it.replica() == []
     (slot,) = it.slots()
     with it.tiny.opened() as work:
-        assert look_at_sources(work) == []
+        assert find_unused_slots(work) == []
     it.declare("CREATE CONNECTION ops TYPE postgres;")
     with it.tiny.opened() as work:
-        (found,) = look_at_sources(work)
+        (found,) = find_unused_slots(work)
         assert (found.name, found.table) == (slot, "shop.orders")
-        let_go(work, found)
+        release_slot(work, found)
         assert found.failed is None
-        assert look_at_sources(work) == []
+        assert find_unused_slots(work) == []
     assert it.slots() == []
     assert it.at.run("SELECT pubname FROM pg_publication WHERE pubname = %s", slot) == []
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tests.tiny import Tiny, day, described, labels
 from waterclock.cli.app import app
-from waterclock.engine.upkeep.maintain import do, look
+from waterclock.engine.upkeep.maintain import find_maintenance, maintain_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,8 +64,8 @@ def test_versions_and_labels_stand_behind_views_and_windows_that_are_dropped_go(
     much_later = datetime.now(UTC) + timedelta(days=60)
     for _ in range(2):  # first the windows of the table, then what was published of them
         with tiny.opened() as work:
-            for each in look(work, ["raw.parts", "out.labels"], much_later):
-                do(work, each, much_later)
+            for each in find_maintenance(work, ["raw.parts", "out.labels"], much_later):
+                maintain_table(work, each, much_later)
                 assert not each.failed
     kept = labels(4, 5)
     assert [row[0] for row in tiny.delivered("SELECT timelabel FROM labels ORDER BY 1")] == kept

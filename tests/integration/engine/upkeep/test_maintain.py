@@ -18,8 +18,8 @@ from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.upkeep.dropping import drop
-from waterclock.engine.upkeep.dropping import look as droppable
-from waterclock.engine.upkeep.maintain import Upkeep, do, look
+from waterclock.engine.upkeep.dropping import find_droppable_windows as droppable
+from waterclock.engine.upkeep.maintain import Upkeep, find_maintenance, maintain_table
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.selection import Labels
@@ -84,10 +84,10 @@ def fill(tiny: Tiny, of_day: int, value: int) -> None:
 
 def upkeep(tiny: Tiny, now: datetime = MUCH_LATER, *, dry: bool = False) -> dict[str, Upkeep]:
     with tiny.opened() as work:
-        found = look(work, TABLES, now)
+        found = find_maintenance(work, TABLES, now)
         if not dry:
             for each in found:
-                do(work, each, now)
+                maintain_table(work, each, now)
     assert not [each.failed for each in found if each.failed]
     return {each.table: each for each in found}
 
@@ -238,8 +238,8 @@ class Keeping(Heard):
         self.points[self.table].add(point)
         other = Tiny(self.tiny.root, self.tiny.spark, toml=None)
         with other.opened() as work:
-            for found in look(work, TABLES, MUCH_LATER):
-                do(work, found, MUCH_LATER)
+            for found in find_maintenance(work, TABLES, MUCH_LATER):
+                maintain_table(work, found, MUCH_LATER)
                 self.failed += found.failed
             with suppress(WaterclockError):  # what is read still is not dropped
                 drop(

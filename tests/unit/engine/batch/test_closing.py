@@ -43,7 +43,7 @@ def check(life: Life, monkeypatch: pytest.MonkeyPatch, error: WaterclockError | 
 
     monkeypatch.setattr(closing, "_evaluate_condition", evaluate)
     work: Any = SimpleNamespace(ledger=life.ledger, flow=life.flow, settings=SimpleNamespace(who="a test"))
-    closing.look(work, life.planner, life.now, ALL, life.snapshot)
+    closing.close_due_books(work, life.planner, life.now, ALL, life.snapshot)
 
 
 def reason(life: Life) -> str:
@@ -76,7 +76,7 @@ def test_a_condition_that_failed_is_evaluated_once_in_a_run(life: Life, monkeypa
     work: Any = SimpleNamespace(ledger=life.ledger, flow=life.flow, settings=SimpleNamespace(who="a test"))
     tried: set[tuple[str, Any]] = set()
     for _ in range(3):
-        failed = closing.look(work, life.planner, life.now, ALL, life.snapshot, tried)
+        failed = closing.close_due_books(work, life.planner, life.now, ALL, life.snapshot, tried)
         firsts = ((books.table.name, books.first_open()) for books, _ in failed)
         tried |= {(name, first.start) for name, first in firsts if first is not None}
     assert sorted(evaluated) == ["web.daily", "web.half"]

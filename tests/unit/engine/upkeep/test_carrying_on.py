@@ -47,7 +47,7 @@ def test_of_two_that_carry_a_move_on_the_later_one_finds_it_done(
         work.ledger.keeping.record_set("t", [], who="another")
         raise WaterclockError("E645", "the move of the new tables cannot be finished")
 
-    monkeypatch.setattr(rebuild_all, "carry_on", overtaken)
+    monkeypatch.setattr(rebuild_all, "finish_move", overtaken)
     assert rebuild_all.finish_killed_rebuild(work) == ()
 
 
@@ -69,7 +69,7 @@ def test_a_watch_does_not_wait_for_ever_for_a_rebuild_that_was_killed(
             work.ledger.keeping.record_set("t", [], who="ann")
             return ("web.clicks",)
 
-        monkeypatch.setattr(rebuild_all, "carry_on", carried)
+        monkeypatch.setattr(rebuild_all, "finish_move", carried)
     looked: list[object] = []
 
     def watch(*arguments: Any, **_: Any) -> None:
@@ -95,7 +95,7 @@ def test_files_of_a_rebuild_that_began_since_are_not_removed(work: RunContext) -
             keeping.begin_rebuilding("u", runner="another", who="bob", lease_seconds=60)
 
     with inject_faults(begin):
-        assert move_set.carry_on(work) == ()
+        assert move_set.finish_move(work) == ()
     assert place.exists()
     rebuild_all.remove_leftovers(work, "t")
     assert place.exists()

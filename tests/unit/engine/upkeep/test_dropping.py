@@ -20,7 +20,7 @@ from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep import dropping, maintain
-from waterclock.engine.upkeep.dropping import Droppable, drop, look
+from waterclock.engine.upkeep.dropping import Droppable, drop, find_droppable_windows
 from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
@@ -39,7 +39,7 @@ def test_nothing_is_dropped_while_all_tables_are_made_anew(tmp_path: Path) -> No
         table = work.flow.tables["web.clicks"]
         work.ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
         with pytest.raises(WaterclockError, match="all tables are being rebuilt") as refused:
-            look(work, table, Labels(), day(5))
+            find_droppable_windows(work, table, Labels(), day(5))
         assert refused.value.code == "E644"
         # begun while somebody was asked: what was dropped would be moved in again
         with pytest.raises(WaterclockError, match="all tables are being rebuilt"):
@@ -56,7 +56,7 @@ def test_nothing_is_dropped_that_a_batch_reads_since_the_user_was_asked(
         for number in (1, 2):
             test_reset.make(work, test_reset.CLICKS, number, (2 * number, 2 * number + 1))
         table = work.flow.tables[test_reset.CLICKS]
-        found = look(work, table, Labels.from_range(day(1), day(1)), test_reset.NOW)
+        found = find_droppable_windows(work, table, Labels.from_range(day(1), day(1)), test_reset.NOW)
         assert found.labels == (day(1),)
         if what == "is still read":
             monkeypatch.setattr(dropping, "_find_oldest_needed", lambda *_: day(1))
@@ -96,7 +96,7 @@ def clicks(tmp_path: Path) -> Iterator[RunContext]:
 def test_windows_are_recorded_as_dropped_before_they_are_removed(clicks: RunContext) -> None:
     """Otherwise a rebuild that begins in between would show them again."""
     table, keeping = clicks.flow.tables[test_reset.CLICKS], clicks.ledger.keeping
-    found = look(clicks, table, Labels.from_range(day(1), day(1)), test_reset.NOW)
+    found = find_droppable_windows(clicks, table, Labels.from_range(day(1), day(1)), test_reset.NOW)
     seen: list[object] = []
 
     def begin(at: str) -> None:
@@ -115,7 +115,7 @@ def test_nothing_is_dropped_where_something_began_since_the_last_check(
     clicks: RunContext, monkeypatch: pytest.MonkeyPatch, beside: str
 ) -> None:
     table, keeping = clicks.flow.tables[test_reset.CLICKS], clicks.ledger.keeping
-    found = look(clicks, table, Labels.from_range(day(1), day(1)), test_reset.NOW)
+    found = find_droppable_windows(clicks, table, Labels.from_range(day(1), day(1)), test_reset.NOW)
 
     def begin(*_: object) -> None:
         if beside == "a rebuild":
@@ -134,7 +134,7 @@ def test_nothing_is_dropped_where_something_began_since_the_last_check(
 
 def test_maintenance_finishes_a_drop_that_was_killed(clicks: RunContext) -> None:
     table = clicks.flow.tables[test_reset.CLICKS]
-    found = look(clicks, table, Labels.from_range(day(1), day(1)), test_reset.NOW)
+    found = find_droppable_windows(clicks, table, Labels.from_range(day(1), day(1)), test_reset.NOW)
 
     def kill(at: str) -> None:
         if at == "drop.recorded":
@@ -142,11 +142,11 @@ def test_maintenance_finishes_a_drop_that_was_killed(clicks: RunContext) -> None
 
     with inject_faults(kill), pytest.raises(KeyboardInterrupt):
         drop(clicks, found, why="old")
-    [left] = maintain.look(clicks, [table.name], test_reset.NOW)
+    [left] = maintain.find_maintenance(clicks, [table.name], test_reset.NOW)
     assert (left.drop_before, left.dropped.count) == (day(2), 1)
-    maintain.do(clicks, left, test_reset.NOW)
+    maintain.maintain_table(clicks, left, test_reset.NOW)
     assert (left.failed, ids(clicks.folder(table))) == ([], [4, 5])
-    [after] = maintain.look(clicks, [table.name], test_reset.NOW)
+    [after] = maintain.find_maintenance(clicks, [table.name], test_reset.NOW)
     assert (after.drop_before, after.dropped.count) == (None, 0)
     [event] = [each for each in clicks.ledger.past.rows("events") if each["kind"] == "dropped"]
     assert event["who"] == clicks.settings.who

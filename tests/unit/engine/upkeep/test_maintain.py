@@ -30,5 +30,5 @@ def test_a_slice_whose_release_failed_since_the_look_stays(
     )
     work = SimpleNamespace(flow=flow(table("raw.a", partitioned=True)), folder=lambda _: str(tmp_path), ledger=ledger)
     monkeypatch.setattr(maintain, "older_log", lambda *_: None)
-    maintain.do(work, maintain.Upkeep("raw.a", leaves=[leaf]), datetime.now(UTC))  # type: ignore[arg-type]
+    maintain.maintain_table(work, maintain.Upkeep("raw.a", leaves=[leaf]), datetime.now(UTC))  # type: ignore[arg-type]
     assert folder.exists() is stays

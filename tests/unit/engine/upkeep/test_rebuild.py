@@ -190,16 +190,16 @@ def test_maintenance_leaves_a_table_alone_that_is_being_rebuilt(work: RunContext
     found: list[bool] = []
 
     def look() -> None:
-        [before] = maintain.look(work, [CLICKS], NOW)
+        [before] = maintain.find_maintenance(work, [CLICKS], NOW)
         later = maintain.Upkeep(CLICKS)
-        maintain.do(work, later, NOW)
+        maintain.maintain_table(work, later, NOW)
         found.extend([before.is_busy, later.is_busy])
 
     edit(work)
     meanwhile(look)
     rebuilt(work)
     assert found == [True, True]
-    [after] = maintain.look(work, [CLICKS], NOW)
+    [after] = maintain.find_maintenance(work, [CLICKS], NOW)
     assert not after.is_busy
 
 

@@ -79,7 +79,7 @@ def test_a_slice_of_a_fold_keeps_the_columns_that_it_had(
         return [known[piece.of[0].result.label] for piece in pieces]
 
     monkeypatch.setattr(recut, "_write_slices", write)
-    monkeypatch.setattr(recut, "put_first", lambda *_: None)
+    monkeypatch.setattr(recut, "create_from_slices", lambda *_: None)
     monkeypatch.setattr(recut, "_inputs", lambda *_: {})
     work: Any = SimpleNamespace(ledger=SimpleNamespace(keeping=SimpleNamespace(draw_claim=lambda: 9)))
     recut.recut(live_at(tmp_path), work, table, taken(tmp_path, WIDE, SCHEMA, WIDE, first=15, apart=24))

@@ -273,7 +273,7 @@ def test_a_table_without_batches_has_nothing_to_reset(work: RunContext) -> None:
 
 def test_maintenance_keeps_what_was_collected_before(work: RunContext) -> None:
     start_over(work)
-    [found] = maintain.look(work, [CLICKS], work.real_now() + timedelta(days=400))
+    [found] = maintain.find_maintenance(work, [CLICKS], work.real_now() + timedelta(days=400))
     assert (found.leaves, found.failed) == ([], [])
 
 
@@ -300,7 +300,7 @@ def test_maintenance_keeps_what_was_collected_before_in_other_windows(work: RunC
     )
     moved = Moved(CLICKS, signature_of(table), "tables/web/clicks", None, claim, version, None, is_recut=True)
     keeping.record_set("t", [moved], who="ann")
-    [found] = maintain.look(work, [CLICKS], work.real_now() + timedelta(days=400))
+    [found] = maintain.find_maintenance(work, [CLICKS], work.real_now() + timedelta(days=400))
     assert (found.leaves, found.failed) == ([], [])
 
 

@@ -68,10 +68,10 @@ def kept(work: RunContext, monkeypatch: pytest.MonkeyPatch, now: datetime = NOW)
     def bring(_: object, __: object, table: Any, pieces: Any) -> None:
         brought[table.name] = [each.result.label for each in pieces]
 
-    monkeypatch.setattr(second_set, "bring", bring)
+    monkeypatch.setattr(second_set, "seed_from_live_slices", bring)
     cut = second_set.cut_of(work, now)
     with Ledger.open("sqlite://") as ledger:
-        second_set.keep_what_cannot_be_made(work, cut, second_set.beside(work, cut, ledger))
+        second_set.keep_what_cannot_be_made(work, cut, second_set.second_set_context(work, cut, ledger))
     assert {name: sorted(labels) for name, labels in cut.kept.items()} == brought
     return brought
 
@@ -139,7 +139,7 @@ def test_collected_windows_that_were_dropped_do_not_come_back_in_other_windows(
         assert [each.result.label for each in cut.collected[CLICKS]] == [day(2), day(3)]
         assert cut.dropped == {CLICKS: work.flow.tables[CLICKS].cadence.floor(day(2))}
         with Ledger.open("sqlite://") as ledger:
-            other = second_set.beside(work, cut, ledger)
+            other = second_set.second_set_context(work, cut, ledger)
             facts = other.ledger.reads.snapshot(cut.flow).of(CLICKS)
         assert facts.dropped_before == cut.dropped[CLICKS]
 

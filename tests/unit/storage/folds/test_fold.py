@@ -15,7 +15,7 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Column, Columns
 from waterclock.flow.folds import Merge, Temporal
 from waterclock.storage.folds import fold
-from waterclock.storage.folds.fold import beating_later, slices_with_later_deletes
+from waterclock.storage.folds.fold import later_slices_with_deletes, slices_with_later_deletes
 from waterclock.storage.folds.write_state import DELETED
 from waterclock.storage.slices.manifest import MANIFEST, Manifest
 from waterclock.storage.slices.order_bounds import measured_for
@@ -75,13 +75,13 @@ def test_slices_measured_for_another_order_or_delete_are_read(tmp_path: Path, be
     found = slices_with_later_deletes(str(tmp_path), [old.slice_path], [new], BY_TIME, SCHEMA)
     assert [each.slice_path for each in found] == [old.slice_path]
     late = replace(new, label=hour(0))
-    assert [each.slice_path for each in beating_later(late, [old], BY_TIME, SCHEMA)] == [old.slice_path]
+    assert [each.slice_path for each in later_slices_with_deletes(late, [old], BY_TIME, SCHEMA)] == [old.slice_path]
 
 
 def test_a_slice_measured_for_another_order_has_no_deletes_where_none_are_declared(tmp_path: Path) -> None:
     old = measured(tmp_path, 1, BY_NUMBER, order='{"o0":9}', deletes=True)
     new = measured(tmp_path, 2, Merge(("k",), ("at",)), order='{"o0":"2026-01-02T00:00:00.000000Z"}')
-    assert not beating_later(new, [old], Merge(("k",), ("at",)), SCHEMA)
+    assert not later_slices_with_deletes(new, [old], Merge(("k",), ("at",)), SCHEMA)
 
 
 @dataclass
