@@ -16,7 +16,7 @@ from waterclock.specs.parsing import read_feature
 from waterclock.specs.reading import script_of
 from waterclock.specs.schemas import Extras, Schema
 from waterclock.specs.script import Script
-from waterclock.specs.spec_runner import in_order
+from waterclock.specs.spec_runner import sort_distinct_errors
 from waterclock.specs.typed_rows import Typed, convert_rows
 
 FLOW = """
@@ -117,4 +117,4 @@ def wrong(project: Project, text: str, file: str = "specs/a.feature") -> list[Wa
         gathered.extend(more)
         if one is not None:
             gathered.extend(convert_rows(one, schemas_of(project))[1])
-    return in_order(gathered)
+    return sort_distinct_errors(gathered)

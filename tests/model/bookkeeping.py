@@ -23,7 +23,7 @@ from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.closings import Closes
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.closings import Books, Pair, by_hand
+from waterclock.planner.closings import Books, Pair, manual_closing_tick
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.window import Window
@@ -120,7 +120,7 @@ class Bookkeeper:
         first = books.first_open()
         window = first if first is not None and self.random.random() < 0.8 else self.random.choice(windows[-20:])
         try:
-            tick = by_hand(books, window)
+            tick = manual_closing_tick(books, window)
         except WaterclockError as error:
             if error.code != "E266":
                 raise

@@ -18,7 +18,7 @@ from waterclock.batches.records import BatchResult, ClaimRequest, Input
 from waterclock.errors import WaterclockError
 from waterclock.flow.closings import Closes
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.closings import Books, Pair, by_hand
+from waterclock.planner.closings import Books, Pair, manual_closing_tick
 from waterclock.planner.plan import Group, Status
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.duration import Duration, parse_duration
@@ -180,7 +180,7 @@ class Life:
             self.is_interfered = True
             return
         try:
-            tick = by_hand(books, window)
+            tick = manual_closing_tick(books, window)
         except WaterclockError as error:
             if error.code != "E266":
                 raise

@@ -16,7 +16,7 @@ from tests.model.random_flow import EVE, RandomFlow
 from tests.model.toy import Rows, ToyLake, ToyTable, digest
 from waterclock.batches.ledger_snapshot import FOLLOW, BatchStatus, LedgerSnapshot, Missing
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
-from waterclock.engine.earlier_starts import reading_back
+from waterclock.engine.earlier_starts import find_shortened_reads
 from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger.ledger import Ledger
@@ -337,7 +337,7 @@ class Driver:
         self.ledger.declared.apply(self.flow, who="test", now=self.now, runner="test", reading_back=self._reading_back)
 
     def _reading_back(self) -> dict[str, tuple[datetime, ...]]:
-        again = reading_back(self.ledger, self.flow, self.now)
+        again = find_shortened_reads(self.ledger, self.flow, self.now)
         self.begun_earlier += sum(map(len, again.values()))
         self.asked |= {(name, label): self.turn for name, labels in again.items() for label in labels}
         return again

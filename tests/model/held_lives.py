@@ -200,7 +200,7 @@ class Life:
         return {
             (name, label)
             for name, table in self.flow.tables.items()
-            for label, (_, code) in self.ledger.reads.set_aside(name).items()
+            for label, (_, code) in self.ledger.reads.list_quarantined_labels(name).items()
             if code != table.fingerprint
         }
 

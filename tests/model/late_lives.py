@@ -25,7 +25,7 @@ from waterclock.flow.graph import late_tables
 from waterclock.flow.late_rows import CAME_EARLY, CAME_LATE, NO_TIME, LateRows
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ClaimRefused
-from waterclock.planner.closings import Books, by_hand
+from waterclock.planner.closings import Books, manual_closing_tick
 from waterclock.planner.late_rows import early_from, find_closed_windows, find_remakeable_windows, may_open
 from waterclock.planner.plan import Batch, Group, ReadScope, Status
 from waterclock.planner.planning import Planner
@@ -183,7 +183,7 @@ class Life:
         if first is None:
             return
         try:
-            tick = by_hand(books, first)
+            tick = manual_closing_tick(books, first)
         except WaterclockError as error:
             if error.code != "E266":
                 raise

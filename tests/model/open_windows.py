@@ -22,7 +22,7 @@ from waterclock.dpl.project import load_project
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.closings import by_hand
+from waterclock.planner.closings import manual_closing_tick
 from waterclock.planner.open_windows import VisibleWindows, requested_open_labels
 from waterclock.planner.plan import Batch, BoundRead, Group, ReadScope
 from waterclock.planner.planning import Planner
@@ -132,7 +132,7 @@ class Life:
             first = books.first_open()
             if first is not None:
                 try:
-                    tick = by_hand(books, first)
+                    tick = manual_closing_tick(books, first)
                 except WaterclockError:
                     return
                 self.ledger.decisions.close_by_hand("web.daily", first.start, tick, who="test", why="enough")

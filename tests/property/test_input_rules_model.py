@@ -20,7 +20,7 @@ from tests.tiny import Tiny, day, described, labels
 from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.cli.actions.release import release_batches
 from waterclock.operations.opening import open_read_only
-from waterclock.operations.replaying import labels_set_aside
+from waterclock.operations.replaying import find_replayable_labels
 from waterclock.planner.plan import RECOLLECT
 from waterclock.timelabel.label import instant_of
 
@@ -156,7 +156,7 @@ class World:
 
     def _replay(self) -> None:
         with open_read_only(self.tiny.root, None, None) as at:
-            found = labels_set_aside(at, "shop.some", None).get("shop.some", ())
+            found = find_replayable_labels(at, "shop.some", None).get("shop.some", ())
         with self.tiny.ledger() as ledger:
             if found:
                 ledger.decisions.request_restate("shop.some", found, RECOMPUTE, who="ann")

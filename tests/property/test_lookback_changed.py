@@ -24,7 +24,7 @@ from tests.unit.engine.fakes import collect, group
 from waterclock.batches.records import Claim
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.sqlite.connector import CONNECTOR
-from waterclock.engine.collect.change_scans import NEVER, ChangeScan, look_back
+from waterclock.engine.collect.change_scans import NEVER, ChangeScan, scan_past_windows
 from waterclock.flow.declarations import Table, Unit
 from waterclock.flow.lookbacks import Changed
 from waterclock.ledger.refusals import ClaimRefused
@@ -118,7 +118,7 @@ class World:
 
     def look(self, label: int) -> tuple[ChangeScan, int]:
         done = {of for of in self.held if label - BACK <= of < label}
-        look = look_back(self.work, self.table, group("shop.orders", label), _no_spark)
+        look = scan_past_windows(self.work, self.table, group("shop.orders", label), _no_spark)
         for piece in look.again:
             of, why = number(piece), look.notes[piece.label]["changed"]
             assert of in done

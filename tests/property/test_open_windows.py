@@ -12,7 +12,7 @@ from waterclock.engine.query.ticks import AsOf, Moment, Questions
 from waterclock.engine.query.view_rows import find_shown_windows
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
-from waterclock.planner.closings import by_hand
+from waterclock.planner.closings import manual_closing_tick
 from waterclock.timelabel.label import label_of
 
 LIVES = 40
@@ -69,7 +69,7 @@ def test_a_window_whose_skip_ended_is_open_beside_later_ones_that_closed(flow: F
     def close_first() -> None:
         books = life.planner.books_of(life.snapshot(), life.now, table)
         if (first := books.first_open()) is not None:
-            tick = by_hand(books, first)
+            tick = manual_closing_tick(books, first)
             life.ledger.decisions.close_by_hand(table, first.start, tick, who="a test", why="enough")
         life.work()
 

@@ -21,7 +21,7 @@ from tests.tiny import Tiny, day, described, labels
 from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.cli.actions.release import release_batches
 from waterclock.operations.opening import open_read_only
-from waterclock.operations.replaying import labels_set_aside
+from waterclock.operations.replaying import find_replayable_labels
 from waterclock.planner.plan import RECOLLECT
 from waterclock.timelabel.label import instant_of, label_of
 
@@ -187,7 +187,7 @@ class World:
 
     def _replay(self, *_: object) -> None:
         with open_read_only(self.tiny.root, None, None) as at:
-            found = labels_set_aside(at, "shop.orders", None).get("shop.orders", ())
+            found = find_replayable_labels(at, "shop.orders", None).get("shop.orders", ())
             meant = [
                 it for it, known in self.days.items() if known.shown and known.shown.aside and known.code != self.rules
             ]

@@ -129,7 +129,7 @@ class Both:
         for life in (self.plain, self.renamed):
             name = life.names[part]
             with life.tiny.ledger() as ledger:
-                ledger.declared.say_pending(life.tiny.load().flow)
+                ledger.declared.apply_pending_renames(life.tiny.load().flow)
                 try:
                     if what == "restate":
                         verb = "recollect" if part in {"orders", "lands"} else "recompute"

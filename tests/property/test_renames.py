@@ -53,7 +53,7 @@ def rename_some(driver: Driver) -> None:
     flow = replace(flow, tables=said, fingerprint=f"flow of turn {driver.turn}")
     looked = None
     if driver.random.random() < 0.5:
-        driver.ledger.declared.say_pending(flow)
+        driver.ledger.declared.apply_pending_renames(flow)
         looked = Planner(flow).plan(driver.ledger.reads.snapshot(flow), driver.now).to_dict()
     sequence = driver.ledger.declared.apply(flow, who="test", now=driver.now, runner="test")
     assert sequence.fingerprint == flow.fingerprint

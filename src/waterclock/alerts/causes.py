@@ -95,7 +95,7 @@ def build_alert_input(looked: CheckInput) -> AlertInput:
             *_find_refusals(looked),
             *_silent(looked),
             *_empty(looked),
-            *_held_logs(looked.logs),
+            *_find_retained_log_causes(looked.logs),
             *late_troubles(looked.flow, looked.deadlines),
             *_find_current_warnings(looked),
         )
@@ -181,10 +181,10 @@ def _find_stops(looked: CheckInput) -> Iterable[RootCause]:
             blocked.setdefault((cause.table, cause.window.start), Counter())[batch.table] += 1
     for batch in looked.plan.batches:
         if batch.status in NEEDS_SOMEBODY:
-            yield _of_batch(looked, batch, blocked.get((batch.table, batch.label), Counter()))
+            yield _batch_cause(looked, batch, blocked.get((batch.table, batch.label), Counter()))
 
 
-def _of_batch(looked: CheckInput, batch: Batch, blocks: Mapping[str, int]) -> RootCause:
+def _batch_cause(looked: CheckInput, batch: Batch, blocks: Mapping[str, int]) -> RootCause:
     trouble = looked.snapshot.of(batch.table).troubles.get(batch.label)
     parts = rendered_parts(batch.reason if trouble is None else trouble.error)
     code, what = _code_of(parts["what"])
@@ -254,7 +254,7 @@ def _empty(looked: CheckInput) -> Iterable[RootCause]:
         )
 
 
-def _held_logs(logs: Iterable[TableLog]) -> Iterable[RootCause]:
+def _find_retained_log_causes(logs: Iterable[TableLog]) -> Iterable[RootCause]:
     """Yield the logs beyond their limits, or lost, the largest first: one cause for each source."""
     for log in sorted(logs, key=lambda each: -each.retained_bytes):
         if log.is_troubled:
@@ -279,15 +279,15 @@ def _count_waiting_batches(looked: CheckInput, table: str) -> Mapping[str, int]:
 
 def _find_current_warnings(looked: CheckInput) -> Iterable[RootCause]:
     for warned in looked.newest.values():
-        yield from _of_warned(warned)
+        yield from _find_warning_causes(warned)
 
 
 def _find_past_warnings(looked: CheckInput) -> Iterable[RootCause]:
     for warned in looked.warned:
-        yield from _of_warned(warned)
+        yield from _find_warning_causes(warned)
 
 
-def _of_warned(warned: Warned) -> Iterable[RootCause]:
+def _find_warning_causes(warned: Warned) -> Iterable[RootCause]:
     for text in warned.texts:
         yield RootCause(
             key=cause_key(TroubleKind.WARNED, warned.table, likeness(text)),

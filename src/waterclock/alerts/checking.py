@@ -14,7 +14,7 @@ from waterclock.alerts.sending import Lost, SendResult, send
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import AlertsNow, StoredAlerts, TroubleKind
 from waterclock.errors import WaterclockError
-from waterclock.operations.deadlines import deadlines_of, with_deadlines
+from waterclock.operations.deadlines import deadlines_of, tables_with_deadlines
 from waterclock.operations.retained_logs import retained_logs
 from waterclock.operations.silence import silences
 from waterclock.planner.planning import Planner
@@ -75,7 +75,12 @@ def _record_check(
         return None
     plan = Planner(project.flow).plan(snapshot, now, PlanRequest(clock=ledger.now()))
     late = deadlines_of(
-        project.flow, snapshot, plan, ledger.past, ledger.now(), with_deadlines(project.flow, project.flow.tables)
+        project.flow,
+        snapshot,
+        plan,
+        ledger.past,
+        ledger.now(),
+        tables_with_deadlines(project.flow, project.flow.tables),
     )
     empty = silences(project.flow, ledger.past, project.flow.tables)
     gone = [record.name for record in ledger.reads.tables() if record.name not in project.flow.tables]

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from waterclock.batches.alerts import LONGEST, RootCause, TroubleKind, cause_key
 from waterclock.flow.declarations import Flow
-from waterclock.operations.deadline_words import group_due_windows, stand_words
+from waterclock.operations.deadline_words import group_due_windows, situation_words
 from waterclock.operations.deadlines import DeadlineWindow, Stand
-from waterclock.operations.time_estimates import with_upstream
+from waterclock.operations.time_estimates import add_upstream
 from waterclock.planner.plan import NEEDS_SOMEBODY, Status
 
 _KINDS = {Stand.MISSED: TroubleKind.MISSED, Stand.NEAR: TroubleKind.NEAR, Stand.LONG: TroubleKind.LONG}
@@ -24,7 +24,7 @@ def late_troubles(flow: Flow, found: Sequence[DeadlineWindow]) -> Iterator[RootC
     """
     groups = group_due_windows(found)
     slow = [alike for alike in groups if alike[0].stand is not Stand.LONG and alike[0].root.status not in _IS_STOPPED]
-    behind = _behind(flow, slow)
+    behind = _find_late_inputs(flow, slow)
     blocks: dict[str, Counter[str]] = {}
     for alike in slow:
         for upstream in behind.get((alike[0].table, alike[0].stand), ()):
@@ -39,14 +39,14 @@ def late_troubles(flow: Flow, found: Sequence[DeadlineWindow]) -> Iterator[RootC
             yield _trouble(flow, alike, due.table, blocks.get(due.table))
 
 
-def _behind(flow: Flow, slow: Iterable[Sequence[DeadlineWindow]]) -> dict[tuple[str, Stand], frozenset[str]]:
+def _find_late_inputs(flow: Flow, slow: Iterable[Sequence[DeadlineWindow]]) -> dict[tuple[str, Stand], frozenset[str]]:
     """Return, by table and kind, its upstream tables that are as late or later."""
     stands: dict[str, set[Stand]] = {}
     for alike in slow:
         stands.setdefault(alike[0].table, set()).add(alike[0].stand)
     found = {}
     for name, of_table in stands.items():
-        upstream = with_upstream(flow, [name]) - {name}
+        upstream = add_upstream(flow, [name]) - {name}
         for stand in of_table:
             louder = {Stand.MISSED, stand}
             if late := frozenset(other for other in upstream if stands.get(other, set()) & louder):
@@ -61,7 +61,7 @@ def _trouble(
     return RootCause(
         key=cause_key(kind, cause),
         kind=kind,
-        what=stand_words(alike, flow)[:LONGEST],
+        what=situation_words(alike, flow)[:LONGEST],
         batches={due.table: frozenset(each.window.start for each in alike)},
         fix=_fix(due),
         blocks=dict(blocks or {}),

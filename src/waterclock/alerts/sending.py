@@ -55,9 +55,9 @@ def send(ledger: Ledger, alerting: Alerting, secrets: Secrets) -> SendResult:
                 deliver(target, secrets, message.body)
             except (NotDelivered, WaterclockError) as error:
                 why = error.what if isinstance(error, WaterclockError) else str(error)
-                ledger.alerts.note_lost(message.number, why, wait_after(message.attempts))
+                ledger.alerts.record_lost(message.number, why, wait_after(message.attempts))
                 lost.append(Lost(name, why))
                 break
-            ledger.alerts.note_sent(message.number)
+            ledger.alerts.record_sent(message.number)
             sent += 1
     return SendResult(sent, tuple(lost))

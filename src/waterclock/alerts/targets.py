@@ -70,7 +70,7 @@ def deliver(target: Target, secrets: Secrets, body: Mapping[str, Any]) -> None:
 def notify(apprise: Apprise, body: Mapping[str, Any]) -> None:
     """Send one message by apprise. Raises  NotDelivered."""
     try:
-        with _in_silence():
+        with _suppress_apprise_output():
             is_sent = apprise.notify(
                 body=body["text"], title=body["title"], notify_type=_kind_of(body), body_format="text"
             )
@@ -81,7 +81,7 @@ def notify(apprise: Apprise, body: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def _in_silence() -> Iterator[None]:
+def _suppress_apprise_output() -> Iterator[None]:
     """Suppress apprise's logs and warnings, which may contain parts of addresses, or remarks on an old Python."""
     logger = logging.getLogger("apprise")
     before, logger.disabled = logger.disabled, True
@@ -102,7 +102,7 @@ def _kind_of(body: Mapping[str, Any]) -> str:
 
 
 def _apprise(target: Target, address: str) -> Apprise:
-    with _in_silence():
+    with _suppress_apprise_output():
         try:
             import apprise
         except ImportError as error:

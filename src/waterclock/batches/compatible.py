@@ -65,7 +65,7 @@ def retirement_of(columns: Mapping[str, str], column: str) -> date | None:
     return date.fromisoformat(day) if day else None
 
 
-def retirement_in_the_past(
+def past_retirement_error(
     table: Table, column: Column, versions: Iterable[SchemaVersion], now: datetime
 ) -> WaterclockError | None:
     """Return an error if a column's day has come at `now` and the table has batches, none of which announced it.

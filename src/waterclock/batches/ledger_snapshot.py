@@ -336,7 +336,7 @@ def is_release(requested: str | None) -> bool:
     return requested is not None and (requested == RELEASE or requested.startswith(_ELSE))
 
 
-def before_release(requested: str | None) -> str | None:
+def request_without_release(requested: str | None) -> str | None:
     """Return the request that was stored before a release request. Return any other request unchanged."""
     if not is_release(requested) or requested is None:
         return requested

@@ -22,7 +22,7 @@ def warnings_of(measures: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(map(str, measures.get(WARNINGS, ())))
 
 
-def rows_aside(measures: Mapping[str, Any]) -> int:
+def count_quarantined(measures: Mapping[str, Any]) -> int:
     """Return the number of rows in a batch's quarantine, both of its own rows and of its inputs."""
     own = int(measures.get(QUARANTINED) or 0)
     return own + sum(int(of.get(QUARANTINED) or 0) for of in measures.get(INPUTS_FOUND, {}).values())

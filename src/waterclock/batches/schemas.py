@@ -39,7 +39,7 @@ def newest_of(versions: Iterable[SchemaVersion], side: Side) -> SchemaVersion | 
     return max((each for each in versions if each.side is side), key=lambda each: each.number, default=None)
 
 
-def in_force(versions: Iterable[SchemaVersion], side: Side, label: datetime) -> SchemaVersion | None:
+def version_in_effect(versions: Iterable[SchemaVersion], side: Side, label: datetime) -> SchemaVersion | None:
     """Return the version in effect at a label: the last one that was added with that label or an earlier one."""
     known = [each for each in versions if each.side is side and each.label <= label]
     return max(known, key=lambda each: (each.label, each.number), default=None)
@@ -52,7 +52,7 @@ def find_matching_version(
 
     So a backfill of old labels records no change, whether its source returns old columns for old rows or new ones.
     """
-    for each in (newest_of(versions, side), in_force(versions, side, label)):
+    for each in (newest_of(versions, side), version_in_effect(versions, side, label)):
         if each is not None and not change_between(each.columns, columns):
             return each
     return None
@@ -62,7 +62,7 @@ def change_at(
     versions: Sequence[SchemaVersion], side: Side, label: datetime, columns: Mapping[str, str]
 ) -> SchemaChange | None:
     """Return how columns differ from the version in effect at a label; None if there is no version yet."""
-    before = in_force(versions, side, label) or newest_of(versions, side)
+    before = version_in_effect(versions, side, label) or newest_of(versions, side)
     return None if before is None else change_between(before.columns, columns)
 
 

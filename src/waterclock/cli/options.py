@@ -9,7 +9,7 @@ import typer
 
 from waterclock.cli.completion import environments_from, tables_from
 from waterclock.cli.project_folder import project_above
-from waterclock.cli.views.json import note_folder, want_json
+from waterclock.cli.views.json import set_project_folder, want_json
 
 
 def _json_wanted(value: bool) -> bool:  # noqa: FBT001 - signature of Typer
@@ -20,7 +20,7 @@ def _json_wanted(value: bool) -> bool:  # noqa: FBT001 - signature of Typer
 def _project_noted(ctx: typer.Context, param: typer.CallbackParam, folder: Path) -> Path:
     source = ctx.get_parameter_source(param.name or "")
     found = folder if source is not None and source.name != "DEFAULT" else project_above(folder)
-    note_folder(found)
+    set_project_folder(found)
     return found
 
 

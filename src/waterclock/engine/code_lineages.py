@@ -41,5 +41,5 @@ class CodeLineages:
         with self._lock:
             known = self._known.get(key)
             if known is None or known | found != known:
-                self._known[key] = self._ledger.lineage.note_code(*key, found)
+                self._known[key] = self._ledger.lineage.record_code_lineage(*key, found)
             self._shown.add((*key, inputs))

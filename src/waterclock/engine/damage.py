@@ -18,7 +18,7 @@ from waterclock.flow.declarations import Table
 from waterclock.object_stores import refusal_by_spark
 from waterclock.planner.plan import RECOLLECT
 from waterclock.storage.lake import Lake
-from waterclock.storage.log.delta_log import claims_after, damaged_log, head, is_older_than, is_unfinished
+from waterclock.storage.log.delta_log import damaged_log, head, is_older_than, is_unfinished, read_claims
 from waterclock.storage.slices.damage import FilePlace, place_in
 from waterclock.timelabel.label import label_of
 
@@ -65,7 +65,7 @@ def _find_place(lake: Lake, text: str) -> FilePlace | None:
     return replace(place, table=next((name for name, own in lake.folders.items() if own == folder), place.table))
 
 
-def as_damage(work: RunContext, error: BaseException) -> WaterclockError | None:
+def damage_error(work: RunContext, error: BaseException) -> WaterclockError | None:
     """Convert an error to that of a damaged batch (E752) or table (E753). None if no file of a table is damaged.
 
     A slice that no batch uses any more, and that the table does not show, does not count: states that are no longer
@@ -127,7 +127,7 @@ def reporting_damage(
         try:
             return ask(work, *args, **options)
         except Exception as raised:
-            damage = as_damage(work, raised)
+            damage = damage_error(work, raised)
             if damage is None:
                 raise
             raise damage from raised
@@ -185,7 +185,7 @@ def older_logs(work: RunContext) -> dict[str, WaterclockError]:
 
 
 def _log_errors(work: RunContext, records: Sequence[TableRecord]) -> dict[str, WaterclockError]:
-    looked = each_of(records, lambda record: _look_at_log(work, record), at=work.lake.root)
+    looked = each_of(records, lambda record: _check_log(work, record), at=work.lake.root)
     errors = {record.name: it for record, it in zip(records, looked, strict=True) if isinstance(it, WaterclockError)}
     claims = {record.name: it for record, it in zip(records, looked, strict=True) if isinstance(it, frozenset) and it}
     # queried after the logs were read: a claim is recorded before it commits
@@ -193,14 +193,14 @@ def _log_errors(work: RunContext, records: Sequence[TableRecord]) -> dict[str, W
     return errors | {name: _older_ledger(work, name, of & unknown) for name, of in claims.items() if of & unknown}
 
 
-def _look_at_log(work: RunContext, record: TableRecord) -> WaterclockError | frozenset[int]:
+def _check_log(work: RunContext, record: TableRecord) -> WaterclockError | frozenset[int]:
     """Return the error of a log in itself, or else the claims of its commits that the ledger has not recorded."""
     folder = work.lake.folder(record.name)
     if is_older_than(folder, record.head_version):
         return _older_log(work, record.name, record.head_version, head(folder))
     if is_unfinished(folder, record.head_version):
         return _unfinished_log(work, record.name, record.head_version)
-    return claims_after(folder, record.head_version, project=work.flow.project)
+    return read_claims(folder, record.head_version, project=work.flow.project)
 
 
 def _older_log(work: RunContext, name: str, known: int, found: int) -> WaterclockError:

@@ -12,7 +12,7 @@ from waterclock.planner.earlier_starts import Batch, begun_earlier, reading_more
 from waterclock.planner.planning import Planner
 
 
-def reading_back(
+def find_shortened_reads(
     ledger: Ledger, flow: Flow, now: datetime, snapshot: LedgerSnapshot | None = None
 ) -> dict[str, tuple[datetime, ...]]:
     """Return by table the labels that read less than they would under `flow`, whose tables start earlier.
@@ -31,11 +31,11 @@ def reading_back(
     return reading_more(flow, planner.graph, starts, snapshot, recorded) if recorded else {}
 
 
-def as_applied(ledger: Ledger, flow: Flow, now: datetime) -> LedgerSnapshot:
+def snapshot_once_applied(ledger: Ledger, flow: Flow, now: datetime) -> LedgerSnapshot:
     """Return the ledger's snapshot as it will be once `flow` is applied, with the batches that this requests again."""
     snapshot = ledger.reads.snapshot(flow)
     if snapshot.flow == flow.fingerprint:
         return snapshot
-    again = reading_back(ledger, flow, now, snapshot)
+    again = find_shortened_reads(ledger, flow, now, snapshot)
     asking = {(RECOMPUTE, name): labels for name, labels in again.items()}
     return ledger.reads.snapshot(flow, asking=asking) if asking else snapshot

@@ -37,7 +37,7 @@ def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
         else:
             return None
     _follow_rotation(ledger, project)
-    ledger.declared.say_pending(project.flow)
+    ledger.declared.apply_pending_renames(project.flow)
     if not even_moved:
         try:
             ledger.keeping.refuse_moved()
@@ -71,9 +71,9 @@ def refuse_unknown(project: Project) -> None:
     """Check that a ledger URL is valid, without connecting. Raises  E403, E424 without its driver, E225."""
     url = ledger_url(project)
     if not url.startswith("sqlite:///"):
-        from waterclock.ledger.store.locations import require_known
+        from waterclock.ledger.store.locations import check_ledger_url
 
-        require_known(url)
+        check_ledger_url(url)
 
 
 def refuse_lost(project: Project) -> None:

@@ -19,7 +19,7 @@ from waterclock.flow.links import linked_tables, upstream_of
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.snapshot import NOBODY, Asking
 from waterclock.object_stores import is_remote
-from waterclock.planner.links import explain_window_mismatch, is_by_label, linked_span, with_links
+from waterclock.planner.links import add_links, explain_window_mismatch, is_by_label, linked_span
 from waterclock.planner.plan import Batch
 from waterclock.timelabel.window import Window
 
@@ -57,7 +57,7 @@ class Links:
             new = {label: claim for label, (claim, _) in changed.items() if label not in suspects}
             is_new = (new and ledger.decisions.mark_restated(name, new, upstream=link.upstream, who=who) > 0) or is_new
         snapshot = ledger.reads.snapshot(self._flow, asking=asking) if is_new else snapshot
-        return with_links(snapshot, {name: link for name, (link, _) in seen.items()})
+        return add_links(snapshot, {name: link for name, (link, _) in seen.items()})
 
     def is_at_hand(self, table: Table) -> bool:
         """Return whether the ledger and the storage of the other project are on this machine.
@@ -191,7 +191,7 @@ def linked_inputs(table: Table, pins: Iterable[tuple[Window, Pin]]) -> dict[date
     return {window.start: (replace(pin.input(pin.table, kind), changes=None),) for window, pin in pins}
 
 
-def kept_inputs(ledger: Ledger, table: Table, labels: Iterable[datetime]) -> dict[datetime, tuple[Input, ...]]:
+def recorded_inputs(ledger: Ledger, table: Table, labels: Iterable[datetime]) -> dict[datetime, tuple[Input, ...]]:
     """Return the recorded inputs of linked labels that are made again from the rows collected before.
 
     They stay as of that collection, so that later restatements of the other project are still detected.

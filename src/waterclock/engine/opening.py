@@ -13,7 +13,7 @@ from waterclock.dpl.project import Project
 from waterclock.dpl.statement_texts import statement_texts
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.engine.connections import connections_of
-from waterclock.engine.earlier_starts import reading_back
+from waterclock.engine.earlier_starts import find_shortened_reads
 from waterclock.engine.ledger_export import export_ledger, heads
 from waterclock.engine.ledger_opening import lake_of, make_ledger, open_ledger
 from waterclock.engine.progress import Listener
@@ -105,7 +105,7 @@ def apply_flow(work: RunContext, now: datetime) -> None:
         now=now,
         runner=work.settings.runner,
         statements=partial(statement_texts, work.flow, work.project.sources),
-        reading_back=partial(_reading_back, work, now),
+        reading_back=partial(_find_shortened_reads, work, now),
     )
     _follow_renames(work)
     undeclared = [table.name for table in work.flow.tables.values() if has_own_start(table) and not table.start]
@@ -115,9 +115,9 @@ def apply_flow(work: RunContext, now: datetime) -> None:
         work.ledger.declared.set_starts(starts, who=work.settings.who)
 
 
-def _reading_back(work: RunContext, now: datetime) -> Mapping[str, Collection[datetime]]:
-    work.ledger.declared.say_pending(work.flow)  # a renamed table is found by the names in the new flow
-    return reading_back(work.ledger, work.flow, now)
+def _find_shortened_reads(work: RunContext, now: datetime) -> Mapping[str, Collection[datetime]]:
+    work.ledger.declared.apply_pending_renames(work.flow)  # a renamed table is found by the names in the new flow
+    return find_shortened_reads(work.ledger, work.flow, now)
 
 
 def _follow_renames(work: RunContext) -> None:

@@ -11,7 +11,7 @@ from waterclock.flow.checked_references import checked_references
 from waterclock.flow.choices import Action, ReadKind, Scope
 from waterclock.flow.declarations import Column, Columns, Read, Rule, Table
 from waterclock.flow.keys import KeyStays
-from waterclock.flow.ladders import FAILS, Ladder, sets_aside
+from waterclock.flow.ladders import FAILS, Ladder, find_row_action
 from waterclock.flow.origins import IN_ROWS, TYPES
 
 MOST_CHECKS = 62
@@ -72,7 +72,7 @@ class Check:
     @property
     def row_action(self) -> Action | None:
         """The action on a single row that fails, QUARANTINE or DROP; None if the row stays in the batch."""
-        return sets_aside(self.ladder)
+        return find_row_action(self.ladder)
 
     @property
     def broken_words(self) -> str:
@@ -90,19 +90,19 @@ class Check:
         }[self.demand]
 
 
-def all_rules(table: Ruled) -> tuple[Rule, ...]:
+def list_batch_rules(table: Ruled) -> tuple[Rule, ...]:
     """Return the EXPECTs on the batch's result: those of the table, then those of its columns."""
     return (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
 
 
 def every_rule(table: Ruled) -> tuple[Rule, ...]:
     """Return all EXPECTs: those on the batch's inputs, then those on its result."""
-    return (*table.input_rules, *all_rules(table))
+    return (*table.input_rules, *list_batch_rules(table))
 
 
 def asks_rows(table: Ruled) -> bool:
     """Return whether a rule checks the rows of a batch, one by one or by an aggregate."""
-    return any(rule.scope is not Scope.TABLE for rule in all_rules(table))
+    return any(rule.scope is not Scope.TABLE for rule in list_batch_rules(table))
 
 
 def checks_of(table: Ruled) -> tuple[Check, ...]:
@@ -110,7 +110,7 @@ def checks_of(table: Ruled) -> tuple[Check, ...]:
 
     Types and unparsed lines whose violation fails the batch are not included: reading such a row fails by itself.
     """
-    return (*_of_format(table.columns), *_of_columns(table), *_of_rules(table.rules), *_of_key(table))
+    return (*_format_checks(table.columns), *_columns_checks(table), *_rule_checks(table.rules), *_key_checks(table))
 
 
 def takes_rows_out(table: Ruled) -> bool:
@@ -139,7 +139,7 @@ def input_rules_of(table: Ruled) -> dict[str, tuple[Rule, ...]]:
 
 def input_checks(rules: Iterable[Rule]) -> tuple[Check, ...]:
     """Return the row checks among rules on inputs, which may be those of one input or of all."""
-    return tuple(_of_rules(rules))
+    return tuple(_rule_checks(rules))
 
 
 def marks(table: Ruled) -> tuple[Check, ...]:
@@ -212,7 +212,7 @@ def may_repeat_keys(table: Ruled) -> bool:
     return key_ladder(table)[0].action in {Action.WARN, Action.HOLD}
 
 
-def _of_format(columns: Columns) -> Iterator[Check]:
+def _format_checks(columns: Columns) -> Iterator[Check]:
     if columns.unread is not None and keeps_unread(columns):
         yield Check(columns.unread.name, Demand.PARSED, "parsed()", columns.unread.ladder)
 
@@ -230,31 +230,31 @@ def is_of_key(read: Read) -> bool:
     return read.kind is ReadKind.PREVIOUS and read.span is not None
 
 
-def _of_columns(table: Ruled) -> Iterator[Check]:
+def _columns_checks(table: Ruled) -> Iterator[Check]:
     in_key = key_ladder(table) != FAILS
     checked = {each.columns[0]: each for each in checked_references(table.columns)}
     for column in table.columns.named:
-        yield from _of_column(column, in_key=in_key)
+        yield from _column_checks(column, in_key=in_key)
         if column.name in checked:
             of = checked[column.name]
             yield Check(of.name, Demand.REFERENCE, of.table, of.ladder, of.columns)
-        yield from _of_rules(column.rules)
+        yield from _rule_checks(column.rules)
 
 
-def _of_column(column: Column, *, in_key: bool) -> Iterator[Check]:
+def _column_checks(column: Column, *, in_key: bool) -> Iterator[Check]:
     if column.type and column.else_of_type not in ((), FAILS):
         yield Check(f"{column.name} {column.type}", Demand.TYPE, column.type, column.else_of_type, (column.name,))
     if column.is_not_null or (column.is_key and not in_key):
         yield Check(column.name, Demand.VALUE, "", column.else_of_null or FAILS, (column.name,))
 
 
-def _of_rules(rules: Iterable[Rule]) -> Iterator[Check]:
+def _rule_checks(rules: Iterable[Rule]) -> Iterator[Check]:
     for rule in rules:
         if rule.scope is Scope.ROW:
             yield Check(rule.name, Demand.EXPRESSION, rule.expression, rule.rungs)
 
 
-def _of_key(table: Ruled) -> Iterator[Check]:
+def _key_checks(table: Ruled) -> Iterator[Check]:
     keys, ladder, stays = table.columns.keys, key_ladder(table), key_stays(table)
     if keys and ladder != FAILS:
         name = f"KEY ({', '.join(keys)})"

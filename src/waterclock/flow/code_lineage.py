@@ -82,7 +82,7 @@ class CodeLineage:
         )
 
 
-def all_unknown(names: Iterable[str], tables: Iterable[str], why: Iterable[str]) -> CodeLineage:
+def unknown_lineage(names: Iterable[str], tables: Iterable[str], why: Iterable[str]) -> CodeLineage:
     """Return the lineage of code that cannot be analyzed: each column may come from all inputs."""
     everything = frozenset((table, "*") for table in tables)
     unknown = Origin(maybe=everything, how=COMPUTED, why=frozenset(why))

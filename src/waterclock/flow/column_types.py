@@ -116,14 +116,14 @@ def _parse_type(words: list[str]) -> tuple[ColumnType, list[str]]:
     """Parse the type at the start of the tokens; return it and the remaining tokens."""
     head, rest = words[0].lower(), words[1:]
     if head == "array":
-        element, rest = _parse_type(_after(rest, "<"))
-        return Array(element), _after(rest, ">")
+        element, rest = _parse_type(_skip_sign(rest, "<"))
+        return Array(element), _skip_sign(rest, ">")
     if head == "map":
-        key, rest = _parse_type(_after(rest, "<"))
-        value, rest = _parse_type(_after(rest, ","))
-        return Dictionary(key, value), _after(rest, ">")
+        key, rest = _parse_type(_skip_sign(rest, "<"))
+        value, rest = _parse_type(_skip_sign(rest, ","))
+        return Dictionary(key, value), _skip_sign(rest, ">")
     if head == "struct":
-        return _struct(_after(rest, "<"))
+        return _struct(_skip_sign(rest, "<"))
     name = _SPELLINGS.get(head, head)
     if name not in _PLAIN:
         raise ValueError(head)
@@ -152,7 +152,7 @@ def _struct(rest: list[str]) -> tuple[Struct, list[str]]:
     return Struct(tuple(members)), rest[1:]
 
 
-def _after(words: list[str], sign: str) -> list[str]:
+def _skip_sign(words: list[str], sign: str) -> list[str]:
     if words[0] != sign:
         raise ValueError(words[0])
     return words[1:]

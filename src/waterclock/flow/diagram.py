@@ -54,7 +54,7 @@ def diagram(flow: Flow, known: Mapping[str, Mapping[str, str]], tables: Collecti
         lines.append(f'  subgraph "cluster_{schema}" {{')
         lines.append(f'    label="{schema}"; labeljust=l; style="rounded"; color="#c5ccd3"; fontcolor="#55606b";')
         lines += [f"    {_node(drawn[name], fields[name])}" for name in inside]
-        lines += [f"    {chain}" for chain in _beside_each_other(lone)]
+        lines += [f"    {chain}" for chain in _row_edges(lone)]
         lines.append("  }")
     beyond = referred - set(drawn)
     lines += [f'  "{name}" [shape=box, style=dashed, color="#c5ccd3"];' for name in sorted(beyond)]
@@ -93,7 +93,7 @@ def _refers(fields: tuple[Field, ...]) -> bool:
     return any(each.references for each in fields)
 
 
-def _beside_each_other(lone: Mapping[str, tuple[Field, ...]]) -> Iterator[str]:
+def _row_edges(lone: Mapping[str, tuple[Field, ...]]) -> Iterator[str]:
     """Yield invisible edges that arrange tables without references in rows: Graphviz would put them all in one column.
 
     There are as many tables in a row as make the drawing somewhat wider than high, like a screen.

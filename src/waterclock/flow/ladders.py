@@ -54,7 +54,7 @@ def outcome(ladder: Ladder, broken: int, of: int) -> Action | None:
     return next((rung.action for rung in ladder if rung.bears(broken, of)), Action.FAIL)
 
 
-def sets_aside(ladder: Ladder) -> Action | None:
+def find_row_action(ladder: Ladder) -> Action | None:
     """Return the action on a single row that breaks the rule, QUARANTINE or DROP; None if the row stays."""
     first = ladder[0].action if ladder else Action.FAIL
     return first if first in SETS_ASIDE else None

@@ -61,9 +61,9 @@ def rows_of_view(reference: TableReference) -> Query:
     return Query(text, reference.view.place, (inside,))
 
 
-def with_rows(query: Query, rows: Mapping[TableReference, Read]) -> Query:
+def replace_views(query: Query, rows: Mapping[TableReference, Read]) -> Query:
     """Return a query with references to views, also those within views, replaced by the reads in `rows`."""
-    branches = tuple(with_rows(branch, rows) for branch in query.branches)
+    branches = tuple(replace_views(branch, rows) for branch in query.branches)
     tables = tuple(_place_rows(reference, rows) for reference in query.tables)
     return replace(query, branches=branches, tables=tables)
 
@@ -72,17 +72,17 @@ def _place_rows(reference: TableReference, rows: Mapping[TableReference, Read]) 
     if reference in rows:
         return replace(reference, read=rows[reference], view=None, view_columns=(), shared=None)
     if reference.view is not None:
-        return replace(reference, view=with_rows(reference.view, rows))
+        return replace(reference, view=replace_views(reference.view, rows))
     return reference
 
 
 def table_with_rows(table: Table, rows: Mapping[TableReference, Read]) -> Table:
     """Return a table with references to views in its queries replaced by the reads in `rows`."""
-    query = None if table.query is None else with_rows(table.query, rows)
+    query = None if table.query is None else replace_views(table.query, rows)
     function = table.function
     if function is not None:
         arguments = tuple(
-            each if each.query is None else replace(each, query=with_rows(each.query, rows))
+            each if each.query is None else replace(each, query=replace_views(each.query, rows))
             for each in function.arguments
         )
         function = replace(function, arguments=arguments)

@@ -43,7 +43,7 @@ class DeclaredSection(Section):
     applied_flow = DatabaseMethod(applying.read_applied_flow)
     set_starts = DatabaseMethod(applying.set_starts)
     former = DatabaseMethod(renaming.former)
-    say_pending = DatabaseMethod(renaming.say_pending)
+    apply_pending_renames = DatabaseMethod(renaming.apply_pending_renames)
     refuse_pending = DatabaseMethod(applying.refuse_pending)
     refused_tables = DatabaseMethod(signatures.refused_tables)
     pending_renames = DatabaseMethod(renaming.list_pending_renames)
@@ -66,7 +66,7 @@ class Runners(Section):
     register = DatabaseMethod(runners.register)
     see = DatabaseMethod(runners.see)
     leave = DatabaseMethod(runners.leave)
-    all = DatabaseMethod(runners.all_runners)
+    all = DatabaseMethod(runners.list_runners)
 
 
 class Alerts(Section):
@@ -75,9 +75,9 @@ class Alerts(Section):
     record_look = DatabaseMethod(alerts.record_look)
     acknowledge = DatabaseMethod(alerts.acknowledge)
     take_message = DatabaseMethod(alerts.take_message)
-    note_sent = DatabaseMethod(alerts.note_sent)
-    note_lost = DatabaseMethod(alerts.note_lost)
-    known = DatabaseMethod(known_alerts.alerts_known)
+    record_sent = DatabaseMethod(alerts.record_sent)
+    record_lost = DatabaseMethod(alerts.record_lost)
+    known = DatabaseMethod(known_alerts.list_alerts)
     outgoing_messages = DatabaseMethod(known_alerts.list_outgoing_messages)
     warned_since_look = DatabaseMethod(known_alerts.warned_since_look)
 
@@ -86,14 +86,14 @@ class LineageSection(Section):
     """The column lineage of Python transforms."""
 
     of_code = DatabaseMethod(known_lineage.code_lineages)
-    note_code = DatabaseMethod(code_lineage.note_code)
+    record_code_lineage = DatabaseMethod(code_lineage.record_code_lineage)
 
 
 class OfflineMeasures(Section):
     """Results of offline measurements, and when they ran."""
 
     newest_runs = DatabaseMethod(past_offline.read_offline_runs)
-    kept_labels = DatabaseMethod(past_offline.kept_labels)
+    list_measured_labels = DatabaseMethod(past_offline.list_measured_labels)
     states = DatabaseMethod(past_offline.states)
     newest_spans = DatabaseMethod(past_offline.newest_spans)
     take_look = DatabaseMethod(offline.take_look)
@@ -104,14 +104,14 @@ class OfflineMeasures(Section):
 class OpenLineage(Section):
     """The outcomes of attempts and runs, in order, for lineage tools, and how far they have been sent."""
 
-    happenings_after = DatabaseMethod(run_events.read_happenings_after)
+    happenings_after = DatabaseMethod(run_events.read_lineage_events)
     state = DatabaseMethod(run_events.openlineage_state)
     take = DatabaseMethod(openlineage.take)
-    note_sent = DatabaseMethod(openlineage.note_sent)
-    note_lost = DatabaseMethod(openlineage.note_lost)
-    note_left_out = DatabaseMethod(openlineage.note_left_out)
-    give_back = DatabaseMethod(openlineage.give_back)
-    begin_again = DatabaseMethod(openlineage.begin_again)
+    record_sent = DatabaseMethod(openlineage.record_sent)
+    record_lost = DatabaseMethod(openlineage.record_lost)
+    record_rejected = DatabaseMethod(openlineage.record_rejected)
+    end_turn = DatabaseMethod(openlineage.end_turn)
+    reset_progress = DatabaseMethod(openlineage.reset_progress)
 
 
 class Ledger:

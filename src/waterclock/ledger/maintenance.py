@@ -38,7 +38,7 @@ class Keeping(Section):
     refuse_moved = DatabaseMethod(moving.refuse_moved)
     close_for = DatabaseMethod(moving.close_for)
     require_closed_for = DatabaseMethod(moving.require_closed_for)
-    open_again = DatabaseMethod(moving.open_again)
+    unlock_ledger = DatabaseMethod(moving.unlock_ledger)
     drop_boundary = DatabaseMethod(adopting.find_drop_boundary)
     forget_versions = DatabaseMethod(adopting.forget_versions)
     current_rebuilding = DatabaseMethod(holding.find_rebuilding)
@@ -55,7 +55,7 @@ class Keeping(Section):
     record_set = DatabaseMethod(whole_set.record_set)
     take_folder = DatabaseMethod(renaming.take_folder)
     seed = DatabaseMethod(whole_set.seed)
-    seed_past = DatabaseMethod(whole_set.seed_past)
+    seed_dropped_windows = DatabaseMethod(whole_set.seed_dropped_windows)
 
     def load(self, exports: Iterable[Iterable[str]]) -> int:
         """Fill an empty ledger from a chain of exports. Return how many batches it has afterwards.

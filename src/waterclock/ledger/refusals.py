@@ -68,12 +68,12 @@ def lost_ledger_error(url: str, tables: Sequence[str], others: Sequence[str] = (
         "the ledger is gone",
         where=url,
         why=f"the storage has {there}: with an empty ledger, all batches would be made again",
-        fix=_where_else(url, others)
+        fix=_other_schema_fix(url, others)
         + "`waterclock ledger rebuild` makes it again from its newest export and the commits since",
     )
 
 
-def _where_else(url: str, others: Sequence[str]) -> str:
+def _other_schema_fix(url: str, others: Sequence[str]) -> str:
     if url.startswith("sqlite:"):
         return ""
     if others:
@@ -194,7 +194,7 @@ def moved_ledger_error(url: sa.URL, to: str) -> WaterclockError:
     )
 
 
-def in_use(url: sa.URL, holders: Sequence[OpenClaim]) -> WaterclockError:
+def ledger_in_use_error(url: sa.URL, holders: Sequence[OpenClaim]) -> WaterclockError:
     """Build the error for moving a ledger while batches run."""
     runners = sorted({holder.runner for holder in holders})
     return WaterclockError(
@@ -288,7 +288,7 @@ def already_claimed_error(table: str, label: datetime | None, holder: OpenClaim)
         "E407",
         f"{what} is claimed by {holder.runner}",
         where=what,
-        why=f"claim {holder.claim}{_of_labels(holder.labels)} is open, "
+        why=f"claim {holder.claim}{_label_words(holder.labels)} is open, "
         f"its lease runs until {holder.lease_until:%Y-%m-%d %H:%M:%S} UTC",
         fix="wait for it to end; the next run takes over a claim whose lease has expired",
         transient=True,
@@ -306,11 +306,11 @@ def unfinished_table_error(table: str, what: str, why: str, fix: str) -> Watercl
     )
 
 
-def _of_labels(labels: Sequence[datetime]) -> str:
+def _label_words(labels: Sequence[datetime]) -> str:
     return f" of {', '.join(map(label_of, labels[:3]))}" if labels else ""
 
 
-def already_done(table: str, label: datetime, claim: int) -> ClaimRefused:
+def batch_done_error(table: str, label: datetime, claim: int) -> ClaimRefused:
     """Build the error for making a batch again that no user requested and whose inputs did not change."""
     return ClaimRefused(
         "E408",
@@ -408,7 +408,7 @@ def nothing_to_withdraw(where: str, *, why: str, fix: str | None) -> WaterclockE
     return WaterclockError("E428", "there is nothing to withdraw", where=where, why=why, fix=fix)
 
 
-def taken_twice(table: str, label: datetime, item: str, other: datetime) -> WaterclockError:
+def item_conflict_error(table: str, label: datetime, item: str, other: datetime) -> WaterclockError:
     """Build the error for an item that belongs to another batch."""
     return WaterclockError(
         "E414",

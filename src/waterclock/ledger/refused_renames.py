@@ -30,7 +30,7 @@ def both_were(table: str, other: str, was: str, where: str) -> WaterclockError:
     )
 
 
-def never_there(table: str, was: str, gone: Sequence[str], where: str) -> WaterclockError:
+def missing_history_error(table: str, was: str, gone: Sequence[str], where: str) -> WaterclockError:
     """Build the error for a new table whose history may exist under another name than the declared one."""
     near = did_you_mean(was, gone)
     return WaterclockError(

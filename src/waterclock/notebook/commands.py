@@ -12,8 +12,8 @@ from waterclock.cli.actions.run import RunOptions, execute_run
 from waterclock.cli.project_folder import project_above
 from waterclock.cli.views.check import Checked, check_project, print_checked
 from waterclock.cli.views.run import Ran
-from waterclock.cli.views.status import print_behind_now, print_status, status_answer
-from waterclock.cli.views.status_input import StatusInput, behind, see
+from waterclock.cli.views.status import print_lag, print_status, status_answer
+from waterclock.cli.views.status_input import StatusInput, collect_lag, see
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.errors import WaterclockError
@@ -93,7 +93,7 @@ class StatusResult(Shown):
 
     def draw(self, to: Console) -> None:
         """Print the grid or the lag, the batches that need action, and the next ones."""
-        show = print_status if self.seen.lags is None else print_behind_now
+        show = print_status if self.seen.lags is None else print_lag
         show(to, self.seen, self.zone)
 
     def to_json(self) -> dict[str, Any]:
@@ -297,7 +297,7 @@ def status(
     """
     with open_read_only(_folder(project), env, _format_instant(now)) as at:
         asked = at, list(selection), labels, by
-        return StatusResult(behind(*asked) if lag else see(*asked, WIDTH, is_drawn=True), at.zone)
+        return StatusResult(collect_lag(*asked) if lag else see(*asked, WIDTH, is_drawn=True), at.zone)
 
 
 def check(*, project: Folder = None, env: str | None = None) -> CheckResult:

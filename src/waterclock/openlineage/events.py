@@ -94,7 +94,7 @@ class Events:
     def of(self, it: LineageEvent) -> dict[str, Any]:
         """Return the OpenLineage event of a happening, as a dict for JSON."""
         event = self._of_run(it) if it.label is None else self._of_batch(it, it.label)
-        fields: dict[str, Any] = _with_producer(Serde.to_dict(event))
+        fields: dict[str, Any] = _set_producer(Serde.to_dict(event))
         return fields
 
     def _of_run(self, it: LineageEvent) -> ol.RunEvent:
@@ -253,11 +253,11 @@ def _text(at: datetime) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%S}Z"
 
 
-def _with_producer(document: Any) -> Any:
+def _set_producer(document: Any) -> Any:
     """Set our producer name without OpenLineage's setting, which is shared by the whole process."""
     if isinstance(document, dict):
         return {
-            key: PRODUCER if key in {"producer", "_producer"} else _with_producer(value)
+            key: PRODUCER if key in {"producer", "_producer"} else _set_producer(value)
             for key, value in document.items()
         }
-    return [_with_producer(each) for each in document] if isinstance(document, list) else document
+    return [_set_producer(each) for each in document] if isinstance(document, list) else document

@@ -83,7 +83,7 @@ def send(project: Project, ledger: Ledger, *, seconds: float | None = None, at_o
                 break
     finally:
         if not sending.lost:
-            ledger.openlineage.give_back()
+            ledger.openlineage.end_turn()
     return LineageSendResult(sending.count, sending.lost, left_out=sending.left_out)
 
 
@@ -111,17 +111,17 @@ class _Sending:
                 if self.until is not None and time.monotonic() > self.until:
                     break
                 if time.monotonic() - noted > _NOTED_EVERY:
-                    self.ledger.openlineage.note_sent(arrived, LEASE)
+                    self.ledger.openlineage.record_sent(arrived, LEASE)
                     noted = time.monotonic()
             self.lost = self.refused[0][1] if self.refused else ""
         except NotDelivered as error:
             self.lost = str(error)
         self.refused.clear()
         if arrived:
-            self.ledger.openlineage.note_sent(arrived, LEASE)
+            self.ledger.openlineage.record_sent(arrived, LEASE)
         if self.lost:
             attempts = 0 if arrived else self.ledger.openlineage.state().attempts
-            self.ledger.openlineage.note_lost(self.lost, wait_after(attempts))
+            self.ledger.openlineage.record_lost(self.lost, wait_after(attempts))
             return False
         return arrived == page.up_to
 
@@ -137,12 +137,12 @@ class _Sending:
             return
         self.count += 1
         if self.refused:
-            self.ledger.openlineage.note_left_out(self.refused)
+            self.ledger.openlineage.record_rejected(self.refused)
             self.left_out += len(self.refused)
             self.refused.clear()
 
 
-def send_after(work: RunContext) -> None:
+def send_after_run(work: RunContext) -> None:
     """Send pending events after a cycle of a run. A failure is reported once, and the run continues."""
     try:
         sent = send(work.project, work.ledger, seconds=SECONDS_OF_A_RUN)
@@ -153,7 +153,7 @@ def send_after(work: RunContext) -> None:
     if sent.lost:
         work.report_once(lost_words(sent.lost))
     if sent.left_out:
-        work.report_once(left_out_words(sent.left_out, work.ledger.openlineage.state().refusal))
+        work.report_once(describe_rejected(sent.left_out, work.ledger.openlineage.state().refusal))
 
 
 def lost_words(why: str) -> str:
@@ -161,6 +161,6 @@ def lost_words(why: str) -> str:
     return f"events of lineage did not arrive ({why}); they wait in the ledger, and are sent later"
 
 
-def left_out_words(count: int, last: str) -> str:
+def describe_rejected(count: int, last: str) -> str:
     """Return the message for events that a server rejected; `last` is the last of them, with the reason."""
     return f"{count_words(count, 'event')} of lineage left out, as the server refuses them (the last: {last})"

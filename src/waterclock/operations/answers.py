@@ -45,7 +45,7 @@ class AnsweredQuestion:
             as_of=None if moment is None else plain_value(moment.tick),
             known_at=None if moment is None or moment.known_at is None else plain_value(moment.known_at),
             is_rippling=moment is not None and moment.is_rippling,
-            behind=[] if moment is None else _behind(moment),
+            behind=[] if moment is None else _behind_items(moment),
             missing=[] if moment is None else moment.missing,
             awaited=[] if moment is None else moment.awaited,
         ).to_json()
@@ -90,7 +90,7 @@ def moment_lines(moment: Moment, zone: str, *, can_make: bool = False) -> list[s
         said = "inputs were restated since, and not all batches were made again: this is the answer known before"
         lines += [
             said,
-            *(f"  {_batches(each['table'], each['labels'])} not been made again" for each in _behind(moment)),
+            *(f"  {_batches(each['table'], each['labels'])} not been made again" for each in _behind_items(moment)),
         ]
         lines += ["--make makes these batches again before the query"] if can_make else []
     lines += [f"without {_labels(gap)}: missing" for gap in moment.missing]
@@ -109,7 +109,7 @@ def _labels(gap: Gap) -> str:
     return f"{gap.table}@{label_range(gap.first, gap.last)}{counted}"
 
 
-def _behind(moment: Moment) -> list[dict[str, Any]]:
+def _behind_items(moment: Moment) -> list[dict[str, Any]]:
     return [{"table": name, "labels": [label_of(at) for at in labels]} for name, labels in moment.behind.items()]
 
 

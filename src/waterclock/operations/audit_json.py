@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.audit_records import Audit
 from waterclock.batches.schemas import SchemaVersion, Side
 from waterclock.operations.audit_lookup import AuditTarget, Listed
-from waterclock.operations.schema_versions import of_batch
+from waterclock.operations.schema_versions import batch_versions
 
 if TYPE_CHECKING:
     from waterclock.answers.audit import AuditAnswer, AuditListAnswer
@@ -44,7 +44,7 @@ def audit_answer(found: AuditTarget) -> AuditAnswer:
 
 def _versions(found: AuditTarget) -> dict[Side, SchemaVersion]:
     claim = found.audit.cell.current_claim
-    return {} if claim is None else of_batch(found.schemas, claim)
+    return {} if claim is None else batch_versions(found.schemas, claim)
 
 
 def audit_list_answer(name: str, listed: Listed) -> AuditListAnswer:

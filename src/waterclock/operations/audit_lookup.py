@@ -13,7 +13,7 @@ from waterclock.batches.schemas import SchemaVersion
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.closings import read_closing
-from waterclock.operations.held_results import held_result, stage_of
+from waterclock.operations.held_results import find_held_result, stage_of
 from waterclock.operations.opening import OpenedProject, known_label_bounds
 from waterclock.planner.label_states import LabelState, label_states
 from waterclock.planner.plan import Status
@@ -55,7 +55,7 @@ class Listed:
     pauses: tuple[PauseEvent, ...] = ()
 
 
-def look_up(
+def find_audit_target(
     at: OpenedProject, name: str, labels: Labels | None, *, depth: int | None, last: int
 ) -> AuditTarget | Listed:
     """Return one batch, or the newest batches of the table if `labels` is None or selects several.
@@ -85,7 +85,7 @@ def look_up(
     )
 
 
-def _how_it_stands(now: LabelState | None) -> str:
+def _describe_state(now: LabelState | None) -> str:
     if now is None:
         return "it is not due yet"
     is_told = now.reason.startswith(str(now.status))  # blocked by ...
@@ -101,7 +101,7 @@ def _one(at: OpenedProject, table: Table, label: datetime, depth: int | None) ->
         raise WaterclockError(
             "E516",
             f"{table.name}@{label_of(label)} was not made",
-            why=_how_it_stands(now),
+            why=_describe_state(now),
             fix=f"`waterclock plan {table.name}@{label_of(label)}` shows more",
         )
     audit = at.ledger.past.audit(table.name, label)
@@ -124,7 +124,7 @@ def _one(at: OpenedProject, table: Table, label: datetime, depth: int | None) ->
         pauses=at.ledger.past.pauses(table.name),
         closing=read_closing(at, table, label),
         schemas=at.ledger.reads.schemas(table.name),
-        held=held_result(at, table, audit.cell),
+        held=find_held_result(at, table, audit.cell),
         stage=stage_of(at, table),
         is_outdated=now is not None and now.is_outdated,
     )

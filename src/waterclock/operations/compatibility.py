@@ -27,13 +27,19 @@ def compatibility_errors(project: Project, *, connect: bool = False) -> list[Wat
     from waterclock.engine.ledger_opening import ledger_url
 
     def ask(ledger: Ledger) -> list[WaterclockError]:
-        ledger.declared.say_pending(project.flow)
-        return [error for table in promising for error in _of_table(project, table, ledger.reads.schemas(table.name))]
+        ledger.declared.apply_pending_renames(project.flow)
+        return [
+            error
+            for table in promising
+            for error in _find_table_violations(project, table, ledger.reads.schemas(table.name))
+        ]
 
     return read_ledger(ledger_url(project), ask, connect=connect) or []
 
 
-def _of_table(project: Project, table: Table, versions: tuple[SchemaVersion, ...]) -> list[WaterclockError]:
+def _find_table_violations(
+    project: Project, table: Table, versions: tuple[SchemaVersion, ...]
+) -> list[WaterclockError]:
     newest = newest_of(versions, Side.TABLE)
     if newest is None:
         return []

@@ -62,7 +62,10 @@ def data_files(work: RunContext, name: str, *, as_of: str | None = None, known_a
     moment = moment_of(work, [name], AsOf(as_of, known, zone))
     found = resolve_as_of(work, table, moment.tick, known_at=moment.known_at)
     return DataFiles(
-        table, _of_state(work, table, found) if table.is_fold else _list_slice_files(work, found), labels, moment
+        table,
+        _list_state_files(work, table, found) if table.is_fold else _list_slice_files(work, found),
+        labels,
+        moment,
     )
 
 
@@ -135,16 +138,16 @@ def _list_slice_files(work: RunContext, found: Resolved) -> tuple[ListedFile, ..
         try:
             manifest = read_manifest(folder, step.slice_path)
         except WaterclockError as error:
-            raise _files_gone_error(found, f"the slice of {label_of(step.label)} is gone") from error
+            raise _missing_files_error(found, f"the slice of {label_of(step.label)} is gone") from error
         for file in manifest.files:
             if not is_there(entry_path(folder, file.path)):
-                raise _files_gone_error(found, f"a file of the slice of {label_of(step.label)} is gone")
+                raise _missing_files_error(found, f"a file of the slice of {label_of(step.label)} is gone")
             label = label_of(step.label)
             files.append(ListedFile(absolute(folder, file.path), step.slice_path, file.size, label))
     return tuple(files)
 
 
-def _of_state(work: RunContext, table: Table, found: Resolved) -> tuple[ListedFile, ...]:
+def _list_state_files(work: RunContext, table: Table, found: Resolved) -> tuple[ListedFile, ...]:
     """Return the files of the version that contains a MERGE or TEMPORAL table's state as of a tick."""
     folder = work.folder(table)
     if not found.steps:
@@ -154,7 +157,7 @@ def _of_state(work: RunContext, table: Table, found: Resolved) -> tuple[ListedFi
         return _list_files(folder, live_files(kept))
     made = find_cached_state(work.lake, table, found.steps)
     if made is None:
-        raise _files_gone_error(found, "no kept version has the state, and no query has made it again")
+        raise _missing_files_error(found, "no kept version has the state, and no query has made it again")
     written = (file for file in files_below(made) if file.path.endswith(".parquet"))
     return tuple(ListedFile(str(made / file.path), str(made), file.size, None) for file in written)
 
@@ -175,7 +178,7 @@ def _only_folder(table: Table, folder: str, label: str, files: Sequence[ListedFi
     )
 
 
-def _files_gone_error(found: Resolved, why: str) -> WaterclockError:
+def _missing_files_error(found: Resolved, why: str) -> WaterclockError:
     tick: datetime = found.tick
     return WaterclockError(
         "E435",

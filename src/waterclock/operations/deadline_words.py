@@ -29,7 +29,7 @@ def group_due_windows(found: Iterable[DeadlineWindow]) -> list[tuple[DeadlineWin
     return [tuple(sorted(each, key=lambda due: due.window.start)) for each in alike.values()]
 
 
-def where_words(alike: Sequence[DeadlineWindow], flow: Flow) -> str:
+def window_words(alike: Sequence[DeadlineWindow], flow: Flow) -> str:
     """Format windows of one table: `marts.daily @ 2026-11-20 (3 windows)`."""
     first, last = alike[0], alike[-1]
     spans = local_range(first.window.start, last.window.start, flow.tables[first.table].cadence)
@@ -37,7 +37,7 @@ def where_words(alike: Sequence[DeadlineWindow], flow: Flow) -> str:
     return f"{first.table} @ {spans}{many}"
 
 
-def stand_words(alike: Sequence[DeadlineWindow], flow: Flow, left: str = "") -> str:
+def situation_words(alike: Sequence[DeadlineWindow], flow: Flow, left: str = "") -> str:
     """Describe the situation of windows, by the oldest, and its cause. Without `left` the text rarely changes."""
     due = alike[0]
     table = flow.tables[due.table]
@@ -65,7 +65,7 @@ def _cause_words(due: DeadlineWindow, flow: Flow) -> str:
     return said if not detail or root.status in {Status.READY, Status.RUNNING} else f"{said}: {detail}"
 
 
-def left_words(due: DeadlineWindow) -> str:
+def remaining_time_words(due: DeadlineWindow) -> str:
     """Format how long the remaining work, or a batch, usually takes; "" if that is unknown or the work is stopped."""
     if due.stand is Stand.LONG:
         return f": {seconds_words(due.left.total_seconds())}"

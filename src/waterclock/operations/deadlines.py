@@ -17,7 +17,7 @@ from waterclock.batches.watching import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.watermarks import find_earliest_advance, mark_of
 from waterclock.operations.freshness import fresh_to
-from waterclock.operations.time_estimates import Root, Ways, with_upstream
+from waterclock.operations.time_estimates import Root, Ways, add_upstream
 from waterclock.operations.watermarks import Reached, needed_end, reached_words, read_watermarks
 from waterclock.planner.plan import Plan, Status
 from waterclock.planner.request import PlanRequest
@@ -78,7 +78,7 @@ def deadlines(at: OpenedProject, names: Collection[str]) -> Deadlines:
     Cost: nothing if no table has a deadline. Otherwise a plan of these tables and all upstream of them, and up to four
     queries of the ledger, plus one for each table with a WATERMARK if a deadline is BY WATERMARK.
     """
-    meant = with_deadlines(at.flow, names)
+    meant = tables_with_deadlines(at.flow, names)
     if not meant or at.ledger is None:
         return NO_DEADLINES
     plan = at.planner.plan(
@@ -88,7 +88,7 @@ def deadlines(at: OpenedProject, names: Collection[str]) -> Deadlines:
     return Deadlines(at.flow, found)
 
 
-def with_deadlines(flow: Flow, names: Iterable[str]) -> list[str]:
+def tables_with_deadlines(flow: Flow, names: Iterable[str]) -> list[str]:
     """Return the tables that have a deadline."""
     return [name for name in names if flow.tables[name].deadline is not None]
 
@@ -96,7 +96,7 @@ def with_deadlines(flow: Flow, names: Iterable[str]) -> list[str]:
 def _find_tables_to_check(flow: Flow, names: Collection[str]) -> set[str]:
     """Return the given tables, the tables that keep their watermarks, and all upstream of them."""
     marks = [mark_of(name) for name in names if flow.tables[name].is_by_watermark]
-    return with_upstream(flow, [*names, *marks])
+    return add_upstream(flow, [*names, *marks])
 
 
 def deadlines_of(
@@ -106,8 +106,8 @@ def deadlines_of(
     if not names:
         return ()
     timed = [name for name in names if flow.tables[name].runtime is not None]
-    work = past.at_work(sorted(_find_tables_to_check(flow, names)))
-    marked = with_upstream(flow, [name for name in names if flow.tables[name].is_by_watermark])
+    work = past.list_open_claims(sorted(_find_tables_to_check(flow, names)))
+    marked = add_upstream(flow, [name for name in names if flow.tables[name].is_by_watermark])
     reached = read_watermarks(flow, past, sorted(marked))
     found = [*due_of(flow, snapshot, plan, names, _measure_elapsed(work, clock), reached)]
     if any(due.stand is Stand.MISSED for due in found):
@@ -115,7 +115,7 @@ def deadlines_of(
         if older := {due.table for due in found if due.table in began and is_history(due, began[due.table])}:
             began |= past.began(sorted(older))
         found = [due for due in found if not is_history(due, began.get(due.table))]
-    newest = past.newest_made(timed, 1) if timed else {}
+    newest = past.list_newest_labels(timed, 1) if timed else {}
     found += long_ones(flow, snapshot, newest, [each for each in work if each.table in timed], clock)
     return tuple(found)
 
@@ -162,10 +162,10 @@ def due_of(
         if batch.table in marked:
             marked[batch.table][batch.label] = batch.status
     for name, planned in marked.items():
-        yield from _by_watermark(flow.tables[name], ways, plan.now, planned, reached or {})
+        yield from _find_watermark_misses(flow.tables[name], ways, plan.now, planned, reached or {})
 
 
-def _by_watermark(
+def _find_watermark_misses(
     table: Table,
     ways: Ways,
     now: datetime,
@@ -216,7 +216,7 @@ def _first_open(cadence: Cadence, start: datetime, last: Reached) -> datetime:
 
 def _root_of_rows(table: Table, flow: Flow, reached: Mapping[str, Sequence[Reached]]) -> tuple[Root, Reached] | None:
     """Return the most upstream table with rows as late by the same column: its last window and its watermark."""
-    above, said = with_upstream(flow, [table.name]), flow.tables[mark_of(table.name)].marks
+    above, said = add_upstream(flow, [table.name]), flow.tables[mark_of(table.name)].marks
     for name in (name for name in flow.order if name in above and name in reached):
         own, found, other = flow.tables[mark_of(name)].marks, reached[name][-1], flow.tables[name]
         if own is None or said is None or own.column.lower() != said.column.lower():

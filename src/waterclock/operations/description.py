@@ -21,7 +21,7 @@ class ColumnDescription:
     comment: str
 
 
-def columns_said(at: OpenedProject, table: Table) -> tuple[ColumnDescription, ...]:
+def describe_columns(at: OpenedProject, table: Table) -> tuple[ColumnDescription, ...]:
     """Return the columns of a table as its last batch left them, or else as they are declared."""
     stored = _stored_columns(at, table)
     said = {column.name.lower(): column for column in table.columns.named}

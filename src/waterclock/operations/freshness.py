@@ -43,10 +43,10 @@ def freshness(flow: Flow, names: Iterable[str], snapshot: LedgerSnapshot, plan: 
     planned: dict[str, list[Batch]] = {}
     for batch in plan.batches:
         planned.setdefault(batch.table, []).append(batch)
-    return {name: _of(flow.tables[name], snapshot, planned.get(name, ()), plan) for name in names}
+    return {name: _table_freshness(flow.tables[name], snapshot, planned.get(name, ()), plan) for name in names}
 
 
-def _of(table: Table, snapshot: LedgerSnapshot, batches: Iterable[Batch], plan: Plan) -> Freshness:
+def _table_freshness(table: Table, snapshot: LedgerSnapshot, batches: Iterable[Batch], plan: Plan) -> Freshness:
     label = newest_covered(table, snapshot)
     missing = [batch for batch in batches if not batch.is_revision]
     gaps = sum(1 for batch in missing if label is not None and batch.label < label)

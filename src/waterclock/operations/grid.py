@@ -107,7 +107,7 @@ def make_grid(
     """
     shown: dict[int, tuple[GridCell | None, ...]] = {}  # tables with all labels done share their states
     rows = []
-    for name in by_schema(flow, states):
+    for name in sort_by_schema(flow, states):
         of_table = states[name]
         if any(of_column.listed for of_column in of_table):
             rows.append(GridRow(name, _cells(name, of_table, warned)))
@@ -169,7 +169,7 @@ def cell_of(name: str, found: StatesIn, warned: Container[tuple[str, datetime]])
     return GridCell(loudest, counts[loudest], counts.total())
 
 
-def by_schema(flow: Flow, names: Iterable[str]) -> list[str]:
+def sort_by_schema(flow: Flow, names: Iterable[str]) -> list[str]:
     """Sort tables upstream first, grouped by schema. Schemas are ordered by their first table."""
     order = {name: at for at, name in enumerate(flow.order or tuple(flow.tables))}
     wanted = sorted(names, key=order.__getitem__)

@@ -22,7 +22,7 @@ def find_held_labels(at: OpenedProject, selection: str, labels: str | None) -> F
     return {name: held for name, held in found.items() if held}
 
 
-def held_labels(at: OpenedProject, which: str) -> tuple[str, tuple[datetime, ...]]:
+def select_held_labels(at: OpenedProject, which: str) -> tuple[str, tuple[datetime, ...]]:
     """Return a table and its held labels, all or those selected, oldest first.
 
     Raises  E440 where none is held, or where their release was requested already
@@ -60,7 +60,7 @@ def _first_labels(labels: Sequence[datetime]) -> str:
     return ", ".join(label_of(label) for label in labels[:3])
 
 
-def commands_for_held(table: str, first: str, last: str, *, is_outdated: bool) -> str:
+def held_batch_commands(table: str, first: str, last: str, *, is_outdated: bool) -> str:
     """Return the commands to inspect a held label, and to release all, or make them again if they are outdated."""
     which = first if first == last else f"{first}..{last}"
     looked_at = f"`waterclock audit {table}@{first}` shows why, `SELECT * FROM {table}_held` shows its rows"

@@ -10,7 +10,7 @@ from waterclock.flow.declarations import Table
 from waterclock.operations.opening import OpenedProject
 
 
-def held_result(at: OpenedProject, table: Table, cell: Cell | None) -> BatchResult | None:
+def find_held_result(at: OpenedProject, table: Table, cell: Cell | None) -> BatchResult | None:
     """Return the sealed result of a batch's newest attempt if a rule holds it back, or None for any other batch.
 
     Cost: one small file. None is returned too if the sealed slice is gone, so that the other details can still be

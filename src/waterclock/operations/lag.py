@@ -83,7 +83,7 @@ def lags(at: OpenedProject, names: Collection[str]) -> list[Lag]:
     if at.ledger is not None:
         marks = [mark_of(name) for name in names if says_watermark(at.flow, name)]
         meant = {*names, *marks, *(name for each in names for name in inputs_of(at.flow.tables[each]))}
-        made = at.ledger.past.newest_made(sorted(meant), MOST)
+        made = at.ledger.past.list_newest_labels(sorted(meant), MOST)
         reached = read_watermarks(at.flow, at.ledger.past, names, MOST)
     return [
         replace(

@@ -13,7 +13,7 @@ from waterclock.ledger.ledger import Ledger
 Left = Mapping[int, str]
 
 
-def describe_left_claims(ledger: Ledger, snapshot: LedgerSnapshot) -> Left:
+def describe_abandoned_claims(ledger: Ledger, snapshot: LedgerSnapshot) -> Left:
     """Return by claim a description of each whose runner is gone. Cost: nothing if no claim is open."""
     claims = [claim for facts in snapshot.tables.values() for claim in facts.open_claims]
     if not claims:
@@ -22,7 +22,7 @@ def describe_left_claims(ledger: Ledger, snapshot: LedgerSnapshot) -> Left:
     return {claim.claim: said for claim in claims if (said := _describe_claim(claim, now))}
 
 
-def with_left_claims(snapshot: LedgerSnapshot, left: Left) -> LedgerSnapshot:
+def mark_abandoned_claims(snapshot: LedgerSnapshot, left: Left) -> LedgerSnapshot:
     """Return a snapshot whose open claims contain these descriptions."""
     changed = {
         name: replace(facts, open_claims=tuple(replace(each, left=left.get(each.claim, "")) for each in held))

@@ -139,10 +139,10 @@ def column_lineage_of(project: Project, ledger: Ledger | None = None) -> ColumnL
     """
     from waterclock.dpl.query.lineage import ColumnLineage
 
-    return ColumnLineage(project.flow, columns_collected(project), _of_code(project, ledger))
+    return ColumnLineage(project.flow, columns_collected(project), _read_code_lineage(project, ledger))
 
 
-def _of_code(project: Project, ledger: Ledger | None) -> Mapping[str, CodeLineage]:
+def _read_code_lineage(project: Project, ledger: Ledger | None) -> Mapping[str, CodeLineage]:
     if not any(table.function is not None for table in project.flow.tables.values()):
         return {}
     if ledger is not None:
@@ -174,14 +174,14 @@ def column_impact(project: Project, table: str, column: str) -> ColumnImpact:
 def table_lineage(flow: Flow, name: str, depth: int | None = None) -> TableLineage:
     """Return the tables around one, all of them or up to a depth."""
     up = {
-        table.name: [(read.table, how_read(table, read)) for read in table.reads if read.table in flow.tables]
+        table.name: [(read.table, describe_read(table, read)) for read in table.reads if read.table in flow.tables]
         for table in flow.tables.values()
     }
     down: dict[str, list[tuple[str, str]]] = {table: [] for table in flow.tables}
     for table in flow.tables.values():
         for read in table.reads:
             if read.table in down:
-                how = how_read(table, read)
+                how = describe_read(table, read)
                 is_plain = read.kind is ReadKind.PLAIN
                 down[read.table].append((table.name, "" if how == read.table else how if is_plain else f"as {how}"))
     return TableLineage(flow, name, _reach(name, "", up, depth, set()), _reach(name, "", down, depth, set()))
@@ -203,7 +203,7 @@ def column_trees(
     return ColumnTrees(str(of), lineage.up(of, depth=depth), lineage.down(of, depth=depth))
 
 
-def columns_known(project: Project, table: str, ledger: Ledger | None = None) -> tuple[str, ...]:
+def list_lineage_columns(project: Project, table: str, ledger: Ledger | None = None) -> tuple[str, ...]:
     """Return the columns of a table that have lineage. Cost: as of `column_trees`."""
     return column_lineage_of(project, ledger).columns(table)
 
@@ -225,7 +225,7 @@ def table_and_column(flow: Flow, which: str) -> tuple[str, str | None]:
     return select(flow, which).tables[0], None
 
 
-def how_read(table: Table, read: Read) -> str:
+def describe_read(table: Table, read: Read) -> str:
     """Describe how a table is read, and by which of its reader's queries if not by all of them."""
     by = [str(choice) for choice in table.choices if read in choice.reads]
     if len(by) == len(table.choices):
@@ -241,7 +241,7 @@ def _choices_of(table: Table, read: Read) -> list[str] | None:
 def map_inputs(flow: Flow) -> Arrows:
     """Return for each table its direct inputs, each with how it is read."""
     return {
-        table.name: {read.table: how_read(table, read) for read in table.reads if read.table in flow.tables}
+        table.name: {read.table: describe_read(table, read) for read in table.reads if read.table in flow.tables}
         for table in flow.tables.values()
     }
 
@@ -265,7 +265,7 @@ def tables_within(arrows: Arrows, names: Iterable[str], steps: int | None = None
     return found
 
 
-def between(arrows: Arrows, one: str, other: str) -> set[str]:
+def tables_on_paths(arrows: Arrows, one: str, other: str) -> set[str]:
     """Return the tables on all paths between two tables, whichever is upstream, or an empty set without a path."""
     back = reverse_arrows(arrows)
     ways = (tables_within(arrows, [low]) & tables_within(back, [high]) for low, high in ((one, other), (other, one)))

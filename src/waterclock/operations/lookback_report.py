@@ -40,10 +40,10 @@ def looks_json(looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def looks_lines(looks: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return a line for each table, and one for each past window that had changed."""
-    return [f"{name} {line}" for name, look in looks.items() for line in look_lines(look)]
+    return [f"{name} {line}" for name, look in looks.items() for line in lookback_lines(look)]
 
 
-def look_lines(note: Mapping[str, Any]) -> list[str]:
+def lookback_lines(note: Mapping[str, Any]) -> list[str]:
     """Format a look-back record in lines: its time, and the past windows that were collected again."""
     past = note.get("past", {})
     spans = past.get("windows", [])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from waterclock.batches.audit_records import Counted
-from waterclock.flow.checks import all_rules
+from waterclock.flow.checks import list_batch_rules
 from waterclock.flow.choices import Scope
 from waterclock.flow.declarations import Rule, Table
 from waterclock.flow.measures import (
@@ -73,7 +73,7 @@ class ColumnProfile:
     null_shares: tuple[float | None, ...]
 
 
-def labels_back(table: Table, last: datetime, newest: int) -> int:
+def count_labels_needed(table: Table, last: datetime, newest: int) -> int:
     """Return how many labels are needed for the usual values of the `newest` ones: just these without `usual()`."""
     if not _scales(table):
         return newest
@@ -128,12 +128,12 @@ def rules_on(table: Table, name: str) -> tuple[str, ...]:
             name == ROWS and re.search(r"(?<![\w.`])count\([*1]\)", text) is not None
         )
 
-    return tuple(rule.name for rule in all_rules(table) if rule.scope is Scope.BATCH and is_asked(rule))
+    return tuple(rule.name for rule in list_batch_rules(table) if rule.scope is Scope.BATCH and is_asked(rule))
 
 
 def _list_compared_aggregates(table: Table) -> list[str]:
     """Return the aggregates that rules compare."""
-    return [of for rule in all_rules(table) if rule.comparison for of in rule.comparison.aggregates]
+    return [of for rule in list_batch_rules(table) if rule.comparison for of in rule.comparison.aggregates]
 
 
 def _measures(table: Table) -> tuple[Measure, ...]:
@@ -153,7 +153,7 @@ def _key(aggregate: str) -> str:
 def _scales(table: Table) -> Mapping[str, frozenset[float]]:
     """Return by measure the distances of its rules' bounds from the usual value, in spreads."""
     found: dict[str, set[float]] = {}
-    for rule in all_rules(table):
+    for rule in list_batch_rules(table):
         for value in () if rule.comparison is None else rule.comparison.values:
             if value.source is ComparedSource.USUAL:
                 found.setdefault(_key(value.aggregate), set()).add(value.scales)

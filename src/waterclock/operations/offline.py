@@ -108,7 +108,7 @@ def offline_stands(at: OpenedProject, names: Collection[str]) -> tuple[OfflineSt
         look = looks.get(table.name)
         slices = ledger.reads.slices(table.name, BEGINNING, FOREVER)
         current = {it.label: it.claim for it in slices if it.slice_path}
-        waiting = to_measure(table, current, ledger.offline.kept_labels(table.name), _MOST_WAITING)
+        waiting = to_measure(table, current, ledger.offline.list_measured_labels(table.name), _MOST_WAITING)
         after = next_look(table, look)
         spans = ledger.offline.newest_spans(table.name, _NEWEST_SPANS)
         due = bool(current) and is_due(table, look, at.now)

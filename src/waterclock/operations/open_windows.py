@@ -37,10 +37,10 @@ class OpenWindows:
 
 def open_windows(at: OpenedProject, names: Collection[str]) -> dict[str, OpenWindows]:
     """Return the open windows of the tables that keep them. Cost: for each, a computation of its due windows."""
-    return {found.table: found for name in names for found in _of(at, name)}
+    return {found.table: found for name in names for found in _find_open_windows(at, name)}
 
 
-def _of(at: OpenedProject, name: str) -> Iterator[OpenWindows]:
+def _find_open_windows(at: OpenedProject, name: str) -> Iterator[OpenWindows]:
     beside = open_windows_table(at.flow, name)
     if beside is None:
         return

@@ -18,7 +18,7 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Secret, Table
 from waterclock.flow.links import linked_tables
 from waterclock.operations.read_only_ledger import read_ledger
-from waterclock.planner.links import with_links
+from waterclock.planner.links import add_links
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels, Selection, parse_labels, select
 from waterclock.timelabel.zone import parse_instant
@@ -174,19 +174,21 @@ def _folders(url: str | Secret, *, connect: bool) -> Mapping[str, str]:
 def open_read_only(folder: Path, env: str | None, now: str | None) -> Iterator[OpenedProject]:
     """Open a project for reading. Raises  E421 where its ledger is gone, E422 where it is damaged."""
     from waterclock.engine.connections import connections_of
-    from waterclock.engine.earlier_starts import as_applied
+    from waterclock.engine.earlier_starts import snapshot_once_applied
     from waterclock.engine.ledger_opening import open_ledger
     from waterclock.engine.links import links_of
-    from waterclock.operations.left_claims import describe_left_claims, with_left_claims
+    from waterclock.operations.left_claims import describe_abandoned_claims, mark_abandoned_claims
 
     project = open_project(folder, env)
     ledger = open_ledger(project)
     try:
         at = now_of(now, project.flow, ledger)
-        snapshot = LedgerSnapshot() if ledger is None else as_applied(ledger, project.flow, at)
+        snapshot = LedgerSnapshot() if ledger is None else snapshot_once_applied(ledger, project.flow, at)
         if linked_tables(project.flow):
-            snapshot = with_links(snapshot, links_of(project, connections_of(project)).read_progress(ledger))
-        snapshot = snapshot if ledger is None else with_left_claims(snapshot, describe_left_claims(ledger, snapshot))
+            snapshot = add_links(snapshot, links_of(project, connections_of(project)).read_progress(ledger))
+        snapshot = (
+            snapshot if ledger is None else mark_abandoned_claims(snapshot, describe_abandoned_claims(ledger, snapshot))
+        )
         yield OpenedProject(project, ledger, Planner(project.flow), snapshot, at)
     finally:
         if ledger is not None:

@@ -30,7 +30,7 @@ def tables_meant(flow: Flow, texts: list[str] | None, labels: str | None = None)
 def pause_lines(plan: Plan, zone: str) -> list[str]:
     """Describe a plan's pauses: who paused which tables, since when and why. Tables paused together share a line."""
     of_all = [] if plan.paused_all is None else [plan.paused_all.words(zone)]
-    return [*of_all, *_by_name(plan.paused, zone)]
+    return [*of_all, *_pause_lines(plan.paused, zone)]
 
 
 def waiting_request_lines(snapshot: LedgerSnapshot, names: Iterable[str], zone: str) -> list[str]:
@@ -42,10 +42,10 @@ def waiting_request_lines(snapshot: LedgerSnapshot, names: Iterable[str], zone: 
 
 def paused_by_name(snapshot: LedgerSnapshot, names: Iterable[str], zone: str) -> list[str]:
     """Describe which of some tables are paused by name, by whom, since when and why."""
-    return _by_name({name: pause for name in names if (pause := snapshot.of(name).paused)}, zone)
+    return _pause_lines({name: pause for name in names if (pause := snapshot.of(name).paused)}, zone)
 
 
-def _by_name(pauses: Mapping[str, Pause], zone: str) -> list[str]:
+def _pause_lines(pauses: Mapping[str, Pause], zone: str) -> list[str]:
     together: dict[tuple[datetime, str, str], list[str]] = {}
     for name, pause in pauses.items():
         together.setdefault((pause.at, pause.who, pause.why), []).append(name)

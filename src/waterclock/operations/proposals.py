@@ -25,7 +25,7 @@ from waterclock.operations.backfilling import find_prerequisite_batches, missing
 from waterclock.operations.held_batches import find_held_labels, releasable_labels
 from waterclock.operations.opening import OpenedProject, nothing_ran, one_table
 from waterclock.operations.pausing import OfTables, due_of, pause, resume, to_pause, to_resume
-from waterclock.operations.replaying import labels_set_aside
+from waterclock.operations.replaying import find_replayable_labels
 from waterclock.operations.required_reasons import need_reason, need_reason_of_release
 from waterclock.operations.restating import Asking, build_requests, done_labels, labels_of_sources, refuse_more_than
 from waterclock.operations.retrying import (
@@ -221,7 +221,7 @@ def _recollect(at: OpenedProject, selection: str, labels: str | None, most: int 
 
 
 def _replay(at: OpenedProject, selection: str, labels: str | None, most: int | None) -> _Found:
-    return _restate(at, Verb.RECOMPUTE, labels_set_aside(at, selection, labels), most)
+    return _restate(at, Verb.RECOMPUTE, find_replayable_labels(at, selection, labels), most)
 
 
 def _release(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:

@@ -10,7 +10,7 @@ from waterclock.operations.restating import Found, done_labels
 from waterclock.timelabel.label import label_of
 
 
-def labels_set_aside(at: OpenedProject, selection: str, labels: str | None) -> Found:
+def find_replayable_labels(at: OpenedProject, selection: str, labels: str | None) -> Found:
     """Return the done labels of a selection with rows quarantined by older code than the current one.
 
     The current code would quarantine the same rows again.
@@ -19,7 +19,7 @@ def labels_set_aside(at: OpenedProject, selection: str, labels: str | None) -> F
     done = done_labels(at, selection, labels)
     if at.ledger is None:
         return {}
-    aside = {name: at.ledger.reads.set_aside(name) for name in done}
+    aside = {name: at.ledger.reads.list_quarantined_labels(name) for name in done}
     _, by_table = select_tables(at.flow, [selection], labels)
     if by_table and not any(label in aside[name] for name, of_table in done.items() for label in of_table):
         name = next(iter(by_table))
@@ -27,7 +27,7 @@ def labels_set_aside(at: OpenedProject, selection: str, labels: str | None) -> F
             "E441",
             f"no rows of {name} are quarantined there",
             where=name,
-            why=_where_there_are(aside.get(name, {})),
+            why=_describe_quarantined(aside.get(name, {})),
             fix=f"waterclock query 'SELECT * FROM {name}_quarantine' shows the quarantined rows",
         )
     return {
@@ -40,7 +40,7 @@ def labels_set_aside(at: OpenedProject, selection: str, labels: str | None) -> F
     }
 
 
-def _where_there_are(aside: dict[datetime, tuple[int, str]]) -> str:
+def _describe_quarantined(aside: dict[datetime, tuple[int, str]]) -> str:
     if not aside:
         return "no row of it was quarantined"
     labels = ", ".join(label_of(label) for label in [*aside][:3])

@@ -42,7 +42,7 @@ def hidden_lines(at: OpenedProject, found: Found) -> list[str]:
     return lines
 
 
-def labels_behind(at: OpenedProject, selection: str, labels: str | None) -> Found:
+def find_behind_labels(at: OpenedProject, selection: str, labels: str | None) -> Found:
     """Return the labels of a selection that are behind: older states whose inputs were restated since."""
     plan = at.planner.plan(at.snapshot, at.now)
     behind = {name: frozenset(of_table) for name, of_table in plan.behind.items()}
@@ -69,7 +69,7 @@ def build_requests(
     return asking, snapshot.with_following(resting)
 
 
-def taken_late(at: OpenedProject, ledger: Ledger, found: Found) -> Found:
+def find_taken_late_rows(at: OpenedProject, ledger: Ledger, found: Found) -> Found:
     """Return the batches of late rows whose rows recomputed closed windows may take over, newest last.
 
     A late row is stored in a slice after its window's end: where the books were closed, or later.

@@ -86,7 +86,7 @@ def retained_logs(flow: Flow, past: PastSection, names: Collection[str], gone: C
     meant = [name for name in names if flow.tables[name].source is not None]
     if not (gone or any(is_followed(flow.tables[name]) for name in meant)):
         return []
-    kept, seen = past.kept_for_tables([*meant, *gone]), past.seen_at_sources([*meant, *gone])
+    kept, seen = past.kept_for_tables([*meant, *gone]), past.read_retained_states([*meant, *gone])
     newest = {str(said["table"]): name for name, said in kept.items()}
     found = []
     for name, said in kept.items():

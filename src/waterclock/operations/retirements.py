@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.batches.compatible import retirement_in_the_past
+from waterclock.batches.compatible import past_retirement_error
 from waterclock.dpl.query.column_readers import readers_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Table
@@ -36,22 +36,22 @@ def retirement_errors(project: Project, now: datetime, *, connect: bool = False)
 
     def ask(ledger: Ledger | None) -> list[WaterclockError]:
         if ledger is not None:
-            ledger.declared.say_pending(project.flow)
+            ledger.declared.apply_pending_renames(project.flow)
         return [
             project.locate_error(column.place, error)
             for table, column, ends in over
-            for error in _of(project, table, column, ends, ledger, now)
+            for error in _column_errors(project, table, column, ends, ledger, now)
         ]
 
     found = read_ledger(ledger_url(project), ask, connect=connect)
     return ask(None) if found is None else found
 
 
-def _of(
+def _column_errors(
     project: Project, table: Table, column: Column, ends: Ending, ledger: Ledger | None, now: datetime
 ) -> Iterator[WaterclockError]:
     versions = ledger.reads.schemas(table.name) if ledger is not None else ()
-    if refused := retirement_in_the_past(table, column, versions, now):
+    if refused := past_retirement_error(table, column, versions, now):
         yield refused
         return
     readers = readers_of(project.flow, table.name, column.name)

@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import pairwise
 
 from waterclock.flow.declarations import Table
-from waterclock.operations.grid import GridCell, bounds, by_schema, cell_of
+from waterclock.operations.grid import GridCell, bounds, cell_of, sort_by_schema
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.project_grid import states_in_spans
 from waterclock.operations.states import State
@@ -86,7 +86,7 @@ def ribbons(at: OpenedProject, tables: Sequence[Table], axis: Axis, batches: Seq
         Ribbon(
             name, tuple(_join_pieces(_pieces(name, spans[at.flow.tables[name].cadence], states[name], warned, causes)))
         )
-        for name in by_schema(at.flow, edges)
+        for name in sort_by_schema(at.flow, edges)
     )
 
 

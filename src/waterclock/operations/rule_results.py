@@ -128,7 +128,7 @@ def rules_broken(table: Table, audit: Audit) -> tuple[str, ...]:
     return tuple(name for name in names if _answer(name, audit.cell, said).state in {State.FAILED, State.WARNED})
 
 
-def note_rule(at: OpenedProject, table: str, rule: str, text: str, who: str) -> None:
+def store_rule_note(at: OpenedProject, table: str, rule: str, text: str, who: str) -> None:
     """Store a user's note about a rule. An empty text removes the previous note.
 
     Raises  E511 for an unknown table, E910 for a rule that it does not have, E412 where nothing has run yet
@@ -144,7 +144,7 @@ def note_rule(at: OpenedProject, table: str, rule: str, text: str, who: str) -> 
         )
     if at.ledger is None:
         raise nothing_ran()
-    at.ledger.decisions.note_rule(name, rule, text, who=who)
+    at.ledger.decisions.record_rule_note(name, rule, text, who=who)
 
 
 def _rules(table: Table) -> Iterator[tuple[str, str, str]]:

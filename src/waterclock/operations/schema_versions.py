@@ -26,7 +26,7 @@ def change_words(version: SchemaVersion, change: SchemaChange | None) -> str:
     return "; ".join(change.words()) or "as the one before"
 
 
-def of_batch(versions: Iterable[SchemaVersion], claim: int) -> dict[Side, SchemaVersion]:
+def batch_versions(versions: Iterable[SchemaVersion], claim: int) -> dict[Side, SchemaVersion]:
     """Return the versions that a claim introduced, or else the newest ones at that time."""
     known: dict[Side, SchemaVersion] = {}
     for each in sorted(versions, key=lambda one: one.number):
@@ -38,7 +38,7 @@ def of_batch(versions: Iterable[SchemaVersion], claim: int) -> dict[Side, Schema
 def batch_words(versions: Sequence[SchemaVersion], claim: int) -> list[str]:
     """Describe the versions of a batch, and the changes of those that it introduced."""
     lines = []
-    for side, version in sorted(of_batch(versions, claim).items(), reverse=True):
+    for side, version in sorted(batch_versions(versions, claim).items(), reverse=True):
         change = {each.number: change for each, change in list_schema_changes(versions, side)}[version.number]
         brought = f": {change_words(version, change)}" if version.claim == claim else ""
         lines.append(f"version {version.number} of {OF_SIDE[side]}{brought}")

@@ -48,7 +48,7 @@ def count_waiting(plan: Plan, found: Collection[SourceWait]) -> int:
     return sum(waits(batch, since) for batch in plan.batches)
 
 
-def with_waits(plan: Plan, found: Collection[SourceWait]) -> Plan:
+def add_source_waits(plan: Plan, found: Collection[SourceWait]) -> Plan:
     """Return a plan in which batches that wait for their source have that reason."""
     since = since_of(found)
     batches = (replace(it, reason="waits for its source") if waits(it, since) else it for it in plan.batches)

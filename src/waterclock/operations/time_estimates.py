@@ -145,7 +145,7 @@ class Ways:
             yield Way(due - self.now + usual, Root(name, window, Status.WAITING, "is not due yet"))
 
 
-def with_upstream(flow: Flow, names: Collection[str]) -> set[str]:
+def add_upstream(flow: Flow, names: Collection[str]) -> set[str]:
     """Return some tables with all that they read, directly or indirectly."""
     return {*names, *closure(names, parents_of(flow))}
 

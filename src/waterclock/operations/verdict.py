@@ -67,7 +67,7 @@ def verdict(flow: Flow, found: Mapping[str, Freshness], plan: Plan) -> Verdict:
     if late:
         title = f"{_first(len(late), 'table')} of {number_words(len(names))} {'is' if len(late) == 1 else 'are'} late: "
         return Verdict((VerdictPart(title), VerdictPart(f"{_join_names(late)}.")), more)
-    return Verdict((VerdictPart(_all_fresh(flow, found, plan.now)),), more)
+    return Verdict((VerdictPart(_fresh_line(flow, found, plan.now)),), more)
 
 
 def _pauses(flow: Flow, plan: Plan) -> tuple[VerdictPart, ...]:
@@ -148,7 +148,7 @@ def _rest(counts: Counter[State], plan: Plan, counted: set[State]) -> tuple[Verd
     return (*parts, VerdictPart(".")) if parts else ()
 
 
-def _all_fresh(flow: Flow, found: Mapping[str, Freshness], now: datetime) -> str:
+def _fresh_line(flow: Flow, found: Mapping[str, Freshness], now: datetime) -> str:
     names = [name for name in found if found[name].label is not None]
     whole = f"All {number_words(len(found))} tables are" if len(found) > 1 else f"{next(iter(found))} is"
     ends = {name: flow.tables[name].cadence.next(_label(found[name])) for name in names}

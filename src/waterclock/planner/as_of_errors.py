@@ -71,7 +71,9 @@ def unknown_windows_error(
     )
 
 
-def never_agreed(ticks: Ticks, conflicts: Iterable[Conflict], missing: Missing, tick: datetime) -> WaterclockError:
+def no_common_tick_error(
+    ticks: Ticks, conflicts: Iterable[Conflict], missing: Missing, tick: datetime
+) -> WaterclockError:
     """Build the error for a query whose tables were never complete and consistent at the same time (E523).
 
     `conflicts` are the current conflicts, upstream first. Before they arose, the windows in `missing` were not made.

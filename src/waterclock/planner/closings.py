@@ -62,12 +62,12 @@ class Books:
     @property
     def open_ended_reads(self) -> tuple[Read, ...]:
         """The references that are read until the window closes."""
-        return until_reads(self.table)
+        return list_until_reads(self.table)
 
     @property
     def cadence(self) -> Cadence:
         """The cadence of the table that UNTIL reads; windows close at its boundaries."""
-        return self.flow.tables[until_reads(self.table)[0].table].cadence
+        return self.flow.tables[list_until_reads(self.table)[0].table].cadence
 
     @property
     def condition_hash(self) -> str:
@@ -103,7 +103,7 @@ class Books:
 
         Slices after `now` are ignored, so a replay of the past closes windows at the same ticks as the past did.
         """
-        ends = [self._find_boundary_of_read(read, window) for read in until_reads(self.table)]
+        ends = [self._find_boundary_of_read(read, window) for read in list_until_reads(self.table)]
         known = [end for end in ends if end is not None]
         return min(known) if len(known) == len(ends) else None
 
@@ -217,7 +217,7 @@ class Books:
         return None
 
 
-def until_reads(table: Table) -> tuple[Read, ...]:
+def list_until_reads(table: Table) -> tuple[Read, ...]:
     """Return the references of a table that are read until its windows close."""
     return tuple(read for read in table.reads if read.kind is ReadKind.UNTIL)
 
@@ -282,7 +282,7 @@ def refuse_by_hand(table: Table) -> None:
         raise _not_by_hand(table.name, f"windows of {table.name} are not closed by hand", why, fix)
 
 
-def by_hand(books: Books, window: Window) -> datetime:
+def manual_closing_tick(books: Books, window: Window) -> datetime:
     """Return the tick at which a user can close a window now: the newest boundary with all inputs before it settled.
 
     Raises E266 if the window cannot be closed by hand.

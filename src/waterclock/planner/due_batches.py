@@ -13,7 +13,7 @@ from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.planner.closings import newest_closed
 from waterclock.planner.dependency_graph import FlowGraph, Node
 from waterclock.planner.links import newest_served
-from waterclock.planner.reads import bind_read, until_ends
+from waterclock.planner.reads import bind_read, until_end
 from waterclock.planner.settlement import Settlement, find_first_label
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration
@@ -145,7 +145,7 @@ def _find_needed_windows(
     due = cadence.last_due(question.now)
     if name in question.snapshot.links and newest < due:  # shown as waiting for the other project
         needed = needed.add(cadence.previous(due), due)
-    needed = _with_asked(needed, node, question.forced.get(name, frozenset()) | asked | facts.following)
+    needed = _add_requested(needed, node, question.forced.get(name, frozenset()) | asked | facts.following)
     if node.is_made_if_needed and open_ - needed:
         needed |= _needed_by_readers(question, node, found)
     return needed
@@ -226,9 +226,9 @@ def _newest_until(table: Table, span: Duration, ripe: datetime) -> datetime:
     """Return the end of the newest window for which UNTIL reads no further than `ripe`."""
     end = table.cadence.ceil(span.subtract_from(ripe, table.cadence.zone))
     # a calendar span added to several last days of a month may give the same instant
-    while until_ends(table, span, following := table.cadence.next(end)) <= ripe:
+    while until_end(table, span, following := table.cadence.next(end)) <= ripe:
         end = following
-    while until_ends(table, span, end) > ripe:
+    while until_end(table, span, end) > ripe:
         end = table.cadence.previous(end)
     return end
 
@@ -239,7 +239,7 @@ def _find_requested_labels(question: _Question, name: str, facts: TableFacts) ->
     return frozenset(label for label in asked if facts.covered.covers_instant(label))
 
 
-def _with_asked(needed: IntervalSet, node: Node, labels: frozenset[datetime]) -> IntervalSet:
+def _add_requested(needed: IntervalSet, node: Node, labels: frozenset[datetime]) -> IntervalSet:
     if not labels:
         return needed
     cadence = node.table.cadence

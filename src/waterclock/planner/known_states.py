@@ -45,7 +45,7 @@ class Conflict:
     read: InputFact
 
 
-def past_now(snapshot: LedgerSnapshot, modes: Mapping[str, Mode], now: datetime) -> History:
+def current_history(snapshot: LedgerSnapshot, modes: Mapping[str, Mode], now: datetime) -> History:
     """Return a history with only the current content of tables, from a snapshot of the ledger."""
     tables = {
         name: TableHistory(
@@ -72,7 +72,7 @@ class Worlds:
         self._is_any_dropped = any(facts.dropped_before for facts in snapshot.tables.values())
         self._read = {name: sorted(table.read) for name, table in history.tables.items()}
         self._made = {name: sorted(table.made) for name, table in history.tables.items()}
-        self._from = {name: _since_when(table, self._made[name]) for name, table in history.tables.items()}
+        self._from = {name: _find_coverage_starts(table, self._made[name]) for name, table in history.tables.items()}
         self._undone: dict[str, _Undone] = {}
 
     def find_missing_windows(self, needs: Needs, at: datetime | None) -> dict[str, IntervalSet]:
@@ -87,7 +87,7 @@ class Worlds:
             return IntervalSet()
         if at is None or not table.made:
             return table.covered
-        then = (_at(made, at) for made in table.made.values())
+        then = (_revision_as_of(made, at) for made in table.made.values())
         now = IntervalSet.from_intervals((made[-1].low, made[-1].high) for made in table.made.values())
         return (table.covered - now) | IntervalSet.from_intervals((made.low, made.high) for made in then if made)
 
@@ -180,7 +180,7 @@ class Worlds:
         table = self.history.tables[name]
         by_claim = table.read.get(label, _NOBODY)
         if label in table.made:
-            revision = _at(table.made[label], at)
+            revision = _revision_as_of(table.made[label], at)
             inputs = by_claim.get(revision.claim, ()) if revision is not None else ()
         else:
             inputs = next(iter(by_claim.values()), ())
@@ -193,7 +193,7 @@ class Worlds:
     def _missing_inputs(self, name: str, label: datetime, at: datetime | None) -> tuple[Missing, ...]:
         """Return the inputs that a batch's revision at an instant was made without, if it waited for them."""
         made = self.history.tables[name].made.get(label)
-        revision = _at(made, at) if made else None
+        revision = _revision_as_of(made, at) if made else None
         missing = self._snapshot.of(name).partial.get(label, ()) if not made else revision.missing if revision else ()
         node = self._graph.nodes.get(name)
         return select_awaited(missing, node, self._graph, self._starts) if missing and node is not None else ()
@@ -229,7 +229,7 @@ class Worlds:
     def _is_there(self, conflict: Conflict, at: datetime | None, then: datetime) -> bool:
         """Return whether a conflict at one instant also existed at an earlier one."""
         made = self.history.tables[conflict.table].made.get(conflict.label)
-        is_same = not made or _at(made, then) is _at(made, at)
+        is_same = not made or _revision_as_of(made, then) is _revision_as_of(made, at)
         if not is_same or self._is_kept_partial(self._missing_inputs(conflict.table, conflict.label, then), then):
             return False
         return self._content(conflict.read, then) != conflict.read.recorded
@@ -237,7 +237,7 @@ class Worlds:
     def _find_last_agreement(self, conflict: Conflict, at: datetime | None) -> datetime:
         """Return the newest instant before `at` when the batch did not exist, or agreed with its input."""
         fact, made = conflict.read, self.history.tables[conflict.table].made.get(conflict.label)
-        revision = _at(made, at) if made else None
+        revision = _revision_as_of(made, at) if made else None
         oldest = max(self.history.since, revision.at if revision is not None else self.history.since)
         equal = next((then for then in self._agreements(fact, at) if then >= oldest), oldest - INSTANT)
         missing = self._missing_inputs(conflict.table, conflict.label, at)
@@ -349,13 +349,13 @@ class _Undone:
         return of_high, of_low
 
 
-def _since_when(table: TableHistory, labels: list[datetime]) -> list[datetime]:
+def _find_coverage_starts(table: TableHistory, labels: list[datetime]) -> list[datetime]:
     """Return by label the start of the earliest period that it or any later label ever covered."""
     lows = [min(made.low for made in table.made[label]) for label in reversed(labels)]
     return list(accumulate(lows, min))[::-1]
 
 
-def _at(made: tuple[RevisionFact, ...], at: datetime | None) -> RevisionFact | None:
+def _revision_as_of(made: tuple[RevisionFact, ...], at: datetime | None) -> RevisionFact | None:
     """Return the revision that was current at an instant."""
     if at is None:
         return made[-1]
@@ -366,7 +366,7 @@ def _find_covering_content(may_stand: Iterable[tuple[RevisionFact, ...]], fact: 
     """Return the content of the one batch of a REPLACE table that covered the window read."""
     now = False
     for made in may_stand:
-        then = _at(made, at)
+        then = _revision_as_of(made, at)
         if then is not None and then.low <= fact.low < then.high:
             return content_text(*then.weight)
         now = now or made[-1].low <= fact.low < made[-1].high

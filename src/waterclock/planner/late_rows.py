@@ -18,7 +18,7 @@ from waterclock.batches.ledger_snapshot import BEGINNING, ClosedSince
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.late_rows import LateRows
-from waterclock.planner.reads import bind, until_begins, until_ends
+from waterclock.planner.reads import bind, until_end, until_start
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
 
@@ -34,7 +34,7 @@ def find_closed_windows(
     # windows that were done before CLOSE WHEN was declared have read as far past their end as UNTIL declares
     high = cadence.floor(late_rows.reach.subtract_from(at, cadence.zone))
     # a calendar span added to the last days of a long month gives one instant for several ends
-    while until_ends(table, late_rows.reach, cadence.next(high)) <= at:
+    while until_end(table, late_rows.reach, cadence.next(high)) <= at:
         high = cadence.next(high)
     high = high if since.first is None else min(high, since.first)
     before = IntervalSet.from_intervals([(begins, high)] if begins < high else []) & since.covered
@@ -61,9 +61,9 @@ def early_from(table: Table, late_rows: LateRows, at: datetime, begins: datetime
     """Return the start of the first window that does not read the slice at `at`. `begins` is the table's START."""
     cadence = table.cadence
     start = cadence.floor(late_rows.reach.add_to(at, cadence.zone))
-    while until_begins(table, late_rows.reach, start) > at:
+    while until_start(table, late_rows.reach, start) > at:
         start = cadence.previous(start)
-    while until_begins(table, late_rows.reach, start) <= at:
+    while until_start(table, late_rows.reach, start) <= at:
         start = cadence.next(start)
     return max(start, begins)
 

@@ -17,7 +17,7 @@ from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 
 
-def with_links(snapshot: LedgerSnapshot, links: Mapping[str, LinkFacts]) -> LedgerSnapshot:
+def add_links(snapshot: LedgerSnapshot, links: Mapping[str, LinkFacts]) -> LedgerSnapshot:
     """Return a snapshot with the facts of linked projects added. `links` has them by the table that collects.
 
     Batches that read data restated upstream become suspects.

@@ -22,7 +22,7 @@ from waterclock.planner.readiness import Judge
 from waterclock.planner.readiness_bounds import no_longer_waiting, within_reach
 from waterclock.planner.request import ALL, PlanRequest
 from waterclock.planner.settlement import find_awaited_inputs, find_dependent_windows, settle
-from waterclock.planner.sharing import SharedQueries, most_together, queries_of
+from waterclock.planner.sharing import SharedQueries, max_labels_per_claim, queries_of
 from waterclock.planner.starts import starts_of
 from waterclock.planner.ticks import Ticks
 from waterclock.timelabel.cadence import Cadence
@@ -221,7 +221,7 @@ class Planner:
             within = within.limit_missing(within_link(node.table, link))
         judged = (judge.batch(node.table.name, window) for window in within.windows(node.table.cadence))
         ready = islice((batch for batch in judged if batch.status is Status.READY), _enough(node, request.cap))
-        return _split_into_groups(node, past, tuple(ready), most_together(node, request.group_cap))
+        return _split_into_groups(node, past, tuple(ready), max_labels_per_claim(node, request.group_cap))
 
     def _judge(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest) -> Judge:
         starts, force, only, clock = (

@@ -44,12 +44,12 @@ def bind_read(table: Table, read: Read, window: Window, flow: Flow, starts: Mapp
     return _bind_read(table, read, window, flow, starts, _NO_TICKS)
 
 
-def until_begins(table: Table, span: Duration, s: datetime) -> datetime:
+def until_start(table: Table, span: Duration, s: datetime) -> datetime:
     """Return where UNTIL starts to read for a window that starts at `s`: fast clocks send rows before the window."""
     return span.subtract_from(s, table.cadence.zone)
 
 
-def until_ends(table: Table, span: Duration, e: datetime) -> datetime:
+def until_end(table: Table, span: Duration, e: datetime) -> datetime:
     """Return where UNTIL ends for a window that ends at `e`."""
     return span.add_to(e, table.cadence.zone)
 
@@ -66,7 +66,7 @@ def _bind_read(
     u = flow.tables[read.table]
     start = starts[u.name]
     if read.kind is ReadKind.LATEST:
-        return _at_tick(read, u, start, _kept_tick(table, read, window, latest))
+        return _bind_tick(read, u, start, _read_tick(table, read, window, latest))
     if u.is_partitioned or table.is_delivered_by_label:
         bound = _slices(table, read, u, window, start, closing)
     else:
@@ -83,12 +83,12 @@ def _slices(table: Table, read: Read, u: Table, window: Window, start: datetime,
         low = max(u.cadence.ceil(read.span.subtract_from(high, table.cadence.zone)), start)
     elif read.kind is ReadKind.UNTIL and read.span is not None and table.closes is not None:
         # not cut at RETAIN: the inputs of an open window are kept for it, however long it is open
-        low, high = max(until_begins(table, read.span, low), start), high if closing is None else closing
+        low, high = max(until_start(table, read.span, low), start), high if closing is None else closing
         return BoundRead(read, ReadScope.SLICES, min(low, high), high)
     elif read.kind is ReadKind.UNTIL and read.span is not None and table.open_of is not None:
-        low = max(until_begins(table, read.span, low), start)  # a lower bound: `open_windows` sets it per window
+        low = max(until_start(table, read.span, low), start)  # a lower bound: `open_windows` sets it per window
     elif read.kind is ReadKind.UNTIL and read.span is not None:
-        low, high = max(until_begins(table, read.span, window.start), start), until_ends(table, read.span, window.end)
+        low, high = max(until_start(table, read.span, window.start), start), until_end(table, read.span, window.end)
     elif read.kind is ReadKind.HISTORY:
         low, high = start, u.cadence.floor(high)
     elif read.kind is ReadKind.PREVIOUS and read.span is not None:
@@ -106,7 +106,7 @@ def _state(read: Read, u: Table, start: datetime, tick: datetime) -> BoundRead:
     return BoundRead(read, ReadScope.STATE, _cut_at_retain(u, min(start, tick), tick), tick)
 
 
-def _at_tick(read: Read, u: Table, start: datetime, tick: datetime) -> BoundRead:
+def _bind_tick(read: Read, u: Table, start: datetime, tick: datetime) -> BoundRead:
     if u.is_partitioned:
         return BoundRead(read, ReadScope.SLICES, u.cadence.previous(tick), tick)
     return _state(read, u, start, tick)
@@ -127,7 +127,7 @@ def _cut(bound: BoundRead, start: datetime) -> BoundRead:
     return BoundRead(bound.read, bound.scope, start, high)
 
 
-def _kept_tick(table: Table, read: Read, window: Window, latest: Mapping[str, datetime]) -> datetime:
+def _read_tick(table: Table, read: Read, window: Window, latest: Mapping[str, datetime]) -> datetime:
     tick = latest.get(read.table)
     if tick is None:
         raise WaterclockError(

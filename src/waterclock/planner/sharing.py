@@ -39,7 +39,7 @@ def queries_of(node: Node, count: int, group_cap: int, of_parents: int = 0) -> S
     which run alone, and windows that together read more than 500 files, which are split.
     """
     shares = not node.is_single or node.groups_in_order
-    together = most_together(node, group_cap) if shares else 1
+    together = max_labels_per_claim(node, group_cap) if shares else 1
     claims = _parts(count, together)
     if node.table.kind is not Kind.TRANSFORM or together == 1:
         return SharedQueries(claims, claims)
@@ -49,7 +49,7 @@ def queries_of(node: Node, count: int, group_cap: int, of_parents: int = 0) -> S
     return SharedQueries(unions if node.table.query is None or flats_of(node.table.query) else claims, most)
 
 
-def most_together(node: Node, group_cap: int) -> int:
+def max_labels_per_claim(node: Node, group_cap: int) -> int:
     """Return how many labels may share a claim."""
     source = node.table.source
     asks_by_label = source is not None and source.batching in {Batching.DATA_TIME, Batching.LABELS, Batching.EACH}

@@ -11,7 +11,7 @@ from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.late_rows import LateRows
 from waterclock.planner.dependency_graph import FlowGraph, graph_of, is_circular
-from waterclock.planner.reads import until_begins
+from waterclock.planner.reads import until_start
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.window import Window
 
@@ -72,7 +72,7 @@ def starts_of(flow: Flow, graph: FlowGraph, snapshot: LedgerSnapshot, now: datet
 def _first_late(table: Table, late_rows: LateRows, flow: Flow, found: Mapping[str, datetime]) -> datetime:
     """Return the first slice that windows of the table with CLOSE WHEN may read; older slices have no late rows."""
     of = flow.tables[late_rows.of]
-    return table.cadence.floor(until_begins(of, late_rows.reach, found[of.name]))
+    return table.cadence.floor(until_start(of, late_rows.reach, found[of.name]))
 
 
 def _first_look(table: Table, facts: TableFacts, now: datetime, clock: datetime | None = None) -> datetime:

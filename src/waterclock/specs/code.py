@@ -48,13 +48,13 @@ def _views(flow: Flow, table: Table) -> Iterator[View]:
     queries = [table.query] if table.query else []
     queries += [argument.query for argument in (table.function.arguments if table.function else ()) if argument.query]
     for query in queries:
-        yield from _behind(flow, query)
+        yield from _find_inner_views(flow, query)
 
 
-def _behind(flow: Flow, query: Query) -> Iterator[View]:
+def _find_inner_views(flow: Flow, query: Query) -> Iterator[View]:
     for part in query.branches or (query,):
         inner = [reference.view for reference in part.tables if reference.view is not None]
         for each in inner:
-            yield from _behind(flow, each)
+            yield from _find_inner_views(flow, each)
         places = {(each.place, each.text) for each in [part, *inner]}
         yield from (view for view in flow.views.values() if (view.query.place, view.query.text) in places)

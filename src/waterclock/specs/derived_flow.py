@@ -71,12 +71,12 @@ def _derive_flow(flow: Flow, typed: Typed, seeds: Mapping[str, str], earliest: d
     for name in sorted(script.made | script.given):
         table = flow.tables[name]
         if name in seeds:
-            first = min(label for label in _given_labels(script, name))
+            first = min(label for label in _list_given_labels(script, name))
             hidden = _build_given_table(
                 table, seeds[name], typed.schemas[name], table.cadence.floor(earliest), is_asked=False
             )
             tables[hidden.name] = replace(hidden, type=TableType.PARTITIONED, mode=Mode.APPEND, fold=None)
-            tables[name] = _at_once(table, first)
+            tables[name] = _remove_delay(table, first)
             seeded[name] = replace(
                 tables[name],
                 closes=None,
@@ -95,11 +95,11 @@ def _derive_flow(flow: Flow, typed: Typed, seeds: Mapping[str, str], earliest: d
         else:
             # nothing determines the first window of a table that reads nothing, or only PREVIOUS
             is_bounded = any(read.kind is not ReadKind.PREVIOUS for read in table.reads)
-            tables[name] = _at_once(table, None if is_bounded else table.cadence.floor(earliest))
+            tables[name] = _remove_delay(table, None if is_bounded else table.cadence.floor(earliest))
     return Derived(_flow(flow, tables, "given"), _flow(flow, tables | seeded, "seeding"), seeds)
 
 
-def _given_labels(script: Script, name: str) -> list[datetime]:
+def _list_given_labels(script: Script, name: str) -> list[datetime]:
     return [
         label
         for action in script.actions
@@ -108,14 +108,14 @@ def _given_labels(script: Script, name: str) -> list[datetime]:
     ]
 
 
-def _at_once(table: Table, start: datetime | None) -> Table:
+def _remove_delay(table: Table, start: datetime | None) -> Table:
     return replace(table, start=start, cadence=replace(table.cadence, delay=timedelta(0)))
 
 
 def _build_given_table(table: Table, name: str, schema: Schema, start: datetime, *, is_asked: bool) -> Table:
     """Return a collect of a table's given rows. Rules apply if the table itself runs; otherwise any row is accepted."""
     return replace(
-        _at_once(table, start),
+        _remove_delay(table, start),
         name=name,
         kind=Kind.COLLECT,
         columns=_columns(table, schema, is_asked=is_asked, has_keys=table.is_fold),

@@ -68,9 +68,9 @@ def _contents(outcome: SpecOutcome) -> str:
     items = []
     for number, (feature, found) in enumerate(outcome.by_feature(), 1):
         rules = [
-            f'<li><a href="#f{number}r{at}">{escape(rule.name)}</a> {_sign(_of_rule(rule, found))}</li>'
+            f'<li><a href="#f{number}r{at}">{escape(rule.name)}</a> {_sign(_rule_outcomes(rule, found))}</li>'
             for at, rule in enumerate(feature.rules, 1)
-            if rule.name and _of_rule(rule, found)
+            if rule.name and _rule_outcomes(rule, found)
         ]
         inner = f"<ul>{''.join(rules)}</ul>" if rules else ""
         items.append(f'<li><a href="#f{number}">{escape(feature.name)}</a> {_sign(found)}{inner}</li>')
@@ -85,7 +85,7 @@ def _sign(found: Sequence[ScenarioOutcome]) -> str:
     return f'<span class="verdict ok">✓ {len(found)} passed</span>'
 
 
-def _of_rule(rule: SpecRule, found: Iterable[ScenarioOutcome]) -> tuple[ScenarioOutcome, ...]:
+def _rule_outcomes(rule: SpecRule, found: Iterable[ScenarioOutcome]) -> tuple[ScenarioOutcome, ...]:
     meant = set(map(id, rule.scenarios))
     return tuple(each for each in found if id(each.scenario) in meant)
 
@@ -104,15 +104,15 @@ def _feature(number: int, feature: Feature, found: tuple[ScenarioOutcome, ...]) 
     common = _background(feature.rules[0].scenarios[0])
     for rule in feature.rules[1:]:
         common = tuple(step for step in common if step in _background(rule.scenarios[0]))
-    parts.append(_before(common))
+    parts.append(_background_html(common))
     for at, rule in enumerate(feature.rules, 1):
-        of_rule = _of_rule(rule, found)
+        of_rule = _rule_outcomes(rule, found)
         if not of_rule:
             continue
         if rule.name:
             parts.append(f'<h3 id="f{number}r{at}">Rule: {escape(rule.name)}</h3>')
         parts.append(_paragraphs(rule.description))
-        parts.append(_before(tuple(step for step in _background(rule.scenarios[0]) if step not in common)))
+        parts.append(_background_html(tuple(step for step in _background(rule.scenarios[0]) if step not in common)))
         level = 4 if rule.name else 3
         for _, alike in groupby(of_rule, lambda each: each.scenario.template or id(each)):
             parts.append(_examples(tuple(alike), feature.tags, level))
@@ -123,7 +123,7 @@ def _background(scenario: Scenario) -> tuple[SpecStep, ...]:
     return tuple(step for step in scenario.steps if step.is_background)
 
 
-def _before(steps: tuple[SpecStep, ...]) -> str:
+def _background_html(steps: tuple[SpecStep, ...]) -> str:
     shown = "".join(_step(StepOutcome(step, ScenarioVerdict.PASSED)) for step in steps)
     return f'<div class="before"><p class="quiet">Before each example</p>\n{shown}</div>' if steps else ""
 

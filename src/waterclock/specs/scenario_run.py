@@ -30,7 +30,7 @@ from waterclock.specs.comparing import Comparison, Values, compare
 from waterclock.specs.derived_flow import Derived, derive
 from waterclock.specs.outcome import ScenarioVerdict, StepOutcome
 from waterclock.specs.script import Action, Expect, Give, ScriptRun, upstream
-from waterclock.specs.source import GivenRows, SpecConnections, given_rows
+from waterclock.specs.source import GivenRows, SpecConnections, build_source
 from waterclock.specs.steps import Does
 from waterclock.specs.typed_rows import Rows, Typed, keys_of
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -58,7 +58,7 @@ def open_bench(project: Project, typed: Typed, sessions: Sessions, folder: Path,
         publish=False,
         flow=derived.flow,
     )
-    given, heard = given_rows(derived.flow.tables), _Heard()
+    given, heard = build_source(derived.flow.tables), _Heard()
     with open_workplace(own, settings=RunSettings(attempts=1, who=WHO), listener=heard, sessions=sessions) as work:
         work.connections = SpecConnections(folder, given, Secrets.of(project.secrets))
         yield Bench(work, derived, typed, given, heard)

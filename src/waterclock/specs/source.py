@@ -110,7 +110,7 @@ class SpecConnections(Connections):
         return replace(unit)
 
 
-def given_rows(tables: Mapping[str, Table]) -> GivenRows:
+def build_source(tables: Mapping[str, Table]) -> GivenRows:
     """Return the source of a flow's tables."""
     return GivenRows({name: table.mode for name, table in tables.items()})
 

@@ -104,11 +104,11 @@ def _check_scenarios(
                 if one is not None:
                     done.append(one)
     if found:
-        raise ProjectErrors(in_order(found))
+        raise ProjectErrors(sort_distinct_errors(found))
     return tuple(done)
 
 
-def in_order(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
+def sort_distinct_errors(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
     """Return the distinct errors, sorted by file, line and column: a background is checked with every scenario."""
     unique = {(error.code, error.where, error.what): error for error in errors}
     return sorted(unique.values(), key=lambda error: _position(error.where or ""))

@@ -82,7 +82,7 @@ class _Placing:
             try:
                 found += named_windows(text, self.flow.tables[meaning.table])
             except WaterclockError as error:
-                self.errors.append(_at(error, at))
+                self.errors.append(_add_place(error, at))
         return tuple(sorted(set(found), key=lambda window: window.start))
 
     def _usual_window(self, meaning: Meaning, at: int, said: list[tuple[Window, ...]]) -> Window:
@@ -142,5 +142,5 @@ def _label_cells(meaning: Meaning) -> list[tuple[str, Place]]:
     return [] if at is None else [(plain_text(row[at]) or "", row[at].place) for row in grid.rows]
 
 
-def _at(error: WaterclockError, place: Place) -> WaterclockError:
+def _add_place(error: WaterclockError, place: Place) -> WaterclockError:
     return WaterclockError(error.code, error.what, where=str(place), why=error.why, fix=error.fix)

@@ -78,7 +78,7 @@ def parse_step(step: SpecStep) -> Meaning:
         if found is not None:
             parts = found.groupdict()
             meaning = Meaning(
-                step, does, parts["table"].replace("`", ""), parts.get("labels"), _unquoted(parts.get("what") or "")
+                step, does, parts["table"].replace("`", ""), parts.get("labels"), _strip_quotes(parts.get("what") or "")
             )
             _check_grid(meaning)
             return meaning
@@ -91,7 +91,7 @@ def parse_step(step: SpecStep) -> Meaning:
     )
 
 
-def _unquoted(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     """Return a name without the quotes around it; a rule without a name is its expression, which may contain quotes."""
     return text[1:-1] if text[:1] in {"'", '"'} and text.find(text[0], 1) == len(text) - 1 else text
 

@@ -59,7 +59,7 @@ def convert_rows(
     extras: dict[str, dict[str, str]] = {}
     for action in script.actions:
         if isinstance(action, Give) and action.table.kind is Kind.COLLECT and action.meaning.step.grid is not None:
-            for name, said in _said_types(action.meaning.step.grid, action.table, errors):
+            for name, said in _step_types(action.meaning.step.grid, action.table, errors):
                 extras.setdefault(action.table.name, {})[name] = said
     if errors:
         return None, tuple(errors)
@@ -90,7 +90,7 @@ def keys_of(action: Expect, columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(found) if len(found) == len(keys) else ()
 
 
-def _said_types(grid: ExampleTable, table: Table, errors: list[WaterclockError]) -> Iterator[tuple[str, str]]:
+def _step_types(grid: ExampleTable, table: Table, errors: list[WaterclockError]) -> Iterator[tuple[str, str]]:
     """Yield the columns of a source without declared types, with the type that the step sets, else STRING."""
     declared = {column.name.lower(): column for column in table.columns.named}
     for cell in grid.header:

@@ -19,7 +19,7 @@ from waterclock.object_stores import is_remote
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.write_commit import Change, removes_of, try_commit
 from waterclock.storage.lake import STAGE
-from waterclock.storage.log.commit_history import commits_after
+from waterclock.storage.log.commit_history import read_new_commits
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.live_files import LiveFile
 from waterclock.storage.log.open_tables import OpenTable, is_readable, open_table
@@ -73,7 +73,7 @@ def optimize(spark: SparkSession, folder: str, labels: Sequence[str], identity: 
     where = f" WHERE {TIMELABEL} IN ({', '.join(repr(label) for label in labels)})" if labels else ""
     with _set_commit_identity(spark, identity):
         spark.sql(f"OPTIMIZE delta.{quote_name(folder)}{where}").collect()
-    made = [commit.version for commit in commits_after(folder, before).found if commit.is_rewrite]
+    made = [commit.version for commit in read_new_commits(folder, before).found if commit.is_rewrite]
     return made[-1] if made else None
 
 
@@ -122,7 +122,7 @@ def vacuum(folder: str, hours: int, identity: Identity, *, keeping: Collection[i
 
 def oldest_readable(folder: str, before: datetime) -> int:
     """Return the oldest version that stays complete after a VACUUM of files older than an instant."""
-    versions = [(commit.version, commit.at) for commit in commits_after(folder, -1).found]
+    versions = [(commit.version, commit.at) for commit in read_new_commits(folder, -1).found]
     older = [version for version, at in versions if at <= before]
     return older[-1] if older else min((version for version, _ in versions), default=0)
 

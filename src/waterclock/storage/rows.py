@@ -40,7 +40,7 @@ def rows_of(frame: DataFrame, limit: int) -> list[tuple[Any, ...]]:
     columns = [_for_arrow(name, kind) for name, kind in zip(names, kinds, strict=True)]
     found = frame.toDF(*names).select(*columns).limit(limit).toArrow()
     values = (found.column(name).to_pylist(maps_as_pydicts="lossy") for name in names)
-    return [tuple(map(_in_utc, row)) for row in zip(*values, strict=True)]
+    return [tuple(map(_convert_to_utc, row)) for row in zip(*values, strict=True)]
 
 
 def _for_arrow(name: str, kind: DataType) -> Column:
@@ -76,12 +76,12 @@ def map_leaf_types(kind: DataType, change: Callable[[DataType], DataType]) -> Da
     return change(kind)
 
 
-def _in_utc(value: Any) -> Any:
+def _convert_to_utc(value: Any) -> Any:
     """Replace Arrow's zone of instants by Python's UTC, also within lists and structs."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.replace(tzinfo=UTC)
     if isinstance(value, dict):
-        return {name: _in_utc(inner) for name, inner in value.items()}
+        return {name: _convert_to_utc(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return list(map(_in_utc, value))
+        return list(map(_convert_to_utc, value))
     return value

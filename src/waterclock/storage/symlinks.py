@@ -26,7 +26,7 @@ from waterclock.filesystem import (
     replace_text,
 )
 from waterclock.object_stores import is_remote
-from waterclock.storage.log.delta_log import read_commits_after
+from waterclock.storage.log.delta_log import iterate_commits
 from waterclock.storage.log.open_tables import OpenTable, open_table
 from waterclock.timelabel.label import TIMELABEL
 
@@ -119,7 +119,7 @@ def _find_changed_labels(table: OpenTable, seen: int) -> set[str] | None:
     """Return the labels whose files changed after a version, or None if the log does not contain that."""
     found: set[str] = set()
     newest = seen
-    for version, actions in read_commits_after(table.folder, seen):
+    for version, actions in iterate_commits(table.folder, seen):
         if version > table.version:
             break
         newest = version

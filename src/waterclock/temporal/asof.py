@@ -33,24 +33,24 @@ def as_of(
     `buckets`. Without them, or if equal keys may have unequal hashes, rows are joined as by `TemporalPlan.HASH`.
     """
     if plan is TemporalPlan.WINDOW:
-        return _by_window(child, parent, keys)
+        return _join_by_window(child, parent, keys)
     if (
         plan is TemporalPlan.BUCKETS
         and buckets is not None
         and hash_as_they_compare(child.schema[key].dataType for key in keys)
     ):
-        rows = time_buckets.at_moment(child, keys, buckets, "at")
+        rows = time_buckets.add_bucket_hash(child, keys, buckets, "at")
         versions = time_buckets.over_periods(parent, keys, buckets, "eff", "exp")
-        return _by_range(rows, versions, [BUCKET_HASH], plan, compared=keys).drop(BUCKET_HASH)
+        return _join_ranges(rows, versions, [BUCKET_HASH], plan, compared=keys).drop(BUCKET_HASH)
     if plan in {TemporalPlan.SLICES, TemporalPlan.SORTED_SLICES}:
         cuts = cuts_of(parent, keys, is_small=True)
-        child = time_slices.at_moment(child, cuts, "at")
+        child = time_slices.add_slice_columns(child, cuts, "at")
         parent = time_slices.over_periods(parent, cuts, "eff", "exp")
-        return _by_range(child, parent, [*keys, "slice", "part"], plan).drop("slice", "part")
-    return _by_range(child, parent, keys, plan)
+        return _join_ranges(child, parent, [*keys, "slice", "part"], plan).drop("slice", "part")
+    return _join_ranges(child, parent, keys, plan)
 
 
-def _by_range(
+def _join_ranges(
     child: DataFrame, parent: DataFrame, on: list[str], plan: TemporalPlan, *, compared: Sequence[str] = ()
 ) -> DataFrame:
     theirs = parent.withColumnsRenamed({key: f"p_{key}" for key in (*on, *compared)})
@@ -66,7 +66,7 @@ def _equal(on: list[str]) -> list[Column]:
     return [sql.col(key) == sql.col(f"p_{key}") for key in on]
 
 
-def _by_window(child: DataFrame, parent: DataFrame, keys: list[str]) -> DataFrame:
+def _join_by_window(child: DataFrame, parent: DataFrame, keys: list[str]) -> DataFrame:
     """Join by a union of rows and versions, ordered by time, and a window that finds the last version before each row.
 
     This is the only plan that needs no statistics of the parent. It does not need all versions of a key in memory, and

@@ -111,8 +111,8 @@ def denorm_transactional(  # noqa: PLR0913 - six by place, the others by name
     )
     versions = sides.versions(parent)
     if before_first == "extend":
-        versions = _reaching_back(versions, sides.keys)
-    return _look_up_rows(sides.rows(child, at=at), versions, sides, numbers, counts, where)
+        versions = _extend_first_versions(versions, sides.keys)
+    return _find_versions(sides.rows(child, at=at), versions, sides, numbers, counts, where)
 
 
 def denorm_temporal(  # noqa: PLR0913 - five by place, the others by name
@@ -144,7 +144,7 @@ def denorm_temporal(  # noqa: PLR0913 - five by place, the others by name
     sides = _sides(child, to_names(child_id), parent, to_names(parent_id), rolename, called, where=where)
     versions = sides.versions(parent)
     if not exact:
-        return _look_up_rows(sides.rows(child), versions, sides, numbers, counts, where)
+        return _find_versions(sides.rows(child), versions, sides, numbers, counts, where)
     require_comparable(parent, sides.attributes, where=where)
     rows = sides.rows(child).drop("is_current")
     spans = split(rows, versions, sides.keys, list(sides.attributes.values()), _plan(versions, numbers))
@@ -202,7 +202,7 @@ def _require_new(child: DataFrame, names: list[str], rolename: str | None, where
         )
 
 
-def _look_up_rows(
+def _find_versions(
     rows: DataFrame,
     versions: DataFrame,
     sides: _Sides,
@@ -229,7 +229,7 @@ def _watch_counts(found: DataFrame, sides: _Sides, counts: Counts, where: str, *
     )
 
 
-def _reaching_back(versions: DataFrame, keys: list[str]) -> DataFrame:
+def _extend_first_versions(versions: DataFrame, keys: list[str]) -> DataFrame:
     is_first = sql.lag("eff").over(Window.partitionBy(*keys).orderBy("eff")).isNull()
     return versions.withColumn("eff", sql.when(is_first, earliest_instant()).otherwise(sql.col("eff")))
 

@@ -53,7 +53,7 @@ def instant(df: DataFrame, name: str, zone: str | None, *, where: str) -> Column
         )
     if isinstance(kind, types.StringType):
         return _instant_of_text(exact_column(name), zone)
-    return _in_zone(exact_column(name).cast("timestamp_ntz"), zone)
+    return _convert_to_instant(exact_column(name).cast("timestamp_ntz"), zone)
 
 
 def _instant_of_text(text: Column, zone: str) -> Column:
@@ -62,7 +62,7 @@ def _instant_of_text(text: Column, zone: str) -> Column:
     local = sql.concat_ws(" ", date, sql.translate(clock, ",", ".")).try_cast("timestamp_ntz")
     own = sql.when(offset != "", offset).otherwise(_zone_of_name(name))
     in_own = sql.concat(local.cast("string"), sql.lit(" "), own).try_cast("timestamp")
-    return sql.when((offset != "") | (name != ""), in_own).otherwise(_in_zone(local, zone))
+    return sql.when((offset != "") | (name != ""), in_own).otherwise(_convert_to_instant(local, zone))
 
 
 def _zone_of_name(name: Column) -> Column:
@@ -72,7 +72,7 @@ def _zone_of_name(name: Column) -> Column:
     return found
 
 
-def _in_zone(local: Column, zone: str) -> Column:
+def _convert_to_instant(local: Column, zone: str) -> Column:
     date = local.cast("date")
     return sql.make_timestamp(
         sql.year(date),

@@ -24,8 +24,8 @@ def split(child: DataFrame, parent: DataFrame, keys: list[str], attributes: list
     """
     whole = complete_timelines(parent, keys, attributes)
     if plan in {TemporalPlan.BROADCAST, TemporalPlan.HASH, TemporalPlan.BUCKETS}:
-        return _cut(_by_overlap(child, whole, keys, plan))
-    return _cut(_in_slices(child, whole, keys, plan))
+        return _cut(_join_overlaps(child, whole, keys, plan))
+    return _cut(_join_time_slices(child, whole, keys, plan))
 
 
 def complete_timelines(parent: DataFrame, keys: list[str], attributes: list[str]) -> DataFrame:
@@ -62,7 +62,7 @@ def complete_timelines(parent: DataFrame, keys: list[str], attributes: list[str]
             *attributes,
         )
     )
-    return _with_holes(starts, keys, attributes)
+    return _fill_holes(starts, keys, attributes)
 
 
 def _sound(ended: Column, keys: list[str]) -> Column:
@@ -70,7 +70,7 @@ def _sound(ended: Column, keys: list[str]) -> Column:
     return sql.when(ended > sql.col("eff"), stopped).otherwise(ended)
 
 
-def _with_holes(starts: DataFrame, keys: list[str], attributes: list[str]) -> DataFrame:
+def _fill_holes(starts: DataFrame, keys: list[str], attributes: list[str]) -> DataFrame:
     def span(start: Column, end: Column, *, is_known: bool) -> Column:
         return sql.struct(start.alias("eff"), end.alias("exp"), sql.lit(col=is_known).alias("is_known"))
 
@@ -88,7 +88,7 @@ def _with_holes(starts: DataFrame, keys: list[str], attributes: list[str]) -> Da
     )
 
 
-def _by_overlap(child: DataFrame, whole: DataFrame, on: list[str], plan: TemporalPlan) -> DataFrame:
+def _join_overlaps(child: DataFrame, whole: DataFrame, on: list[str], plan: TemporalPlan) -> DataFrame:
     theirs = whole.withColumnsRenamed({key: f"p_{key}" for key in on})
     hinted = sql.broadcast(theirs) if plan is TemporalPlan.BROADCAST else theirs.hint(HINTS.get(plan, "merge"))
     meets = (sql.col("start") < sql.col("exp")) & (sql.col("eff") < sql.col("end"))
@@ -96,12 +96,12 @@ def _by_overlap(child: DataFrame, whole: DataFrame, on: list[str], plan: Tempora
     return child.join(hinted, pairs, "left").drop(*(f"p_{key}" for key in on))
 
 
-def _in_slices(child: DataFrame, whole: DataFrame, keys: list[str], plan: TemporalPlan) -> DataFrame:
+def _join_time_slices(child: DataFrame, whole: DataFrame, keys: list[str], plan: TemporalPlan) -> DataFrame:
     """Join within slices of time. A pair that meets in several slices is kept in the first, where a version begins."""
     cuts = cuts_of(whole, keys, is_small=plan in {TemporalPlan.SLICES, TemporalPlan.SORTED_SLICES})
     left = over_periods(child, cuts, "start", "end", "is_left_begin")
     right = over_periods(whole, cuts, "eff", "exp", "is_right_begin")
-    pairs = _by_overlap(left, right, [*keys, "slice", "part"], plan)
+    pairs = _join_overlaps(left, right, [*keys, "slice", "part"], plan)
     counts_here = sql.col("eff").isNull() | sql.col("is_left_begin") | sql.col("is_right_begin")
     return pairs.where(counts_here).drop("slice", "part", "is_left_begin", "is_right_begin")
 

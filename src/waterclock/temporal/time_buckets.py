@@ -59,7 +59,7 @@ def hash_as_they_compare(kinds: Iterable[DataType]) -> bool:
     return all(isinstance(kind, _HASHED) or (isinstance(kind, StringType) and kind == StringType()) for kind in kinds)
 
 
-def at_moment(rows: DataFrame, keys: Sequence[str], buckets: Buckets, moment: str) -> DataFrame:
+def add_bucket_hash(rows: DataFrame, keys: Sequence[str], buckets: Buckets, moment: str) -> DataFrame:
     """Add `bucket_hash`, the hash of a row's key and of the bucket that contains the column `moment`."""
     place = sql.expr(_place(f"unix_micros({moment})", buckets))
     return rows.withColumn(BUCKET_HASH, sql.xxhash64(*keys, place))

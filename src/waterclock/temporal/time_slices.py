@@ -54,7 +54,7 @@ def cuts_of(versions: DataFrame, keys: Sequence[str], *, is_small: bool) -> Cuts
     return Cuts(tuple(keys), first, _cut(sliced, [*keys, "slice"], _CROWDED_SLICE), is_small)
 
 
-def at_moment(rows: DataFrame, cuts: Cuts, moment: str) -> DataFrame:
+def add_slice_columns(rows: DataFrame, cuts: Cuts, moment: str) -> DataFrame:
     """Add the columns `slice` and `part` for the time in the column `moment`."""
     first = rows.join(_broadcast_if_small(cuts.first, is_small=cuts.is_small), list(cuts.keys), "left")
     first = first.withColumn("slice", _spread(cuts.keys, moment).otherwise(_place(moment))).drop(*_CUT)

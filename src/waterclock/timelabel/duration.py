@@ -10,7 +10,7 @@ from typing import Literal, cast
 
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import out_of_range_error, utc_of
-from waterclock.timelabel.period import UNIT_WORDS, meant_span, split_span
+from waterclock.timelabel.period import UNIT_WORDS, correct_span, split_span
 from waterclock.timelabel.zone import date_start, first_instant, nominal_zone, resolve_local
 
 DurationUnit = Literal["SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"]
@@ -108,7 +108,7 @@ def elapsed_text(span: timedelta) -> str:
 
 
 def _unreadable(text: str) -> WaterclockError:
-    meant = meant_span(text)
+    meant = correct_span(text)
     if meant and meant in UNIT_WORDS:
         meant = f"1 {meant}"
     return WaterclockError(

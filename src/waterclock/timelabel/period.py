@@ -97,7 +97,7 @@ def unit_word(word: str) -> str | None:
     return next((unit for unit in UNIT_WORDS if upper in {unit, unit + "S"}), None)
 
 
-def meant_span(text: str) -> str | None:
+def correct_span(text: str) -> str | None:
     """Return the span meant by an abbreviation or a misspelt unit: `15m` → `15 MINUTES`, `2 huors` → `2 HOURS`.
 
     Return None if no unit is similar.
@@ -172,7 +172,7 @@ def _illegal(text: str, count: int, word: str) -> WaterclockError:
 
 
 def _unreadable(text: str) -> WaterclockError:
-    meant = meant_span(text)
+    meant = correct_span(text)
     return WaterclockError(
         "E102",
         f"cannot read {text!r} as a period",

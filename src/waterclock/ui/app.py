@@ -39,7 +39,7 @@ from waterclock.ui.pages.alerts import acknowledge_alert
 from waterclock.ui.pages.lineage import lineage
 from waterclock.ui.pages.plan import carry_out_plan
 from waterclock.ui.pages.quality import store_note
-from waterclock.ui.pages.query import as_csv
+from waterclock.ui.pages.query import build_csv
 from waterclock.ui.query_queue import MOST_WAITING, Asker
 from waterclock.ui.readers import Reader
 from waterclock.ui.rendering import render
@@ -175,7 +175,7 @@ def _render_page(live: LiveProject, at: At, asked: PageQuery, request: Request) 
         content = _tell(live, at, reading, asked)
     except WaterclockError as error:
         return _page_of_errors(live, error, at.menu, asked, request)
-    answer = _with_tag(request, _page(reading, at.name, at.menu, content, asked, request))
+    answer = _tag_response(request, _page(reading, at.name, at.menu, content, asked, request))
     if _is_part(request) and reading.ledger is not None:
         answer.headers["Waterclock-Now"] = now_words(reading)
         answer.headers["Waterclock-Runners"] = runners_words(
@@ -215,10 +215,10 @@ def _respond_json(live: LiveProject, request: Request, tell: Callable[[], Conten
         content = tell()
     except WaterclockError as error:
         return _json_answer({"errors": [one.to_dict() for one in _flat(error)]}, _status_of(live, error))
-    return _with_tag(request, json_text(content, indent=None), "application/json")
+    return _tag_response(request, json_text(content, indent=None), "application/json")
 
 
-def _with_tag(request: Request, body: str, kind: str = "text/html") -> Response:
+def _tag_response(request: Request, body: str, kind: str = "text/html") -> Response:
     """Return a response with an ETag of the content. An unchanged page is not sent again."""
     content = body.encode()
     tag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
@@ -234,7 +234,7 @@ async def _csv(live: LiveProject, asker: Asker, queries: _Queries, request: Requ
 
     def rows(reader: Reader) -> Response:
         try:
-            text = as_csv(live.load(), asked.read_by(reader), asker)
+            text = build_csv(live.load(), asked.read_by(reader), asker)
         except WaterclockError as error:
             return _page_of_errors(live, error, "Query", asked, request)
         return Response(text, media_type="text/csv")

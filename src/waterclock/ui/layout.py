@@ -109,7 +109,7 @@ def _place_vertices(graph: Layered, rows: Sequence[Sequence[int]], sizes: Sizes)
         for layer in steps:
             row = rows[layer]
             wanted = [_find_preferred_position(graph, vertex, beside, middles) for vertex in row]
-            for vertex, middle in zip(row, without_overlap(wanted, apart[layer]), strict=True):
+            for vertex, middle in zip(row, spread_positions(wanted, apart[layer]), strict=True):
                 middles[vertex] = middle
     return middles
 
@@ -144,7 +144,7 @@ def _find_preferred_position(
     return (total / weight, weight) if weight else (middles[vertex], 0.1)
 
 
-def without_overlap(wanted: Sequence[tuple[float, float]], apart: Sequence[float]) -> list[float]:
+def spread_positions(wanted: Sequence[tuple[float, float]], apart: Sequence[float]) -> list[float]:
     """Return the positions nearest to the preferred ones, by the sum of squares, that keep the order and the distances.
 
     `wanted` has the position and weight of each, `apart` the minimum distance of each to the one before it.
@@ -171,7 +171,7 @@ def _build_layout(graph: Layered, rows: Sequence[Sequence[int]], middles: Sequen
     boxes = {
         name: Box(
             graph.layers[number],
-            _left_edge(graph.layers[number], sizes),
+            _layer_x(graph.layers[number], sizes),
             round(tops[number] + up),
             sizes.width,
             graph.heights.get(number, sizes.height),
@@ -181,11 +181,11 @@ def _build_layout(graph: Layered, rows: Sequence[Sequence[int]], middles: Sequen
     lines = tuple(_lines(graph, boxes, [round(middle + up, 1) for middle in middles], sizes))
     ends = [each.y + each.height for each in boxes.values()]
     ends += [y for line in lines for _, y in line.points]
-    width = _left_edge(len(rows) - 1, sizes) + sizes.width if rows else 0.0
+    width = _layer_x(len(rows) - 1, sizes) + sizes.width if rows else 0.0
     return Layout(boxes, lines, width + sizes.margin, max(ends, default=0.0) + sizes.margin, crossings(graph, rows))
 
 
-def _left_edge(layer: int, sizes: Sizes) -> float:
+def _layer_x(layer: int, sizes: Sizes) -> float:
     return sizes.margin + layer * (sizes.width + sizes.across)
 
 
@@ -199,7 +199,7 @@ def _lines(graph: Layered, boxes: Mapping[str, Box], middles: Sequence[float], s
         start, end = boxes[graph.names[source]], boxes[graph.names[target]]
         points = [(start.x + start.width, start.y + start.height / 2)]
         for point in graph.ways[source, target]:
-            left = _left_edge(graph.layers[point], sizes)
+            left = _layer_x(graph.layers[point], sizes)
             points += [(left, middles[point]), (left + sizes.width, middles[point])]
         room = end.height / 2 - 6
         shift = max(-room, min(room, ports[source, target]))

@@ -17,9 +17,9 @@ from waterclock.flow.links import linked_tables
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.backend import parse_url
 from waterclock.ledger.store.locations import redact_url_text
-from waterclock.operations.left_claims import Left, describe_left_claims, with_left_claims
+from waterclock.operations.left_claims import Left, describe_abandoned_claims, mark_abandoned_claims
 from waterclock.operations.opening import OpenedProject, now_of, open_project
-from waterclock.planner.links import with_links
+from waterclock.planner.links import add_links
 from waterclock.planner.planning import Planner
 from waterclock.ui.page_cache import Memory
 
@@ -52,7 +52,7 @@ class LiveProject:
             ledger = self._open_ledger(project)
             snapshot = LedgerSnapshot() if ledger is None else self._as_it_stands(ledger, project)
             if linked_tables(project.flow):
-                snapshot = with_links(snapshot, links_of(project, connections_of(project)).read_progress(ledger))
+                snapshot = add_links(snapshot, links_of(project, connections_of(project)).read_progress(ledger))
             return OpenedProject(project, ledger, planner, snapshot, now_of(self.now, project.flow, ledger))
 
     def project(self) -> Project:
@@ -105,16 +105,16 @@ class LiveProject:
                 transient=True,
             )
         if self._ledger is not None and self._said_of is not project:  # a changed flow may rename other tables
-            self._ledger.declared.say_pending(project.flow)
+            self._ledger.declared.apply_pending_renames(project.flow)
             self._said_of = project
         return self._ledger
 
     def _as_it_stands(self, ledger: Ledger, project: Project) -> LedgerSnapshot:
         if self._snapshot is None or self._snapshot.sequence != ledger.sequence():
             self._snapshot, self._left = ledger.reads.snapshot(project.flow), {}
-        left = describe_left_claims(ledger, self._snapshot)
+        left = describe_abandoned_claims(ledger, self._snapshot)
         if left != self._left:  # an expired lease or an ended process writes nothing to the ledger
-            self._snapshot, self._left = with_left_claims(self._snapshot, left), left
+            self._snapshot, self._left = mark_abandoned_claims(self._snapshot, left), left
         return self._snapshot
 
     def _forget(self) -> None:

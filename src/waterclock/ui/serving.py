@@ -115,7 +115,7 @@ def _listener(host: str, port: int) -> socket.socket:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((host, port))
         else:
-            _remove_left_socket(path)
+            _remove_stale_socket(path)
             listener.bind(path)
             Path(path).chmod(0o600)  # connections are refused before the socket listens
         listener.listen(128)
@@ -129,7 +129,7 @@ def _listener(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _remove_left_socket(path: str) -> None:
+def _remove_stale_socket(path: str) -> None:
     """Remove the socket of a killed server: one of this user that refuses connections."""
     with suppress(FileNotFoundError):
         found = os.lstat(path)

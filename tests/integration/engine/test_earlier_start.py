@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tiny import Tiny, day, described, labels
-from waterclock.engine.earlier_starts import as_applied
+from waterclock.engine.earlier_starts import snapshot_once_applied
 from waterclock.engine.opening import apply_flow
 from waterclock.planner.planning import Planner
 
@@ -56,7 +56,7 @@ def test_what_read_as_far_as_start_is_made_again(tmp_path: Path, spark: SparkSes
     tiny.declare(FLOW.format(start="2020-01-01"))
     with tiny.ledger() as ledger:
         flow = tiny.load().flow
-        plan = Planner(flow).plan(as_applied(ledger, flow, day(7)), day(7))
+        plan = Planner(flow).plan(snapshot_once_applied(ledger, flow, day(7)), day(7))
     told = {(batch.table, batch.window.label) for batch in plan.batches}
     assert {label for name, label in told if name == "d.past"} == set(labels(1, 2, 3, 4))
     assert {label for name, label in told if name == "d.firsts"} == set(labels(1, 2, 3, 4))

@@ -14,7 +14,7 @@ from tests.tiny import Tiny, day, described, labels
 from tests.unit.cli.conftest import ask
 from waterclock.cli.actions import restate
 from waterclock.cli.actions.run import RunOptions
-from waterclock.engine.batch.late_rows import too_late
+from waterclock.engine.batch.late_rows import find_rejected_late_rows
 from waterclock.engine.upkeep.maintain import find_maintenance, maintain_table
 from waterclock.engine.upkeep.rebuild_all import rebuild_all
 from waterclock.errors import WaterclockError
@@ -129,7 +129,7 @@ def test_rows_that_cannot_be_told_are_refused(tmp_path: Path, spark: SparkSessio
         batch = Batch(table.name, table.cadence.window_of(day(1)), Status.READY, "due")
         rows = spark.createDataFrame([], columns)
         with pytest.raises(WaterclockError) as refused:
-            too_late(work, table, table.late_rows, batch, rows)
+            find_rejected_late_rows(work, table, table.late_rows, batch, rows)
     assert (refused.value.code, refused.value.what) == ("E717", what)
     assert refused.value.fix
 

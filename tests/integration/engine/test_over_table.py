@@ -10,9 +10,9 @@ import pytest
 from tests.tiny import Tiny, day, described, labels
 from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.cli.actions.release import release_batches
-from waterclock.engine.reads.as_of import steps_before
+from waterclock.engine.reads.as_of import list_state_steps
 from waterclock.filesystem import entry_path, remove_folder
-from waterclock.storage.folds.state_after import state_after
+from waterclock.storage.folds.state_after import resulting_state
 from waterclock.storage.slices.manifest import read_manifest
 
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ def test_of_a_merged_state_the_named_columns_are_read_once(tmp_path: Path, spark
     tiny = shop(tmp_path, spark, flow)
     assert not (outcome := tiny.run(day(4))).failed, described(outcome)
     with tiny.opened() as work:
-        table, steps = work.flow.tables["shop.orders"], steps_before(work.ledger, "shop.orders", FOREVER)
+        table, steps = work.flow.tables["shop.orders"], list_state_steps(work.ledger, "shop.orders", FOREVER)
         newest = read_manifest(work.folder(table), steps[-1].slice_path)
-        rows = state_after(spark, work.lake, table, [newest], steps, ["count(*) < 9", "max(size) = 1"])
+        rows = resulting_state(spark, work.lake, table, [newest], steps, ["count(*) < 9", "max(size) = 1"])
         plan = str(rows.groupBy().max("size")._jdf.queryExecution().executedPlan())
     assert plan.count("Scan parquet") == 2, plan  # the state before, and the slice
     assert "note" not in plan

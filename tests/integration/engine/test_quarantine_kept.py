@@ -75,7 +75,7 @@ def test_rows_set_aside_stay_with_their_batch(tmp_path: Path, spark: SparkSessio
 
 def counts(tiny: Tiny, table: str) -> dict[str, int]:
     with tiny.ledger() as ledger:
-        return {labels(label.day)[0]: rows for label, (rows, _) in ledger.reads.set_aside(table).items()}
+        return {labels(label.day)[0]: rows for label, (rows, _) in ledger.reads.list_quarantined_labels(table).items()}
 
 
 def test_what_is_set_aside_is_one_scan_of_all_labels_that_were_held_to_the_same_rules(

@@ -17,7 +17,7 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.operations.opening import open_read_only
-from waterclock.operations.replaying import labels_set_aside
+from waterclock.operations.replaying import find_replayable_labels
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.timelabel.label import instant_of, label_of
 
@@ -93,7 +93,7 @@ def quarantine(tiny: Tiny, table: str) -> list[tuple[Any, ...]]:
 def replayed(tiny: Tiny, table: str) -> list[str]:
     """Ask for a replay as the command does; give the labels that it asks for."""
     with open_read_only(tiny.root, None, None) as at:
-        found = labels_set_aside(at, table, None)
+        found = find_replayable_labels(at, table, None)
         assert at.ledger is not None
         for name, of_table in found.items():
             at.ledger.decisions.request_restate(name, of_table, RECOMPUTE, who="ann")

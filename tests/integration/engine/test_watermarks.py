@@ -11,7 +11,7 @@ import pytest
 
 from tests.model.late_rows import Row, Slices, accepted, sessions, watermarks
 from tests.tiny import Tiny, day, described, labels
-from waterclock.operations.deadline_words import stand_words
+from waterclock.operations.deadline_words import situation_words
 from waterclock.operations.deadlines import Stand, deadlines
 from waterclock.operations.lag import lags
 from waterclock.operations.opening import open_read_only
@@ -146,7 +146,7 @@ def test_a_deadline_by_watermark_is_missed_by_batches_that_are_done_and_whose_ro
             (day(4), Stand.NEAR),
             (day(5), Stand.NEAR),
         ]
-        assert stand_words(found[:1], at.flow) == (
+        assert situation_words(found[:1], at.flow) == (
             "the watermark must pass it by 2020-01-04 06:00Z; "
             "it has reached 2020-01-02 08:00Z: device 7 is 3 d 4 h behind"
         )

@@ -76,7 +76,7 @@ def test_an_empty_file_is_damage_however_a_version_is_read(folder: str, monkeypa
     commit(folder, 1)
     path = commit(folder, 2)
     entry_path(folder, path).write_bytes(b"")
-    ways: list[Callable[[], object]] = [lambda: read.frame_if_kept(spark, folder, 2, is_partitioned=False)]
+    ways: list[Callable[[], object]] = [lambda: read.try_frame_at_version(spark, folder, 2, is_partitioned=False)]
     if not folder.startswith("s3:"):
         ways.append(lambda: read.frame_at(spark, folder, 2, is_partitioned=False))
     for read_directly in (0, 9):

@@ -11,7 +11,7 @@ from waterclock.errors import WaterclockError
 from waterclock.ledger import refused_databases
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.backend import parse_url
-from waterclock.ledger.store.locations import place_of, redact_url_text, require_known
+from waterclock.ledger.store.locations import check_ledger_url, place_of, redact_url_text
 
 WORD = "CANARYLEAK"
 URLS = [
@@ -40,7 +40,7 @@ URLS = [
 
 @pytest.mark.parametrize("url", URLS)
 def test_no_error_shows_a_secret_of_the_url(url: str) -> None:
-    for opened in (Ledger.open, require_known, redact_url_text, lambda one: place_of(one).name):
+    for opened in (Ledger.open, check_ledger_url, redact_url_text, lambda one: place_of(one).name):
         try:
             text = str(opened(url))
         except WaterclockError as error:

@@ -24,7 +24,7 @@ class Alerts:
         self.taken.append(target)
         return SimpleNamespace(number=len(self.taken), body={}, attempts=0)
 
-    def note_sent(self, number: int) -> None:
+    def record_sent(self, number: int) -> None:
         """Record nothing."""
 
 

@@ -7,7 +7,14 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.batches.schemas import SchemaVersion, Side, change_at, changes_of, find_matching_version, in_force
+from waterclock.batches.schemas import (
+    SchemaVersion,
+    Side,
+    change_at,
+    changes_of,
+    find_matching_version,
+    version_in_effect,
+)
 from waterclock.flow.schema_changes import change_between
 
 ZERO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -68,7 +75,7 @@ def test_every_label_can_be_told_what_columns_it_had(batches: list[tuple[int, in
             versions.append(version(len(versions) + 1, label, shape))
             written.append((label, shape))
             newest = shape
-            held = in_force(versions, Side.SOURCE, day(label))
+            held = version_in_effect(versions, Side.SOURCE, day(label))
             assert held is not None
             assert held.columns == SHAPES[shape]
     assert [change is None for _, change in changes_of(versions)] == [number == 0 for number in range(len(versions))]

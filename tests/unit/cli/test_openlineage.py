@@ -20,7 +20,7 @@ from waterclock.flow.code_lineage import AGGREGATED, CodeLineage, Origin
 from waterclock.flow.declarations import Rule
 from waterclock.openlineage import sending
 from waterclock.openlineage.events import Events, batch_id
-from waterclock.openlineage.sending import send, send_after
+from waterclock.openlineage.sending import send, send_after_run
 from waterclock.openlineage.sinks import deliver
 from waterclock.operations.opening import open_project
 
@@ -153,7 +153,7 @@ def test_a_server_that_is_down_fails_nothing_and_is_told_all_later_in_order(
     notes: list[str] = []
     with open_workplace(project) as work:
         monkeypatch.setattr(RunContext, "report_once", lambda _, text: notes.append(text))
-        send_after(work)
+        send_after_run(work)
     assert notes == ["events of lineage did not arrive (it answered 503); they wait in the ledger, and are sent later"]
     assert hook.bodies == []
     state = busy_shop.ledger.openlineage.state()
@@ -199,7 +199,7 @@ def test_who_dies_while_it_sends_leaves_events_that_are_sent_again_with_the_same
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(busy_shop.ledger.openlineage, "note_sent", dies)
+        patched.setattr(busy_shop.ledger.openlineage, "record_sent", dies)
         with pytest.raises(KeyboardInterrupt):
             send(project, busy_shop.ledger)
     first = [(event["run"]["runId"], event["eventType"]) for event in hook.bodies]
@@ -316,7 +316,7 @@ def test_without_the_library_check_says_how_to_get_it_and_a_run_goes_on(
     notes: list[str] = []
     with open_workplace(project) as work:
         monkeypatch.setattr(RunContext, "report_once", lambda _, text: notes.append(text))
-        send_after(work)
+        send_after_run(work)
     assert notes == [
         "events of lineage were not sent: events of lineage are made by openlineage-python, which is not installed"
     ]
@@ -351,7 +351,7 @@ def test_a_python_transform_is_told_as_plans_have_shown_it(busy_shop: Shop) -> N
         {"filter": frozenset({when}), "may read": frozenset({amount})},
     )
     table = project.flow.tables["sales.odd"]
-    busy_shop.ledger.lineage.note_code(table.name, table.fingerprint, shown)
+    busy_shop.ledger.lineage.record_code_lineage(table.name, table.fingerprint, shown)
     facet = Events(project, busy_shop.ledger).columns.lineage_of(table)
     assert facet is not None
     told = {

@@ -8,7 +8,7 @@ from typing import Any
 from tests.unit.cli.conftest import Shop, day
 from waterclock.engine.collect.source_clocks import HeldBack
 from waterclock.engine.run_outcome import RunOutcome
-from waterclock.engine.upkeep.source_waits import note_source_waits
+from waterclock.engine.upkeep.source_waits import record_source_waits
 from waterclock.operations.opening import open_read_only
 from waterclock.timelabel.window import Window
 from waterclock.ui.page_query import PageQuery
@@ -21,7 +21,7 @@ def look(shop: Shop, *waiting: int, only: tuple[str, ...] | None = None) -> None
         flow=shop.project.flow, ledger=shop.ledger, settings=SimpleNamespace(who="ann"), run="r1"
     )
     held = tuple(HeldBack("shop.orders", Window(day(number), day(number + 1)), day(number)) for number in waiting[:1])
-    note_source_waits(work, RunOutcome(held_back=held), only)
+    record_source_waits(work, RunOutcome(held_back=held), only)
 
 
 def test_windows_that_wait_for_their_source_are_counted_apart_from_the_oldest_on(shop: Shop) -> None:

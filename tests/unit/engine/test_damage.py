@@ -11,10 +11,10 @@ import pytest
 
 from tests.ledgers import flow, table
 from tests.slices import PROJECT, SCHEMA, TABLE, commit, hour, new_table, rows_of, schema_json
-from waterclock.engine.damage import as_damage, damaged_file, older_logs, require_log, require_versions
+from waterclock.engine.damage import damage_error, damaged_file, older_logs, require_log, require_versions
 from waterclock.errors import WaterclockError
 from waterclock.storage.commit.pointers import kill
-from waterclock.storage.commit.rebuild import recreate, set_log_aside
+from waterclock.storage.commit.rebuild import move_log, recreate
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import damaged_log
 
@@ -51,7 +51,7 @@ def test_batches_of_claims_that_the_ledger_does_not_know_say_that_it_is_an_older
 
 def test_a_rebuild_that_was_broken_off_is_refused_and_its_claims_can_be_settled(tmp_path: Path) -> None:
     folder = new_table(tmp_path)
-    set_log_aside(folder, "now")
+    move_log(folder, "now")
     recreate(folder, schema_json(SCHEMA), is_partitioned=False, project=PROJECT, above=KNOWN)
     record: Any = SimpleNamespace(name=TABLE, head_version=KNOWN)
     work = work_with(tmp_path, record, known=())
@@ -102,7 +102,7 @@ def test_a_damaged_log_of_a_renamed_table_is_made_again_by_its_current_name() ->
     lake = Lake("/lake", folders=RENAMED)
     work: Any = SimpleNamespace(lake=lake, flow=flow(table("web.visits"), table("web.clicks")))
     where = "/lake/tables/web/clicks/_delta_log/00000000000000000004.json"
-    found = as_damage(work, damaged_log("/lake/tables/web/clicks", where, "the commit is empty"))
+    found = damage_error(work, damaged_log("/lake/tables/web/clicks", where, "the commit is empty"))
     assert found is not None
     assert (found.code, found.why) == ("E643", "the commit is empty")
     assert "`waterclock rebuild web.visits`" in str(found.fix)

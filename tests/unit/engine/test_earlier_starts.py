@@ -10,7 +10,7 @@ import pytest
 
 from tests.ledgers import ZERO, Desk, day, desk, flow, table
 from waterclock.batches.records import Claim
-from waterclock.engine.earlier_starts import reading_back
+from waterclock.engine.earlier_starts import find_shortened_reads
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Read
 
@@ -41,7 +41,7 @@ def begin_earlier(shop: Desk, *, meanwhile: bool = False) -> list[Claim]:
     earlier = flow(replace(ORDERS, start=day(2)), TOTAL, fingerprint="flow 2")
 
     def search() -> Mapping[str, Collection[datetime]]:
-        again = reading_back(shop.ledger, earlier, NOW)
+        again = find_shortened_reads(shop.ledger, earlier, NOW)
         if meanwhile and not found:
             assert shop.flow is former
             found.append(total_of_day_6(shop))

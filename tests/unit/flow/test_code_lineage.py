@@ -5,7 +5,16 @@ import json
 import hypothesis.strategies as st
 from hypothesis import given
 
-from waterclock.flow.code_lineage import AGGREGATED, COMPUTED, COPIED, HOW, MAY_READ, CodeLineage, Origin, all_unknown
+from waterclock.flow.code_lineage import (
+    AGGREGATED,
+    COMPUTED,
+    COPIED,
+    HOW,
+    MAY_READ,
+    CodeLineage,
+    Origin,
+    unknown_lineage,
+)
 
 INPUTS = st.frozensets(st.tuples(st.sampled_from(["raw.a", "raw.b"]), st.sampled_from(["x", "y", "*"])), max_size=4)
 ORIGINS = st.builds(
@@ -39,7 +48,7 @@ def test_what_is_kept_is_read_as_it_was(one: CodeLineage) -> None:
 
 def test_a_sure_input_is_no_maybe_and_names_are_one_in_any_case() -> None:
     sure = CodeLineage({"Late": Origin(frozenset({("raw.a", "x")}))})
-    both = sure | all_unknown(["late"], ["raw.a"], ["toPandas"])
+    both = sure | unknown_lineage(["late"], ["raw.a"], ["toPandas"])
     assert both.columns == {
         "Late": Origin(frozenset({("raw.a", "x")}), frozenset({("raw.a", "*")}), COMPUTED, frozenset({"toPandas"}))
     }

@@ -22,10 +22,10 @@ def test_labels_of_which_rows_are_set_aside_are_found_until_none_is(at: Desk) ->
     at.ledger.claims.record_done(
         claim, [result(0, measures={"quarantined": 3}), result(1, measures={"quarantined": 0})]
     )
-    assert at.ledger.reads.set_aside("raw.a") == {day(0): (3, "code of raw.a")}
-    assert at.ledger.reads.set_aside("raw.b") == {}
+    assert at.ledger.reads.list_quarantined_labels("raw.a") == {day(0): (3, "code of raw.a")}
+    assert at.ledger.reads.list_quarantined_labels("raw.b") == {}
     at.done("raw.a", 0, restates="a replay")
-    assert at.ledger.reads.set_aside("raw.a") == {}
+    assert at.ledger.reads.list_quarantined_labels("raw.a") == {}
 
 
 def test_held_labels_are_found_with_the_claim_that_sealed_them(at: Desk) -> None:
@@ -47,9 +47,9 @@ def test_slices_of_which_rows_are_set_aside_are_read_alone_whatever_the_history(
     claim = at.claim("raw.a", 50, 60)
     results = [result(label, measures={"quarantined": 1}) for label in (50, 60)]
     at.ledger.claims.record_done(claim, results)
-    at.ledger.reads.slices_aside("raw.a")  # compiles its statement
-    found, calls = calls_of(lambda: at.ledger.reads.slices_aside("raw.a"))
+    at.ledger.reads.list_quarantine_slices("raw.a")  # compiles its statement
+    found, calls = calls_of(lambda: at.ledger.reads.list_quarantine_slices("raw.a"))
     assert [(it.label, it.claim) for it in found] == [(day(50), claim.number), (day(60), claim.number)]
     at.done("raw.a", *range(100, 300))
-    again, later = calls_of(lambda: at.ledger.reads.slices_aside("raw.a"))
+    again, later = calls_of(lambda: at.ledger.reads.list_quarantine_slices("raw.a"))
     assert (again, later) == (found, calls)

@@ -16,9 +16,9 @@ from tests.model.random_flow import EVE, random_flow
 from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerSnapshot, OpenClaim, Pause, TableFacts
 from waterclock.batches.watching import AtWork, MadeLabel
 from waterclock.flow.declarations import Flow, Table
-from waterclock.operations.deadline_words import group_due_windows, left_words, stand_words, where_words
+from waterclock.operations.deadline_words import group_due_windows, remaining_time_words, situation_words, window_words
 from waterclock.operations.deadlines import DeadlineWindow, Stand, due_of, is_history, long_ones
-from waterclock.operations.time_estimates import with_upstream
+from waterclock.operations.time_estimates import add_upstream
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
@@ -69,8 +69,8 @@ def test_the_batch_most_upstream_is_blamed_for_a_deadline_that_is_missed() -> No
     [due] = found(CHAIN, known, day(21) + 4 * HOUR)
     assert (due.stand, due.status, due.by, due.fresh_to) == (Stand.MISSED, Status.BLOCKED, day(21) + 4 * HOUR, day(20))
     assert (due.root.table, due.root.window.start, due.root.status) == ("raw.a", day(20), Status.FAILED)
-    assert where_words([due], CHAIN) == "mart.c @ 2026-11-20"
-    assert stand_words([due], CHAIN) == "to be done by 2026-11-21 04:00Z; raw.a @ 2026-11-20 failed: E700 no disk"
+    assert window_words([due], CHAIN) == "mart.c @ 2026-11-20"
+    assert situation_words([due], CHAIN) == "to be done by 2026-11-21 04:00Z; raw.a @ 2026-11-20 failed: E700 no disk"
 
 
 def test_what_goes_on_is_near_once_what_is_left_would_miss_it() -> None:
@@ -79,7 +79,9 @@ def test_what_goes_on_is_near_once_what_is_left_would_miss_it() -> None:
     assert found(CHAIN, known, now) == []
     [due] = found(CHAIN, known, now + HOUR)
     assert (due.stand, due.left, due.root.table) == (Stand.NEAR, timedelta(seconds=9000), "raw.a")
-    assert stand_words([due], CHAIN) == "to be done by 2026-11-21 04:00Z; raw.a @ 2026-11-20 is ready and not started"
+    assert (
+        situation_words([due], CHAIN) == "to be done by 2026-11-21 04:00Z; raw.a @ 2026-11-20 is ready and not started"
+    )
     ran = {("raw.a", day(20)): timedelta(seconds=2400)}
     known["raw.a"] = facts(20, seconds_per_batch=3000.0, open_claims=(OpenClaim(1, (day(20),), "here", day(40)),))
     assert found(CHAIN, known, now + HOUR, elapsed=ran) == []
@@ -110,8 +112,8 @@ def test_windows_of_a_table_that_waits_for_one_cause_are_told_together() -> None
     labels = [day(18), day(19), day(20)]
     known = {"raw.a": facts(18, troubles=dict.fromkeys(labels, FAILED)), "mid.b": facts(18), "mart.c": facts(18)}
     [alike] = group_due_windows(found(CHAIN, known, day(21) + 5 * HOUR))
-    assert where_words(alike, CHAIN) == "mart.c @ 2026-11-18 .. 2026-11-20 (3 windows)"
-    assert stand_words(alike, CHAIN).startswith("the oldest to be done by 2026-11-19 04:00Z; raw.a @ 2026-11-18")
+    assert window_words(alike, CHAIN) == "mart.c @ 2026-11-18 .. 2026-11-20 (3 windows)"
+    assert situation_words(alike, CHAIN).startswith("the oldest to be done by 2026-11-19 04:00Z; raw.a @ 2026-11-18")
 
 
 def test_a_past_that_is_collected_at_last_misses_no_deadline() -> None:
@@ -138,7 +140,7 @@ def test_batches_take_long_by_what_runs_else_by_the_newest() -> None:
         ("mart.d", Status.RUNNING, day(20)),
         ("mart.c", Status.DONE, day(19)),
     ]
-    assert [stand_words([due], of) for due in told] == [
+    assert [situation_words([due], of) for due in told] == [
         "has run for longer than 20 minutes",
         "took longer than 20 minutes",
     ]
@@ -162,13 +164,13 @@ def test_once_told_of_a_window_is_told_until_it_is_done(early: int, later: int, 
 def test_what_is_left_is_said_where_work_goes_on() -> None:
     known = {name: facts(20, seconds_per_batch=3000.0) for name in CHAIN.tables}
     [due] = found(CHAIN, known, day(21) + 2 * HOUR)
-    assert stand_words([due], CHAIN, left_words(due)) == (
+    assert situation_words([due], CHAIN, remaining_time_words(due)) == (
         "to be done by 2026-11-21 04:00Z, the remaining work usually takes 2 h 30 min; "
         "raw.a @ 2026-11-20 is ready and not started"
     )
     known["raw.a"] = facts(20, troubles={day(20): FAILED}, seconds_per_batch=3000.0)
     [due] = found(CHAIN, known, day(21) + 2 * HOUR)
-    assert left_words(due) == ""
+    assert remaining_time_words(due) == ""
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -194,6 +196,6 @@ def test_of_any_flow_what_is_late_is_told_with_a_cause_that_is_not_done(seed: in
         assert (due.stand is Stand.MISSED) == (due.by <= now)
         assert due.left >= timedelta(0)
         assert not known[due.root.table].covered.covers_instant(due.root.window.start)
-        assert due.root.table in with_upstream(of, [due.table])
-        assert stand_words([due], of, left_words(due))
+        assert due.root.table in add_upstream(of, [due.table])
+        assert situation_words([due], of, remaining_time_words(due))
     assert sum(map(len, group_due_windows(told))) == len(told)

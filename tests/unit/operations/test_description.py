@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.language.cases import CAPABILITIES, SETTINGS
 from waterclock.dpl.project import load_project
-from waterclock.operations.description import columns_said
+from waterclock.operations.description import describe_columns
 
 FLOW = """
 CREATE CONNECTION landing TYPE files; CREATE CONNECTION ops TYPE sqlite; CREATE CONNECTION out TYPE files;
@@ -20,5 +20,5 @@ def test_columns_are_told_with_what_is_said_of_them(tmp_path: Path) -> None:
     (tmp_path / "flows/known.dpl").write_text(FLOW, encoding="utf-8")
     flow = load_project(tmp_path, capabilities=CAPABILITIES).flow
     at: Any = SimpleNamespace(project=SimpleNamespace(storage=str(tmp_path / "lake")), ledger=None)
-    found = [(each.name, each.type, each.says, each.comment) for each in columns_said(at, flow.tables["raw.u"])]
+    found = [(each.name, each.type, each.says, each.comment) for each in describe_columns(at, flow.tables["raw.u"])]
     assert found == [("id", "BIGINT", "KEY", ""), ("file", "STRING", "NOT NULL, HIDDEN", "from where")]

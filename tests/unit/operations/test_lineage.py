@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.model.flows import choosing, collect, flow, past, transform
 from waterclock.operations.description import declared_pairs
-from waterclock.operations.lineage import between, how_read, reverse_arrows, table_lineage, tables_within
+from waterclock.operations.lineage import describe_read, reverse_arrows, table_lineage, tables_on_paths, tables_within
 
 READS = {"a": {}, "b": {"a": "a"}, "c": {"a": "LATEST(a)"}, "d": {"b": "b", "c": "c"}, "e": {"d": "d"}, "x": {"c": "c"}}
 
@@ -20,17 +20,17 @@ def test_so_many_steps_lead_so_far() -> None:
 
 
 def test_between_two_tables_lies_what_is_on_a_way_from_one_to_the_other() -> None:
-    assert between(READS, "a", "d") == between(READS, "d", "a") == {"a", "b", "c", "d"}
-    assert between(READS, "c", "e") == {"c", "d", "e"}
-    assert between(READS, "x", "b") == set()
-    assert between(READS, "a", "a") == {"a"}
+    assert tables_on_paths(READS, "a", "d") == tables_on_paths(READS, "d", "a") == {"a", "b", "c", "d"}
+    assert tables_on_paths(READS, "c", "e") == {"c", "d", "e"}
+    assert tables_on_paths(READS, "x", "b") == set()
+    assert tables_on_paths(READS, "a", "a") == {"a"}
 
 
 def test_a_read_says_which_queries_read_it_where_not_all_do() -> None:
     when = "day(WINDOW_START()) = 1"
     table = choosing(transform("t", []), (when, ["old", past("both", "2 days")]), other=["new", past("both", "2 days")])
     old, both, new = table.reads
-    assert [how_read(table, read) for read in (old, both, new)] == [
+    assert [describe_read(table, read) for read in (old, both, new)] == [
         f"by WHEN {when}",
         "PAST(both, '2 DAYS')",
         "by ELSE",

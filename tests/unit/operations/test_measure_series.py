@@ -21,7 +21,7 @@ from waterclock.flow.measures import GIVEN_UP, MEASURED, OFFLINE, Compared, Comp
 from waterclock.operations.measure_series import (
     MeasurePoint,
     MeasureSeries,
-    labels_back,
+    count_labels_needed,
     profile_of,
     rules_on,
     series_of,
@@ -86,7 +86,7 @@ def test_bounds_are_those_that_a_rule_is_judged_by(every: str, data: st.DataObje
         for label, value in zip(labels, values, strict=True)
     ]
     shown = [*labels[-4:], table.cadence.next(labels[-1])]  # the last was never done
-    found = by_name(series_of(table, kept[-labels_back(table, shown[-1], len(shown)) :], shown))["avg(v)"]
+    found = by_name(series_of(table, kept[-count_labels_needed(table, shown[-1], len(shown)) :], shown))["avg(v)"]
     judge = MeasureHistory(table, {each.label: (each.rows, read_measured_values(each.measures)) for each in kept})
     for point in found.points:
         told = [judge.usual(point.label, Compared(ComparedSource.USUAL, "avg(v)", scales)) for scales in (-3, 0, 4.5)]
@@ -156,5 +156,5 @@ def test_as_many_labels_are_read_as_say_what_is_usual() -> None:
     hours = declared("HOUR", "avg(v) > usual(avg(v), -3) AS ok ELSE WARN")
     minutes = declared("5 MINUTES", "avg(v) > usual(avg(v), -3) AS ok ELSE WARN")
     last = START + timedelta(days=300)
-    found = [labels_back(each, each.cadence.floor(last), 60) for each in (plain, days, hours, minutes)]
+    found = [count_labels_needed(each, each.cadence.floor(last), 60) for each in (plain, days, hours, minutes)]
     assert found == [60, 60 + 57, 60 + 56 * 24 + 1, 60 + 4500]

@@ -18,7 +18,7 @@ from waterclock.batches.ledger_snapshot import LedgerSnapshot, TableFacts
 from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.flow.watermarks import Watermark, mark_of
-from waterclock.operations.deadline_words import group_due_windows, left_words, stand_words, where_words
+from waterclock.operations.deadline_words import group_due_windows, remaining_time_words, situation_words, window_words
 from waterclock.operations.deadlines import DeadlineWindow, Stand, due_of
 from waterclock.operations.watermarks import Reached, needed_end, parse_watermarks, reached_words
 from waterclock.planner.plan import Batch, Status
@@ -91,8 +91,8 @@ def test_batches_in_time_with_old_rows_miss_it() -> None:
         Status.DONE,
         steady(9, stops=4)[-1],
     )
-    assert where_words(missed, CLICKS) == "web.clicks @ 2026-11-20 03:00 .. 2026-11-20 05:00 (3 windows)"
-    assert stand_words(missed, CLICKS, left_words(first)) == (
+    assert window_words(missed, CLICKS) == "web.clicks @ 2026-11-20 03:00 .. 2026-11-20 05:00 (3 windows)"
+    assert situation_words(missed, CLICKS, remaining_time_words(first)) == (
         "the watermark must pass the oldest by 2026-11-20 07:00Z; it has reached 2026-11-20 03:40Z, 5 h 10 min behind"
     )
 
@@ -162,7 +162,7 @@ def test_a_batch_that_is_not_done_is_blamed_before_the_rows() -> None:
         (Stand.NEAR, at(5), "ops.log", Status.FAILED),
     ]
     assert (found[0].late_rows, found[0].status) == (None, Status.DONE)
-    assert stand_words(found[:1], of) == (
+    assert situation_words(found[:1], of) == (
         "the watermark must pass it by 2026-11-20 07:00Z; ops.log @ 2026-11-20 04:00 failed: E700 no disk"
     )
 
@@ -172,7 +172,7 @@ def test_the_table_most_upstream_whose_rows_are_old_is_blamed() -> None:
     slow = steady(9, stops=4, slowest='{"device":7}')
     found = told(of, {"web.clicks": slow, "made.kept": slow}, 9)
     assert {due.table for due in found} == {"made.kept"}
-    assert stand_words(found[:1], of).endswith(
+    assert situation_words(found[:1], of).endswith(
         "web.clicks has reached 2026-11-20 03:40Z: device 7 is 5 h 10 min behind"
     )
     fine = told(of, {"web.clicks": steady(9), "made.kept": slow}, 9)
@@ -243,7 +243,7 @@ def test_missed_are_the_windows_that_the_watermark_had_not_come_to_by_then(
     assert missed == {end for end in ends if end + hours * HOUR <= at(now) and (best is None or best < end)}
     for due in found:
         assert (due.stand is Stand.MISSED) == (due.by <= at(now))
-        assert stand_words([due], of, left_words(due))
+        assert situation_words([due], of, remaining_time_words(due))
     later = told(of, reached, now + 0.9, upto=len(moves))
     assert {due.window.end for due in found} <= {due.window.end for due in later}
 

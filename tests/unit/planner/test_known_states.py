@@ -18,7 +18,7 @@ from waterclock.batches.ledger_snapshot import (
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
 from waterclock.planner.dependency_graph import graph_of
-from waterclock.planner.known_states import INSTANT, Conflict, Worlds, past_now
+from waterclock.planner.known_states import INSTANT, Conflict, Worlds, current_history
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -30,7 +30,7 @@ SINCE = at("2014-01-01")
 
 def now(tables: Flow, ledger: LedgerSnapshot) -> Worlds:
     modes = {name: table.mode for name, table in tables.tables.items()}
-    return Worlds(graph_of(tables), ledger, past_now(ledger, modes, NOON), Planner(tables).starts(ledger, NOON))
+    return Worlds(graph_of(tables), ledger, current_history(ledger, modes, NOON), Planner(tables).starts(ledger, NOON))
 
 
 def then(tables: Flow, **of: TableHistory) -> Worlds:

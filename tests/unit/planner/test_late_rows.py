@@ -17,7 +17,7 @@ from waterclock.batches.ledger_snapshot import ClosedSince
 from waterclock.flow.declarations import Table
 from waterclock.flow.late_rows import LateRows
 from waterclock.planner.late_rows import early_from, find_closed_windows, find_remakeable_windows, may_open
-from waterclock.planner.reads import until_begins, until_ends
+from waterclock.planner.reads import until_end, until_start
 from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
@@ -70,7 +70,7 @@ def fate(books: Books, at: datetime, slice_: datetime) -> str:
     window = books.table.cadence.window_of(at)
     if window.start < books.start:
         return "before START"
-    if until_begins(books.table, books.late_rows.reach, window.start) > slice_:
+    if until_start(books.table, books.late_rows.reach, window.start) > slice_:
         return "early"
     tick = books.ticks.get(window.start)
     if tick is None:
@@ -146,7 +146,7 @@ def test_what_was_done_before_reads_as_far_as_a_month_leads_from_the_ends_of_a_l
 
     for day in range(25, 29):
         at = datetime(2021, 2, day, tzinfo=UTC)
-        over = [it for it in daily.cadence.windows(begin, high) if until_ends(daily, late_rows.reach, it.end) <= at]
+        over = [it for it in daily.cadence.windows(begin, high) if until_end(daily, late_rows.reach, it.end) <= at]
         assert find_closed_windows(daily, late_rows, since, at, begin) == IntervalSet.from_windows(over)
 
 

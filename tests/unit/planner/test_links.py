@@ -22,7 +22,7 @@ from waterclock.batches.links import LinkFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table
-from waterclock.planner.links import explain_window_mismatch, newest_served, with_links
+from waterclock.planner.links import add_links, explain_window_mismatch, newest_served
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.intervals import IntervalSet
@@ -51,7 +51,7 @@ def link(until: datetime, *, mode: Mode = Mode.APPEND, period: str = "HOUR", **m
 
 def planned(table: Table, known: LinkFacts, now: datetime, *others: Table, past: TableFacts = _NO_PAST) -> list[Batch]:
     snapshot = LedgerSnapshot({table.name: past})
-    plan = Planner(flow(table, *others)).plan(with_links(snapshot, {table.name: known}), now)
+    plan = Planner(flow(table, *others)).plan(add_links(snapshot, {table.name: known}), now)
     return list(plan.batches)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.specifying import shop
-from waterclock.engine.batch.expectations import RuleVerdict, held_batch_error, refusal
+from waterclock.engine.batch.expectations import RuleVerdict, batch_hold_error, refusal
 from waterclock.errors import WaterclockError
 from waterclock.specs.scenario_run import is_failure_of, is_warning_of
 
@@ -28,7 +28,7 @@ def test_a_batch_fails_with_the_rules_that_are_broken_and_not_with_names_in_thei
     held = RuleVerdict(holds=tuple(findings))
     errors = [
         refusal(table, "raw.orders@20200101000000", RuleVerdict(refusals=tuple(findings))),
-        held_batch_error(table, "raw.orders@20200101000000", held),
+        batch_hold_error(table, "raw.orders@20200101000000", held),
     ]
 
     for error in errors:

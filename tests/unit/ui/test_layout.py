@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waterclock.ui.layered import Layered, crossings
-from waterclock.ui.layout import Box, Layout, Sizes, lay_out, without_overlap
+from waterclock.ui.layout import Box, Layout, Sizes, lay_out, spread_positions
 
 Graph = tuple[list[str], list[tuple[str, str]]]
 
@@ -134,7 +134,7 @@ def test_of_nothing_there_is_an_empty_drawing() -> None:
 @given(st.lists(st.tuples(st.floats(-500, 500), st.floats(0.1, 9)), min_size=1, max_size=12), st.floats(0, 40))
 def test_places_keep_their_distance_and_those_that_fit_stay(wanted: list[tuple[float, float]], gap: float) -> None:
     apart = [0.0, *[gap] * (len(wanted) - 1)]
-    found = without_overlap(wanted, apart)
+    found = spread_positions(wanted, apart)
     assert all(high - low >= gap - 1e-6 for low, high in pairwise(found))
     if all(b - a >= gap for (a, _), (b, _) in pairwise(wanted)):
         assert found == pytest.approx([place for place, _ in wanted])

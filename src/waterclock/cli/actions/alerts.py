@@ -15,7 +15,7 @@ from waterclock.cli.views.alerts import (
     Tried,
     known_answer,
     print_acknowledged,
-    print_known,
+    print_alerts,
     print_sent,
     print_tried,
     sent_answer,
@@ -48,7 +48,7 @@ def list_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
     if is_json:
         print_answer(known_answer(known))
     else:
-        print_known(console(), known)
+        print_alerts(console(), known)
     return 0
 
 

@@ -14,7 +14,7 @@ from waterclock.flow.graph import late_tables
 from waterclock.operations.formatting import instant_words
 from waterclock.operations.opening import now_of, one_table, open_project
 from waterclock.operations.required_reasons import need_reason_of_closing
-from waterclock.planner.closings import by_hand, refuse_by_hand
+from waterclock.planner.closings import manual_closing_tick, refuse_by_hand
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
@@ -32,7 +32,7 @@ def close_window(folder: Path, env: str | None, which: str, why: str, now: str |
         at = now_of(now, project.flow, work.ledger)
         apply_flow(work, at)
         planner, snapshot = Planner(project.flow), work.ledger.reads.snapshot(project.flow)
-        tick: datetime = by_hand(planner.books_of(snapshot, at, name), table.cadence.window_of(label))
+        tick: datetime = manual_closing_tick(planner.books_of(snapshot, at, name), table.cadence.window_of(label))
         work.ledger.decisions.close_by_hand(
             name, label, tick, late_tables=late_tables(project.flow, name), who=work.settings.who, why=why
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.access_tokens import METRICS_TOKEN, WrongTokens, bearer_of, is_same, token_of_environment
 from waterclock.errors import WaterclockError
-from waterclock.planner.links import with_links
+from waterclock.planner.links import add_links
 from waterclock.planner.metrics import metrics_of
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
@@ -124,7 +124,7 @@ def _application(work: RunContext, host: str, token: str | None) -> Starlette:
                 "of the run\n"
             )
             return PlainTextResponse(said, HTTPStatus.UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
-        status, text, kind = await _in_thread(partial(_answer_of, answer, work), threads)
+        status, text, kind = await _run_in_thread(partial(_answer_of, answer, work), threads)
         if not has_token:
             text = text if status == HTTPStatus.OK else "not ready\n"  # the reason names tables and the ledger's place
         return PlainTextResponse(text, status, media_type=kind)
@@ -143,7 +143,7 @@ def _application(work: RunContext, host: str, token: str | None) -> Starlette:
     return Starlette(routes=routes, exception_handlers={HTTPException: handle_http_error})
 
 
-async def _in_thread(answer: Callable[[], _Answer], threads: CapacityLimiter) -> _Answer:
+async def _run_in_thread(answer: Callable[[], _Answer], threads: CapacityLimiter) -> _Answer:
     from anyio import to_thread
 
     return await to_thread.run_sync(answer, limiter=threads)
@@ -183,7 +183,7 @@ def _metrics(work: RunContext) -> _Answer:
     if not work.ledger.answers():
         return HTTPStatus.SERVICE_UNAVAILABLE, "the ledger does not answer\n", _TEXT
     flow, now = work.flow, work.real_now()
-    snapshot = with_links(work.ledger.reads.snapshot(flow), work.links.read_progress(work.ledger))
+    snapshot = add_links(work.ledger.reads.snapshot(flow), work.links.read_progress(work.ledger))
     plan = Planner(flow).plan(snapshot, now, PlanRequest(cap=work.settings.catch_up))
 
     class Told:

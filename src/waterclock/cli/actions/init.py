@@ -133,7 +133,7 @@ def start_project(folder: Path, day: date) -> tuple[Path, ...]:
     """Write the sample project for the days before `day`; return its files, relative. Raises  E901, E905."""
     texts = _texts(folder, day)
     data = Path("data") / "shop.sqlite"
-    _refuse_there(folder, (*texts, data))
+    _check_folder(folder, (*texts, data))
     with _report_write_errors(folder):
         _write(folder, texts)
         _make_folder((folder / data).parent)
@@ -148,7 +148,7 @@ def start_empty(folder: Path, day: date) -> tuple[Path, ...]:
         Path("flows/flow.dpl"): EMPTY_FLOW,
         **_build_gitignore(folder),
     }
-    _refuse_there(folder, texts)
+    _check_folder(folder, texts)
     with _report_write_errors(folder):
         _write(folder, texts)
     return tuple(texts)
@@ -161,7 +161,7 @@ def next_commands(folder: Path, *commands: str) -> tuple[str, ...]:
     return tuple(f"waterclock {command}{here}" for command in commands)
 
 
-def _refuse_there(folder: Path, files: Iterable[Path]) -> None:
+def _check_folder(folder: Path, files: Iterable[Path]) -> None:
     """Raise an error if the folder cannot be a project's, or if one of the files exists already. Raises  E901."""
     solid = next((each for each in (folder, *folder.parents) if each.exists() and not each.is_dir()), None)
     if solid is not None:

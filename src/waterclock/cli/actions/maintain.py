@@ -68,12 +68,12 @@ def _report_upkeep(
         to = console()
         if exported is not None and exported.name is not None:
             to.print(f"ledger exported: ledger/{exported.name} ({bytes_words(exported.bytes)})", soft_wrap=True)
-        for line in (*_at_sources(at_sources, is_dry=is_dry), *_lines(found, at_sources, flow, is_dry=is_dry)):
+        for line in (*_slot_lines(at_sources, is_dry=is_dry), *_lines(found, at_sources, flow, is_dry=is_dry)):
             to.print(line, soft_wrap=True)
     return 1 if any(each.failed for each in found) or any(kept.failed for kept in at_sources) else 0
 
 
-def _at_sources(at_sources: Sequence[UnusedSlot], *, is_dry: bool) -> Iterator[str]:
+def _slot_lines(at_sources: Sequence[UnusedSlot], *, is_dry: bool) -> Iterator[str]:
     for each in at_sources:
         said = f"{each.connection} {'keeps' if is_dry or each.failed else 'kept'} {each.name} for {each.table}"
         yield f"{said}, no longer needed{': ' + each.failed if each.failed else '' if is_dry else ': dropped'}"

@@ -14,8 +14,8 @@ from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.views.plan import print_plan
 from waterclock.cli.views.theme import console
-from waterclock.engine.query.query import tables_asked
-from waterclock.engine.query.views import with_views
+from waterclock.engine.query.query import list_queried_tables
+from waterclock.engine.query.views import add_view_tables
 from waterclock.engine.run_settings import RunSettings
 from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import OpenedProject, open_read_only
@@ -34,7 +34,7 @@ def make_first(folder: Path, env: str | None, sql: str, tick: str, *, yes: bool)
     failed.
     """
     with open_read_only(folder, env, None) as at:
-        asked = _confirm_run(at, tables_asked(at.flow, sql), tick, yes=yes)
+        asked = _confirm_run(at, list_queried_tables(at.flow, sql), tick, yes=yes)
         project = at.project
     if asked is not None and (code := carry_out(project, asked)):
         raise typer.Exit(code)
@@ -66,7 +66,7 @@ def _find_needed_batches(at: OpenedProject, tables: Collection[str], text: str) 
     """Find the batches to make. Raises  as `read_tick`, and E521 for a tick in the future or before a first window."""
     ticks = at.planner.ticks(at.snapshot, at.now)
     if at.ledger is not None:
-        ticks, tables = with_views(at.flow, at.ledger, ticks, tables)
+        ticks, tables = add_view_tables(at.flow, at.ledger, ticks, tables)
     tick = read_tick(text, at.flow, at.zone)
     if tick is None:
         tick = newest_tick(ticks, tables)

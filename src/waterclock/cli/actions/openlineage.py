@@ -45,7 +45,7 @@ def send_events(folder: Path, env: str | None, *, again: bool, is_json: bool) ->
         raise nothing_ran()
     with ledger:
         if again:
-            ledger.openlineage.begin_again()
+            ledger.openlineage.reset_progress()
         found = send(project, ledger, at_once=True)
         waiting = ledger.openlineage.state().waiting
     if is_json:

@@ -15,7 +15,7 @@ from waterclock.cli.views.plan import (
     print_renames,
     shared_in_plan,
 )
-from waterclock.cli.views.watching import print_deadlines, print_held, print_offline
+from waterclock.cli.views.watching import print_deadlines, print_offline, print_retained_logs
 from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.first_windows import FirstWindow, find_pending_first_windows
@@ -62,7 +62,7 @@ class Planned:
         print_renames(to, self.renames)
         print_looks(to, self.looks)
         print_received(to, self.received)
-        print_held(to, self.held)
+        print_retained_logs(to, self.held)
         if self.deadlines.found:
             to.print()
             print_deadlines(to, self.deadlines)

@@ -12,7 +12,7 @@ from waterclock.engine.batch.releasing import group_to_release
 from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.operations.formatting import count_words, local_range
-from waterclock.operations.held_batches import held_labels
+from waterclock.operations.held_batches import select_held_labels
 from waterclock.operations.opening import open_read_only
 from waterclock.operations.required_reasons import need_reason_of_release
 from waterclock.timelabel.label import label_of
@@ -28,7 +28,7 @@ def release_batches(
     need_reason_of_release(why)
     to = console(stderr=is_json)
     with open_read_only(folder, env, now) as at:
-        name, labels = held_labels(at, which)
+        name, labels = select_held_labels(at, which)
         project, instant, table = at.project, at.now, at.flow.tables[name]
         for label in labels:
             to.print(at.snapshot.of(name).troubles[label].error, soft_wrap=True, markup=False, highlight=False)

@@ -20,7 +20,7 @@ from waterclock.operations.formatting import count_words, label_range, local_ran
 from waterclock.operations.held_batches import find_held_labels
 from waterclock.operations.opening import OpenedProject, open_read_only
 from waterclock.operations.pauses import waiting_request_lines
-from waterclock.operations.restating import Found, build_requests, hidden_lines, taken_late
+from waterclock.operations.restating import Found, build_requests, find_taken_late_rows, hidden_lines
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.planner.plan import Ripple
 from waterclock.selection import Labels
@@ -92,7 +92,7 @@ def restate_batches(
                 said=said,
                 is_retry=verb != FOLLOW,
             )
-        project, may_run = at.project, _with_late_rows(at, at.ledger, wish, found, ripple)
+        project, may_run = at.project, _add_late_rows(at, at.ledger, wish, found, ripple)
     if not is_run:
         if is_json:
             _print_requested(wish, ripple, cost)
@@ -111,11 +111,11 @@ def _print_requested(wish: RestateCommand, ripple: Ripple, cost: Estimate) -> No
     print_answer(RippleAnswer.build(verb=wish.word, **ripple.to_dict(), estimate=cost))
 
 
-def _with_late_rows(
+def _add_late_rows(
     at: OpenedProject, ledger: Ledger, wish: RestateCommand, found: Found, ripple: Ripple
 ) -> Mapping[str, tuple[Window, ...]]:
     """Return the windows that may run: those of `ripple`, those that lose late rows to them, and their readers."""
-    late = taken_late(at, ledger, found) if wish.verb == "recompute" else {}
+    late = find_taken_late_rows(at, ledger, found) if wish.verb == "recompute" else {}
     if not late:
         return ripple.all
     both = {**found, **late}

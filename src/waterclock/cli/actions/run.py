@@ -27,7 +27,7 @@ from waterclock.engine.reloading import Reloading
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.runner import Runner
-from waterclock.engine.upkeep.source_waits import note_source_waits
+from waterclock.engine.upkeep.source_waits import record_source_waits
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import now_of, zone_of
 from waterclock.planner.plan import Status
@@ -124,16 +124,16 @@ def execute_run(project: Project, asked: RunOptions, to: Console, *, sessions: S
                 _stoppable(stop, progress, is_own_process=sessions is None),
             ):
                 try:
-                    outcome = _driven(runner, work, progress, asked, now, until, stop)
+                    outcome = _drive_run(runner, work, progress, asked, now, until, stop)
                 except WaterclockError as error:  # for example, Spark does not start or the ledger is down
-                    _tell_of_stop(work, error, now)
+                    _alert_stopped_run(work, error, now)
                     raise
                 noted.append("failed" if outcome.has_failed else "interrupted" if outcome.was_stopped else "done")
-            beside = _ready_beside(work, asked, outcome, now)
+            beside = _count_unrequested(work, asked, outcome, now)
         yield Ran(outcome, project.flow, now, until, time.perf_counter() - begun, beside)
 
 
-def _ready_beside(work: RunContext, asked: RunOptions, outcome: RunOutcome, now: datetime) -> int:
+def _count_unrequested(work: RunContext, asked: RunOptions, outcome: RunOutcome, now: datetime) -> int:
     """Count the ready batches that were not requested, for the `nothing is due` line. Cost: a plan of all tables."""
     if asked.command not in _OF_BATCHES or asked.only is None or asked.is_json or asked.is_beside or outcome.away:
         return 0
@@ -156,7 +156,7 @@ def _carry_on(work: RunContext, progress: Progress) -> None:
         progress.on_message(f"{len(tables)} tables were moved in that a killed `rebuild --all` had made")
 
 
-def _carry_on_again(work: RunContext, progress: Progress) -> None:
+def _finish_killed_rebuild(work: RunContext, progress: Progress) -> None:
     """Finish a rebuild that was killed during a watch. The watch would otherwise wait for it forever."""
     try:
         _carry_on(work, progress)
@@ -168,13 +168,13 @@ def _carry_on_again(work: RunContext, progress: Progress) -> None:
 @contextmanager
 def _pages(project: Project, said: str, progress: Progress) -> Iterator[None]:
     """Serve the project's pages next to the run, and print their address."""
-    from waterclock.cli.actions.ui_links import kept_token
+    from waterclock.cli.actions.ui_links import store_token
     from waterclock.engine.spark.confined_jvm import why_unconfined
     from waterclock.ui.live import LiveProject
     from waterclock.ui.serving import serve_pages
 
     address = address_of(said, may_be_socket=True)
-    with serve_pages(LiveProject(project.root, project.env), *address) as served, kept_token(served):
+    with serve_pages(LiveProject(project.root, project.env), *address) as served, store_token(served):
         why = why_unconfined(project.spark)
         missing = "" if why is None else f"; queries run without a sandbox: {why}"
         progress.note(f"open the pages with {served.new_link()} (it works for one browser, within an hour){missing}")
@@ -200,7 +200,7 @@ def _check_times(now: datetime, until: datetime | None, clock: datetime) -> None
         )
 
 
-def _driven(
+def _drive_run(
     runner: Runner,
     work: RunContext,
     progress: Progress,
@@ -213,21 +213,21 @@ def _driven(
         reloading = Reloading(work, progress.on_message)
 
         def reload_runner() -> Runner | None:
-            _carry_on_again(work, progress)
+            _finish_killed_rebuild(work, progress)
             if not reloading.is_new():
                 return None
             progress.flow = work.flow
             return _runner(work, asked, stop)
 
         return watch(
-            runner, work, progress, asked.watch_seconds, stop, reload_runner, looked=partial(_tell, work, asked)
+            runner, work, progress, asked.watch_seconds, stop, reload_runner, looked=partial(_report_cycle, work, asked)
         )
     outcome = runner.run_once(now) if until is None else runner.run_until(now, until)
-    _tell(work, asked, outcome)
+    _report_cycle(work, asked, outcome)
     return outcome
 
 
-def _tell(work: RunContext, asked: RunOptions, outcome: RunOutcome) -> None:
+def _report_cycle(work: RunContext, asked: RunOptions, outcome: RunOutcome) -> None:
     """Record source waits and logs kept at sources, and send alerts for problems that need a user.
 
     A project without alerts or kept logs loads nothing for them. A runner of an older flow reports nothing, because a
@@ -236,7 +236,7 @@ def _tell(work: RunContext, asked: RunOptions, outcome: RunOutcome) -> None:
     if outcome.is_outdated:
         return
     if not (asked.labels or asked.force):  # otherwise not all windows were checked
-        note_source_waits(work, outcome, asked.only)
+        record_source_waits(work, outcome, asked.only)
     if any(is_followed(table) for table in work.flow.tables.values()):
         from waterclock.engine.upkeep.watching_logs import watch_logs
 
@@ -263,12 +263,12 @@ def _lineage_sent(work: RunContext) -> Iterator[None]:
 def _send_lineage(work: RunContext) -> None:
     """Send lineage events if `[openlineage]` enables them. A project without it loads nothing for that."""
     if work.project.openlineage.is_on:
-        from waterclock.openlineage.sending import send_after
+        from waterclock.openlineage.sending import send_after_run
 
-        send_after(work)
+        send_after_run(work)
 
 
-def _tell_of_stop(work: RunContext, error: WaterclockError, now: datetime) -> None:
+def _alert_stopped_run(work: RunContext, error: WaterclockError, now: datetime) -> None:
     if work.project.alerts.is_on:
         from waterclock.alerts.checking import alert_stopped_run
 

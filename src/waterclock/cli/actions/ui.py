@@ -10,7 +10,7 @@ from pathlib import Path
 
 from waterclock.cli.actions.health_server import address_of
 from waterclock.cli.actions.run import RunOptions, carry_out
-from waterclock.cli.actions.ui_links import kept_token, print_link
+from waterclock.cli.actions.ui_links import print_link, store_token
 from waterclock.cli.stopping import end_at_once, stoppable
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
@@ -39,7 +39,7 @@ def show_pages(
     stop = threading.Event()
     with (
         serve_pages(live, *address_of(listen, may_be_socket=True)) as served,
-        kept_token(served) as has_kept,
+        store_token(served) as has_kept,
         stoppable(stop.set, told_to=to.file, is_own_process=True),
     ):
         if is_json:

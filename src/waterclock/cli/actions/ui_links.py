@@ -26,7 +26,7 @@ _MOST_BYTES = 4096
 
 
 @contextmanager
-def kept_token(served: Served) -> Iterator[bool]:
+def store_token(served: Served) -> Iterator[bool]:
     """Keep a server's token in a file for `ui --link` while it serves. Yield False if the file cannot be written."""
     path = _file_of(place_of(served.host, served.port))
     said = {"host": served.host, "port": served.port, "token": served.guard.token}

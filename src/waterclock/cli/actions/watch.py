@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from waterclock.cli.views.plan import next_due_words
-from waterclock.cli.views.run import held_words
+from waterclock.cli.views.run import describe_source_wait
 from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.runner import Runner
@@ -59,16 +59,16 @@ def watch(
 def _is_stopped(stop: threading.Event, work: RunContext, seconds: float) -> bool:
     """Wait for the stop event, up to a timeout. Return early if another process wrote to the ledger or ended."""
     seen, end = work.ledger.sequence(), time.monotonic() + seconds
-    left = _find_left_claims(work)
+    left = _find_abandoned_claims(work)
     while (rest := end - time.monotonic()) > 0:
         if stop.wait(min(rest, _LOOK_SECONDS)):
             return True
-        if work.ledger.sequence() != seen or _find_left_claims(work) - left:
+        if work.ledger.sequence() != seen or _find_abandoned_claims(work) - left:
             return False
     return stop.is_set()
 
 
-def _find_left_claims(work: RunContext) -> set[int]:
+def _find_abandoned_claims(work: RunContext) -> set[int]:
     """Return the claims that can be taken over, including those that could not be resolved."""
     return {claim.number for claim in expired_claims(work)}
 
@@ -84,7 +84,7 @@ class _Telling:
     _said: str = ""
 
     def tell(self, outcome: RunOutcome) -> None:
-        waits = [held_words(held, self.progress.flow) for held in outcome.held_back[:_MOST_HELD]]
+        waits = [describe_source_wait(held, self.progress.flow) for held in outcome.held_back[:_MOST_HELD]]
         if more := len(outcome.held_back) - _MOST_HELD:
             waits += [f"and {more} more"] if more > 0 else []
         pauses = pause_lines(outcome.plan, self.progress.zone) if outcome.plan else []

@@ -33,9 +33,9 @@ def recompute(  # noqa: PLR0913 - each is an option
     """
     from waterclock.batches.ledger_snapshot import FOLLOW
     from waterclock.cli.actions.restate import RestateCommand, restate_batches
-    from waterclock.operations.restating import done_labels, labels_behind
+    from waterclock.operations.restating import done_labels, find_behind_labels
 
     wish = RestateCommand("recompute", "recompute", selection, labels, done_labels, why)
     if behind:
-        wish = RestateCommand("recompute", FOLLOW, selection, labels, labels_behind, why)
+        wish = RestateCommand("recompute", FOLLOW, selection, labels, find_behind_labels, why)
     raise typer.Exit(restate_batches(project, env, wish, now, yes=yes, is_run=not no_run, is_json=json))

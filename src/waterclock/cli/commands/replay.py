@@ -22,9 +22,9 @@ def replay(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Make batches with quarantined rows again, by the current rules. Rows that pass are added to their own label."""
     from waterclock.cli.actions.restate import RestateCommand, restate_batches
-    from waterclock.operations.replaying import labels_set_aside
+    from waterclock.operations.replaying import find_replayable_labels
 
-    wish = RestateCommand("replay", RECOMPUTE, selection, labels, labels_set_aside, why, NOTHING)
+    wish = RestateCommand("replay", RECOMPUTE, selection, labels, find_replayable_labels, why, NOTHING)
     raise typer.Exit(restate_batches(project, env, wish, now, yes=yes, is_run=not no_run, is_json=json))
 
 

@@ -42,7 +42,7 @@ class Tried:
     error: str = ""
 
 
-def print_known(to: Console, known: AlertList) -> None:
+def print_alerts(to: Console, known: AlertList) -> None:
     """Print a card for each open alert, then the pending messages, then the recipients."""
     words = words_of(known.project)
     for alert in known.alerts:

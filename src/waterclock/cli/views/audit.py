@@ -28,7 +28,7 @@ from waterclock.operations.formatting import (
     seconds_words,
 )
 from waterclock.operations.held_batches import retry_words
-from waterclock.operations.lookback_report import look_lines
+from waterclock.operations.lookback_report import lookback_lines
 from waterclock.operations.measured import measured_lines
 from waterclock.operations.schema_versions import batch_words
 from waterclock.operations.states import State, state_of
@@ -318,7 +318,7 @@ def _is_current(attempt: Attempt | None, table: Table) -> bool:
 def _source_pairs(key: str, value: Any) -> list[tuple[str, str]]:
     """Return the source details as pairs, with one line per item and its size."""
     if key == LOOKED:
-        return [("looked" if at == 0 else "", line) for at, line in enumerate(look_lines(value))]
+        return [("looked" if at == 0 else "", line) for at, line in enumerate(lookback_lines(value))]
     if key == CHANGED:
         return [("restated", f"its source had changed: {value}")]
     if not isinstance(value, list | tuple) or not all(isinstance(item, dict) and "name" in item for item in value):

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def print_behind(to: Console, behind: Mapping[str, tuple[datetime, ...]]) -> None:
+def print_behind_tables(to: Console, behind: Mapping[str, tuple[datetime, ...]]) -> None:
     """Print one line per table: how many of its states are behind, their labels, and the command to make them again."""
     for name, labels in behind.items():
         glyph = (f"{sign(State.BEHIND, to)} ", LOOKS[State.BEHIND].style)
-        to.print(Text.assemble(glyph, behind_words(name, labels)), soft_wrap=True)
+        to.print(Text.assemble(glyph, describe_behind_states(name, labels)), soft_wrap=True)
 
 
-def behind_words(name: str, labels: tuple[datetime, ...]) -> str:
+def describe_behind_states(name: str, labels: tuple[datetime, ...]) -> str:
     """Return how many older states of a table are behind, their labels, and the command to make them again."""
     are = "is" if len(labels) == 1 else "are"
     return (

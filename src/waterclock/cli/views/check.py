@@ -87,7 +87,7 @@ def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Ch
     try:
         project = open_checked(folder, env, connect=connect)
     except WaterclockError as error:
-        errors = in_order(flatten_errors([error]))
+        errors = sort_errors(flatten_errors([error]))
         is_refused = _is_refused(folder, env)
         return Checked(None, env, tuple(errors), time.perf_counter() - begun, is_refused=is_refused)
     try:
@@ -97,12 +97,17 @@ def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Ch
         return Checked(None, env, (error,), time.perf_counter() - begun, is_refused=True)
     late = retirement_errors(project, datetime.now(UTC), connect=connect)
     of_columns = [*compatibility_errors(project, connect=connect), *late]
-    of_batches = _of_ledger(project, connect=connect)
-    of_setup = [*_of_drivers(project), *_of_units(project), *_of_targets(project), *_of_lineage(project)]
-    if errors := [*_of_links(project), *of_columns, *of_batches, *of_setup]:
+    of_batches = _find_ledger_errors(project, connect=connect)
+    of_setup = [
+        *_find_missing_drivers(project),
+        *_find_path_errors(project),
+        *_find_target_errors(project),
+        *_find_lineage_errors(project),
+    ]
+    if errors := [*_find_link_errors(project), *of_columns, *of_batches, *of_setup]:
         is_refused = any(error.code != _OF_A_TABLE for error in of_batches)
-        return Checked(None, env, tuple(in_order(errors)), time.perf_counter() - begun, is_refused=is_refused)
-    warnings = tuple(in_order([*query_warnings(project.flow), *_warnings_of_units(project)]))
+        return Checked(None, env, tuple(sort_errors(errors)), time.perf_counter() - begun, is_refused=is_refused)
+    warnings = tuple(sort_errors([*query_warnings(project.flow), *_warnings_of_units(project)]))
     return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
 
 
@@ -115,7 +120,7 @@ def _is_refused(folder: Path, env: str | None) -> bool:
     return False
 
 
-def _of_links(project: Project) -> list[WaterclockError]:
+def _find_link_errors(project: Project) -> list[WaterclockError]:
     """Return the errors of tables of other projects. The code that reads them is loaded only if one is collected."""
     if not linked_tables(project.flow):
         return []
@@ -124,7 +129,7 @@ def _of_links(project: Project) -> list[WaterclockError]:
     return link_errors(project)
 
 
-def _of_ledger(project: Project, *, connect: bool) -> list[WaterclockError]:
+def _find_ledger_errors(project: Project, *, connect: bool) -> list[WaterclockError]:
     """Return the errors for which runs reject the flow or single tables with batches. Never writes to the ledger."""
     from waterclock.engine.ledger_opening import ledger_url
     from waterclock.operations.read_only_ledger import read_ledger
@@ -134,13 +139,13 @@ def _of_ledger(project: Project, *, connect: bool) -> list[WaterclockError]:
             ledger.declared.refuse_pending(project.flow)
         except WaterclockError as error:
             return [one for one in flatten_errors([error]) if one.code in _OF_BATCHES]
-        ledger.declared.say_pending(project.flow)  # a renamed table is compared under its new name
+        ledger.declared.apply_pending_renames(project.flow)  # a renamed table is compared under its new name
         return list(ledger.declared.refused_tables(project.flow).values())
 
     return read_ledger(ledger_url(project), ask, connect=connect) or []
 
 
-def _of_drivers(project: Project) -> Iterator[WaterclockError]:
+def _find_missing_drivers(project: Project) -> Iterator[WaterclockError]:
     """Yield an error for each missing driver of a connection that a run of the environment opens."""
     from waterclock.connectors.drivers import require_driver
     from waterclock.connectors.registry import capabilities
@@ -156,7 +161,7 @@ def _of_drivers(project: Project) -> Iterator[WaterclockError]:
             yield error
 
 
-def _of_units(project: Project) -> Iterator[WaterclockError]:
+def _find_path_errors(project: Project) -> Iterator[WaterclockError]:
     """Yield the errors in the paths of collected sources, which every run would raise."""
     for unit, _, known in _list_units(project):
         try:
@@ -186,7 +191,7 @@ def _list_units(project: Project) -> Iterator[tuple[Unit, Connection, Capabiliti
             yield unit, connection, known[connection.type]
 
 
-def _of_targets(project: Project) -> list[WaterclockError]:
+def _find_target_errors(project: Project) -> list[WaterclockError]:
     """Return the errors of alert targets that cannot be reached. apprise is loaded only if a target needs it."""
     if not project.alerts.is_on:
         return []
@@ -196,7 +201,7 @@ def _of_targets(project: Project) -> list[WaterclockError]:
     return target_errors(project.alerts.targets.values(), Secrets.of(project.secrets))
 
 
-def _of_lineage(project: Project) -> list[WaterclockError]:
+def _find_lineage_errors(project: Project) -> list[WaterclockError]:
     """Return the errors that prevent lineage events from being made. The library is not loaded."""
     if not project.openlineage.is_on:
         return []
@@ -206,7 +211,7 @@ def _of_lineage(project: Project) -> list[WaterclockError]:
     return [] if error is None else [error.at(project.openlineage.place)]
 
 
-def in_order(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
+def sort_errors(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
     """Sort errors by file, line and column, those without a place first."""
     return sorted(errors, key=_place)
 

@@ -11,7 +11,7 @@ from waterclock.cli.views.theme import console
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.operations.formatting import count_words
-from waterclock.operations.lineage import ColumnImpact, column_impact, columns_known, table_and_column
+from waterclock.operations.lineage import ColumnImpact, column_impact, list_lineage_columns, table_and_column
 from waterclock.operations.opening import open_project
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def impact_on(folder: Path, env: str | None, which: str) -> ColumnImpact:
     project = open_project(folder, env)
     name, column = table_and_column(project.flow, which)
     if column is None:
-        known = columns_known(project, name)
+        known = list_lineage_columns(project, name)
         raise WaterclockError(
             "E378",
             f"{name} is a table, and --impact needs a column",
@@ -78,7 +78,7 @@ def _print_one(impact: ColumnImpact, each: Impact) -> None:
     if table.about.comment:
         to.print(Text(f"  {table.about.comment}", style="quiet"))
     for column, how in each.columns.items():
-        to.print(Text(f"  {column} {_of_column(how)}"))
+        to.print(Text(f"  {column} {_describe_column_use(how)}"))
     for use in (word for word in _USES if word in each.uses):
         why = f": {'; '.join(sorted(each.why))}" if use == "may read" and each.why else ""
         to.print(Text(f"  {_USES[use]}{why}"))
@@ -91,5 +91,5 @@ def _kind(table: Table) -> str:
     return f"{table.kind} to {table.destination}" if table.destination is not None else f"{table.kind}"
 
 
-def _of_column(how: str) -> str:
+def _describe_column_use(how: str) -> str:
     return {"copied": "is copied from it", "computed": "is computed from it"}.get(how, "may be made from it")

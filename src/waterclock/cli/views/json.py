@@ -30,7 +30,7 @@ def is_json() -> bool:
     return _json.get()
 
 
-def note_folder(folder: Path) -> None:
+def set_project_folder(folder: Path) -> None:
     """Record the project folder of this command line."""
     _folder.set(folder)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from waterclock.openlineage.sending import left_out_words
+from waterclock.openlineage.sending import describe_rejected
 from waterclock.operations.formatting import count_words
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def print_shown(to: Console, project: Project, state: OpenLineageState) -> None:
         at = "" if state.try_at is None else f"; tried again from {state.try_at:%H:%M:%SZ}"
         to.print(Text(f"the last attempt failed: {state.error}{at}"))
     if state.left_out:
-        to.print(Text(left_out_words(state.left_out, state.refusal)))
+        to.print(Text(describe_rejected(state.left_out, state.refusal)))
 
 
 def shown_answer(project: Project, state: OpenLineageState) -> OpenLineageAnswer:

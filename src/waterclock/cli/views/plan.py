@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from waterclock.cli.views.behind import print_behind
+from waterclock.cli.views.behind import print_behind_tables
 from waterclock.cli.views.error_card import show_errors
 from waterclock.cli.views.theme import LOOKS, sign
 from waterclock.flow.choices import Kind
@@ -19,10 +19,10 @@ from waterclock.flow.shared_views import readers_of_shared
 from waterclock.operations.blockers import skip_words
 from waterclock.operations.first_windows import FirstWindow, not_begun_lines
 from waterclock.operations.formatting import count_words, instant_words, label_range, local_range, number_words
-from waterclock.operations.held_batches import commands_for_held
+from waterclock.operations.held_batches import held_batch_commands
 from waterclock.operations.lookback_report import looks_lines
 from waterclock.operations.pauses import pause_lines
-from waterclock.operations.source_waits import SourceWait, count_waiting, with_waits
+from waterclock.operations.source_waits import SourceWait, add_source_waits, count_waiting
 from waterclock.operations.states import State, display_state_of
 from waterclock.operations.waiting_files import received_lines
 from waterclock.planner.label_states import IdleCounts
@@ -118,7 +118,7 @@ def print_plan(
     to.print(Text.assemble((summary, "head"), f"; {next_due_words(plan, zone)}"))
     print_waits(to, waits)
     print_pauses(to, plan, zone)
-    plan = with_waits(plan, waits)
+    plan = add_source_waits(plan, waits)
     for name, runs in stretches(plan.batches):
         to.print()
         count = sum(len(run.batches) for run in runs) + plan.left_out.get(name, 0)
@@ -237,7 +237,7 @@ def _print_label_range(to: Console, run: Stretch, flow: Flow) -> None:
     if run.reason:
         to.print(_indent_text(to, run.reason))
     if first.status is Status.HELD:
-        ways = commands_for_held(first.table, first.window.label, last.window.label, is_outdated=first.is_outdated)
+        ways = held_batch_commands(first.table, first.window.label, last.window.label, is_outdated=first.is_outdated)
         to.print(_indent_text(to, ways))
     if way := skip_words(first, last):
         to.print(_indent_text(to, way))
@@ -275,7 +275,7 @@ def _print_quiet(to: Console, plan: Plan, flow: Flow, quiet: Mapping[str, IdleCo
             to.print(Text(line, style="quiet"), soft_wrap=True)
     if plan.older_code or plan.reported or plan.behind:
         to.print()
-        print_behind(to, plan.behind)
+        print_behind_tables(to, plan.behind)
         for name, labels in plan.reported.items():
             to.print(
                 Text.assemble(

@@ -59,7 +59,7 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
     if outcome.done or outcome.has_failed:
         to.print()
     for held in outcome.held_back:
-        to.print(Text(held_words(held, flow), style="quiet"), soft_wrap=True)
+        to.print(Text(describe_source_wait(held, flow), style="quiet"), soft_wrap=True)
     print_pauses(to, plan, zone)
     to.print(_sum(outcome, plan, zone, seconds), soft_wrap=True)
     if any(batch.status is Status.FAILED for batch in plan.batches):
@@ -137,7 +137,7 @@ def _blocked_lines(blocked: Iterable[tuple[str, datetime, str, int]]) -> list[st
     return lines
 
 
-def held_words(held: HeldBack, flow: Flow) -> str:
+def describe_source_wait(held: HeldBack, flow: Flow) -> str:
     """Describe which batch waits for its source, and the source's clock."""
     zone = flow.tables[held.table].cadence.zone
     if held.awaits is not None or held.clock is None:
@@ -180,13 +180,13 @@ def _sum(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) -> Text:
         line.append("left by the object store", style="fail.loud")
         line.append("; ")
     line.append("stopped; " if outcome.was_stopped else "")
-    summary = summary_words(plan, at_source=_at_source(outcome, plan))
+    summary = summary_words(plan, at_source=_count_source_waits(outcome, plan))
     line.append(f"left: {summary}" if plan.batches and (outcome.done or outcome.failed) else summary)
     line.append(f"; {next_due_words(plan, zone)}")
     return line
 
 
-def _at_source(outcome: RunOutcome, plan: Plan) -> int:
+def _count_source_waits(outcome: RunOutcome, plan: Plan) -> int:
     """Count the batches that wait only for their source: from the oldest window that the source has not reached."""
     since = {held.table: held.window.label for held in outcome.held_back}
     return sum(waits(batch, since) for batch in plan.batches)

@@ -62,7 +62,7 @@ def print_runners(to: Console, found: RunnerList | None) -> None:
             line.append("  has another flow than the applied one, and claims nothing", style="warn")
         to.print(line, soft_wrap=True)
         for held in runner.held[:_MOST_HELD]:
-            to.print(Text("  ").append_text(_held_line(held, found)), soft_wrap=True)
+            to.print(Text("  ").append_text(_claim_line(held, found)), soft_wrap=True)
         more = len(runner.held) - _MOST_HELD
         if more > 0:
             to.print(f"  and {more} more")
@@ -92,7 +92,7 @@ def runners_answer(found: RunnerList | None) -> RunnersAnswer:
     return RunnersAnswer.build(now=found.now, runners=runners)
 
 
-def _held_line(held: RunnerClaim, found: RunnerList) -> Text:
+def _claim_line(held: RunnerClaim, found: RunnerList) -> Text:
     table = found.flow.tables.get(held.table)
     first, last = held.labels[0], held.labels[-1]
     labels = label_range(first, last) if table is None else local_range(first, last, table.cadence)

@@ -18,7 +18,7 @@ from waterclock.cli.views.watching import print_deadlines
 from waterclock.flow.declarations import Table
 from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
-from waterclock.operations.description import ColumnDescription, columns_said, deadline_text, declared_pairs
+from waterclock.operations.description import ColumnDescription, deadline_text, declared_pairs, describe_columns
 from waterclock.operations.first_windows import FirstWindow, first_windows
 from waterclock.operations.formatting import count_words, instant_words, local_label
 from waterclock.operations.offline import OfflineStand, offline_stands
@@ -165,7 +165,7 @@ def _describe_table(at: OpenedProject, table: Table) -> TableDescription:
         labels, rows = at.ledger.past.amount(table.name)
     return TableDescription(
         table=table,
-        columns=columns_said(at, table),
+        columns=describe_columns(at, table),
         is_open=table.columns.is_open,
         first=first_windows(at, [table.name])[table.name],
         newest=newest,

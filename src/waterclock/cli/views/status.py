@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from waterclock.batches.ledger_snapshot import describe_missing_inputs
-from waterclock.cli.views.behind import print_behind
+from waterclock.cli.views.behind import print_behind_tables
 from waterclock.cli.views.grid_drawing import (
     column_words,
     fit_grid,
@@ -28,11 +28,11 @@ from waterclock.cli.views.plan import (
 )
 from waterclock.cli.views.status_input import StatusInput
 from waterclock.cli.views.theme import LOOKS, sign
-from waterclock.cli.views.watching import print_deadlines, print_held, print_offline, print_silences
+from waterclock.cli.views.watching import print_deadlines, print_offline, print_retained_logs, print_silences
 from waterclock.operations.blockers import blockers, skip_words
 from waterclock.operations.closings import OpenBooks
 from waterclock.operations.formatting import count_words, likeness
-from waterclock.operations.held_batches import commands_for_held
+from waterclock.operations.held_batches import held_batch_commands
 from waterclock.operations.lookback_report import looks_json
 from waterclock.operations.open_windows import OpenWindows
 from waterclock.operations.source_waits import count_waiting
@@ -63,7 +63,7 @@ def print_status(to: Console, seen: StatusInput, zone: str) -> None:
     print_deadlines(to, seen.deadlines)
     print_silences(to, seen.silent)
     if seen.plan.behind:
-        print_behind(to, seen.plan.behind)
+        print_behind_tables(to, seen.plan.behind)
         to.print()
     print_partial(to, seen.plan)
     print_open(to, seen.open)
@@ -71,13 +71,13 @@ def print_status(to: Console, seen: StatusInput, zone: str) -> None:
     print_pauses(to, seen.plan, zone)
     print_looks(to, seen.looks)
     print_received(to, seen.received)
-    print_held(to, seen.held)
+    print_retained_logs(to, seen.held)
     _print_open_windows(to, seen.open_windows)
     print_offline(to, seen.offline)
     _print_summary(to, seen, zone)
 
 
-def print_behind_now(to: Console, seen: StatusInput, zone: str) -> None:
+def print_lag(to: Console, seen: StatusInput, zone: str) -> None:
     """Print how far tables are behind, what blocks them, and the next due window."""
     print_lags(to, seen.lags or (), seen.now)
     _print_problems(to, seen.plan)
@@ -158,7 +158,7 @@ def _print_problems(to: Console, plan: Plan) -> None:
             to.print(Text(f"  and the same for {shown}{more}", style="quiet"), soft_wrap=True)
         if batch.status is Status.HELD:
             last = max(each.window.label for each in (batch, *alike))
-            ways = commands_for_held(batch.table, batch.window.label, last, is_outdated=batch.is_outdated)
+            ways = held_batch_commands(batch.table, batch.window.label, last, is_outdated=batch.is_outdated)
             to.print(Text(f"  {ways}", style="quiet"), soft_wrap=True)
         if way := skip_words(batch):
             to.print(Text(f"  {way}", style="quiet"), soft_wrap=True)

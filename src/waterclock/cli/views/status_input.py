@@ -83,7 +83,7 @@ def see(
     return _collect_status(at, tables, project_grid(at, tables, cadence, span), is_asked=is_asked)
 
 
-def behind(at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None) -> StatusInput:
+def collect_lag(at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None) -> StatusInput:
     """Collect how far tables are behind, besides their newest labels. Raises  E919 for selected labels or columns."""
     seen = see(at, selection, None, None, _WIDE, is_drawn=False)
     found, by_table = select_tables(at.flow, selection, labels)
@@ -115,6 +115,6 @@ def _collect_status(at: OpenedProject, tables: Sequence[Table], grid: Grid, *, i
     waits = open_books(plan, at.flow), open_windows(at, names), deadlines(at, names)
     looks, quiet = last_looks(at, names), silent(at, names)
     offline, came = offline_stands(at, names), find_waiting_files(at, names)
-    clock = None if at.ledger is None else at.ledger.reads.clock_back()
+    clock = None if at.ledger is None else at.ledger.reads.measure_clock_lag()
     seen = StatusInput(grid, plan, at.now, at.project.env, is_asked, looks, *waits, silent=quiet, clock=clock)
     return replace(seen, offline=offline, received=came, held=list_held_logs(at, names), waits=source_waits(at, plan))

@@ -139,7 +139,7 @@ class _ByWords(Console):
 
     def print(self, *objects: Any, soft_wrap: bool | None = None, **how: Any) -> None:
         if soft_wrap and self.is_terminal and objects:
-            objects = tuple(by_words(Text(each) if isinstance(each, str) else each, self.width) for each in objects)
+            objects = tuple(wrap_words(Text(each) if isinstance(each, str) else each, self.width) for each in objects)
         super().print(*objects, soft_wrap=soft_wrap, **how)
 
 
@@ -149,7 +149,7 @@ def _indent_of(line: str) -> int:
     return named.end() if named else len(line) - len(line.lstrip(" ")) + 2
 
 
-def by_words(text: Any, width: int) -> Any:
+def wrap_words(text: Any, width: int) -> Any:
     """Wrap the lines of a Text that are wider than `width` between words. Return any other object unchanged."""
     if not isinstance(text, Text):
         return text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from waterclock.cli.views.theme import LOOKS, sign
-from waterclock.operations.deadline_words import group_due_windows, left_words, stand_words, where_words
+from waterclock.operations.deadline_words import group_due_windows, remaining_time_words, situation_words, window_words
 from waterclock.operations.deadlines import Deadlines, Stand
 from waterclock.operations.offline import OfflineStand
 from waterclock.operations.retained_logs import TableLog, calm_words, log_words
@@ -28,11 +28,11 @@ def print_deadlines(to: Console, deadlines: Deadlines, indent: str = "") -> None
     groups = group_due_windows(deadlines.found)
     for alike in groups[:_MOST]:
         stand = alike[0].stand
-        said = stand_words(alike, deadlines.flow, left_words(alike[0]))
+        said = situation_words(alike, deadlines.flow, remaining_time_words(alike[0]))
         to.print(
             Text.assemble(
                 (f"{indent}{sign(_LOOK[stand], to)} ", LOOKS[_LOOK[stand]].style),
-                (where_words(alike, deadlines.flow), "name"),
+                (window_words(alike, deadlines.flow), "name"),
                 f" {_VERBS[stand]}: {said}",
             ),
             soft_wrap=True,
@@ -70,7 +70,7 @@ def print_silences(to: Console, silences: Silent) -> None:
         to.print()
 
 
-def print_held(to: Console, logs: Sequence[TableLog]) -> None:
+def print_retained_logs(to: Console, logs: Sequence[TableLog]) -> None:
     """Print the logs kept at sources, as a run last recorded them: a line for each that needs attention."""
     troubled = [log for log in logs if log.is_troubled or not log.is_needed]
     for log in troubled[:_MOST]:

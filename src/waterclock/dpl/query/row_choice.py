@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Column, Table
-from waterclock.flow.ladders import sets_aside
+from waterclock.flow.ladders import find_row_action
 
 ALL = "*"
 _DIALECT = "databricks"
@@ -25,7 +25,7 @@ def deciding_columns(table: Table) -> frozenset[str]:
     for column in table.columns.named:
         found += _of_column(table, column)
     for rule in table.rules:
-        if sets_aside(rule.rungs):
+        if find_row_action(rule.rungs):
             found += _columns_in(rule.expression)
     return frozenset(name.lower() for name in found)
 
@@ -53,14 +53,14 @@ def _of_fold(table: Table) -> Iterator[str]:
 
 def _of_column(table: Table, column: Column) -> Iterator[str]:
     reference = column.references.otherwise if column.references is not None else ()
-    if any(map(sets_aside, (column.else_of_type, column.else_of_null, reference))):
+    if any(map(find_row_action, (column.else_of_type, column.else_of_null, reference))):
         yield column.name
-    if sets_aside(column.else_of_key):
+    if find_row_action(column.else_of_key):
         yield from table.columns.keys
     if column.stays is not None:
         yield from (order.column for order in column.stays.order)
     for rule in column.rules:
-        if sets_aside(rule.rungs):
+        if find_row_action(rule.rungs):
             yield from _columns_in(rule.expression)
 
 

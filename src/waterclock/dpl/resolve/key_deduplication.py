@@ -13,7 +13,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.checks import key_ladder, key_stays
 from waterclock.flow.choices import Kind, ReadKind, TableType
 from waterclock.flow.declarations import Read
-from waterclock.flow.ladders import sets_aside
+from waterclock.flow.ladders import find_row_action
 
 
 def resolve_keys(
@@ -58,7 +58,7 @@ def _apart(said: list[StaysSaid]) -> Iterator[WaterclockError]:
 
 
 def _kept_whole(draft: UnresolvedTable, said: list[StaysSaid]) -> Iterator[WaterclockError]:
-    if sets_aside(key_ladder(draft.declared)) is None:
+    if find_row_action(key_ladder(draft.declared)) is None:
         yield said[0].span.refuse(
             "E288",
             f"KEY {said[0].span.text} removes no row from {draft.name}",

@@ -12,11 +12,11 @@ from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import Bound
 from waterclock.engine.batch.expectations import (
     RuleVerdict,
+    batch_hold_error,
+    excluded_row_warnings,
     has_unasked,
-    held_batch_error,
     judge,
     key_findings,
-    left_out_warnings,
     refusal,
     unproven_keys,
 )
@@ -82,10 +82,10 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: Bound, sealed: SealedGroup
     if past := {label: it for label, it in holds.items() if label not in labels}:
         return GroupAudit(verdicts, measures, past=past)  # without them, a rule OVER TABLE may hold for the labels
     if len(group.batches) > 1 and labels:
-        raise held_batch_error(table, attempt.where, holds[labels[0]], labels)
+        raise batch_hold_error(table, attempt.where, holds[labels[0]], labels)
     if labels:
         return GroupAudit(verdicts, measures, holds[labels[0]])
-    if verdicts and (aside := left_out_warnings(sealed.notes.set_aside())):
+    if verdicts and (aside := excluded_row_warnings(sealed.notes.set_aside())):
         newest = verdicts[max(verdicts)]
         verdicts[max(verdicts)] = replace(newest, warnings=(*newest.warnings, *aside))
     return GroupAudit(verdicts, measures)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Slice
-from waterclock.engine.collect.change_scans import ChangeScan, look_back
+from waterclock.engine.collect.change_scans import ChangeScan, scan_past_windows
 from waterclock.engine.collect.linked_projects import LinkedPin, pin_link
 from waterclock.engine.collect.positions import Owned, ranges_of
 from waterclock.engine.reads.pin import PinnedRead, pin
@@ -48,4 +48,4 @@ def pin_inputs(work: RunContext, table: Table, group: Group) -> Bound:
 def bind_source(work: RunContext, table: Table, group: Group, bound: Bound, spark: Callable[[], SparkSession]) -> Bound:
     """Add the ranges of a log that each label owns, and the done windows that a LOOKBACK reads again."""
     owned = ranges_of(work, table, group)
-    return replace(bound, look=look_back(work, table, group, spark), owned=owned)
+    return replace(bound, look=scan_past_windows(work, table, group, spark), owned=owned)

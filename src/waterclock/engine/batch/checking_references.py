@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _STATE, _FOUND = f"{HIDDEN}state", f"{HIDDEN}found"
 
 
-def with_orphans_marked(
+def mark_orphans(
     work: RunContext,
     spark: SparkSession,
     table: Table,

@@ -8,9 +8,9 @@ from waterclock.batches.ledger_snapshot import RELEASE
 from waterclock.batches.records import Claim, ClaimRequest, Input
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import Bound, bind_source, pin_inputs
-from waterclock.engine.batch.releasing import find_held
+from waterclock.engine.batch.releasing import find_held_batch
 from waterclock.engine.collect.positions import owned_by_labels
-from waterclock.engine.links import kept_inputs, linked_inputs
+from waterclock.engine.links import linked_inputs, recorded_inputs
 from waterclock.ledger.refusals import ClaimRefused
 
 _MOST_LOOKS = 5  # after that the batch is left to the runner that was quicker each time
@@ -22,7 +22,7 @@ def bind(attempt: GroupAttempt) -> Bound:
     with attempt.step("pin"):
         attempt.bound = bound = pin_inputs(work, table, group)
         if group.verb == RELEASE:
-            attempt.held = find_held(work, table, group, bound.pins)
+            attempt.held = find_held_batch(work, table, group, bound.pins)
     # a failed lookback is a failed attempt at the group's own labels, which are bound
     with attempt.step("look" if table.source and table.source.changed else "pin"):
         attempt.bound = bind_source(work, table, group, bound, lambda: attempt.spark)
@@ -87,5 +87,5 @@ def _inputs_elsewhere(attempt: GroupAttempt, bound: Bound) -> dict[datetime, tup
     if held is not None:
         return {} if bound.pins[held.manifest.label] else dict(held.request.inputs)
     if group.is_made_of_kept:
-        return kept_inputs(attempt.work.ledger, table, (batch.label for batch in group.batches))
+        return recorded_inputs(attempt.work.ledger, table, (batch.label for batch in group.batches))
     return linked_inputs(table, bound.linked)

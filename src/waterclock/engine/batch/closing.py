@@ -113,12 +113,12 @@ def _look_at(work: RunContext, books: Books, pairs: Sequence[Pair]) -> None:
         raise AssertionError(f"{books.table.name} closes no books")
     answers = _evaluate_condition(work, books, closes, pairs) if closes.is_asked else {}
     closings = books.collect_closings(pairs, {pair: holds for pair, (holds, _) in answers.items()})
-    kept = [(window.start, _with_behind(closing, answers, pairs, window.start)) for window, closing in closings]
+    kept = [(window.start, _add_slowest_part(closing, answers, pairs, window.start)) for window, closing in closings]
     others = late_tables(work.flow, books.table.name)
     work.ledger.decisions.close_books(books.table.name, kept, late_tables=others, who=work.settings.who)
 
 
-def _with_behind(
+def _add_slowest_part(
     closing: Closing, answers: Mapping[Pair, tuple[bool, str]], pairs: Sequence[Pair], label: datetime
 ) -> Closing:
     """Add to the closing of an open window the part of its data that was furthest behind at its newest boundary."""
@@ -213,14 +213,14 @@ def _query(closes: Closes, tables: Sequence[str], pairs: Sequence[Pair]) -> str:
     )
     # a boundary without rows before it has the aggregates of an empty set, and GROUP BY returns no row for it
     of_none = [
-        f"SELECT {number} AS {_PAIR}, ({_of_nothing(closes, pair)}) AS {_HOLDS}, '' AS {_BEHIND} "
+        f"SELECT {number} AS {_PAIR}, ({_condition_without_rows(closes, pair)}) AS {_HOLDS}, '' AS {_BEHIND} "
         f"FROM (SELECT * FROM wc_seen_0 WHERE {_PAIR} = {number}) HAVING count(*) = 0"
         for number, pair in enumerate(pairs)
     ]
     return f"WITH {', '.join(parts)} {' UNION ALL '.join([grouped, *of_none])}"
 
 
-def _of_nothing(closes: Closes, pair: Pair) -> str:
+def _condition_without_rows(closes: Closes, pair: Pair) -> str:
     """Return the condition with the values of a boundary that has no rows before it."""
     values: dict[str, Any] = {START: pair.window.start, END: pair.window.end}
     said = {name: literal_of(value) for name, value in values.items()}

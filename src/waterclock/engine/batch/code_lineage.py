@@ -12,7 +12,7 @@ from waterclock.engine.batch.plan_lineage import Sources, lineage_of
 from waterclock.engine.batch.plan_tree import plan_of
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.analysed_plan import analysed_plan, shows_plan
-from waterclock.flow.code_lineage import CodeLineage, Input, all_unknown
+from waterclock.flow.code_lineage import CodeLineage, Input, unknown_lineage
 from waterclock.flow.declarations import Flat, Read, Table
 from waterclock.flow.flats import flat_columns
 from waterclock.timelabel.label import TIMELABEL
@@ -48,7 +48,7 @@ def alias_inputs(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> t
     return renamed, sources
 
 
-def note_lineage(
+def record_lineage(
     work: RunContext, table: Table, rows: DataFrame, frames: Mapping[Any, DataFrame], sources: Sources
 ) -> None:
     """Record the column lineage of a transform's rows. Cost: some milliseconds once per code and lineage."""
@@ -57,7 +57,7 @@ def note_lineage(
     tables = tuple(dict.fromkeys(read.table for read in table.reads))
     if not shows_plan(rows):  # without a plan, reading the column names would cost a request to the server
         if not work.code_lineages.is_shown(table, _NO_PLAN):
-            work.code_lineages.add(table, _NO_PLAN, all_unknown(["*"], tables, [_NO_PLAN]))
+            work.code_lineages.add(table, _NO_PLAN, unknown_lineage(["*"], tables, [_NO_PLAN]))
         return
     looks = work.code_lineages.analyse(table.function)
     inputs = tuple((str(read), tuple(frame.columns)) for read, frame in frames.items())
@@ -65,7 +65,7 @@ def note_lineage(
         return
     found = _trace_lineage(rows, rows.columns, sources, tables)
     if looks.brings:
-        found |= all_unknown(found.columns, tables, looks.brings)
+        found |= unknown_lineage(found.columns, tables, looks.brings)
     columns = {name: made for name, made in found.columns.items() if name.lower() != TIMELABEL}
     work.code_lineages.add(table, inputs, CodeLineage(columns, found.uses))
 
@@ -73,11 +73,11 @@ def note_lineage(
 def _trace_lineage(rows: DataFrame, names: Sequence[str], sources: Sources, tables: Sequence[str]) -> CodeLineage:
     text = analysed_plan(rows)
     if text is None:
-        return all_unknown(names, tables, [_UNREADABLE])
+        return unknown_lineage(names, tables, [_UNREADABLE])
     try:
         return lineage_of(plan_of(text), names, sources, tables)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
-        return all_unknown(names, tables, [_UNREADABLE])
+        return unknown_lineage(names, tables, [_UNREADABLE])
 
 
 def _plain(read: Read) -> Callable[[str], Input]:

@@ -40,11 +40,11 @@ def _find_new_columns(
     """Return the table's columns after a batch, or None if a version that this runner knows has them."""
     versions = work.schemas_of(table.name)
     before = newest_of(versions, Side.TABLE)
-    columns = columns_after(table, stored, made, before.columns if before else {})
+    columns = resulting_columns(table, stored, made, before.columns if before else {})
     return columns if find_matching_version(versions, Side.TABLE, label, columns) is None else None
 
 
-def columns_after(
+def resulting_columns(
     table: Table, stored: StructType | None, made: StructType, before: Mapping[str, str]
 ) -> dict[str, str]:
     """Return a table's columns, with their constraints, once it contains rows of the schema `made`.

@@ -11,7 +11,7 @@ from waterclock.batches.records import Claim
 from waterclock.engine.batch.publish import deliver
 from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.damage import damaged_file, require_log
-from waterclock.engine.reads.as_of import steps_before
+from waterclock.engine.reads.as_of import list_state_steps
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
@@ -67,11 +67,11 @@ def commit_group(
             except NeedsSpark:
                 commit_by_spark(spark(), folder, identity, manifests, mode=mode)
     except Killed as killed:
-        raise taken_over_error(table, claim) from killed
+        raise claim_takeover_error(table, claim) from killed
     fault("after_commit")
     found = outcome(folder, claim.number, after_version=claim.request.target_version)
     if found.kind != "data":
-        raise taken_over_error(table, claim)
+        raise claim_takeover_error(table, claim)
     keep_manifest(work, table)
     return found.version
 
@@ -124,7 +124,7 @@ def label_or_bound(instant: object) -> str:
     return instant.isoformat() if hasattr(instant, "isoformat") else str(instant)
 
 
-def taken_over_error(table: Table, claim: Claim) -> WaterclockError:
+def claim_takeover_error(table: Table, claim: Claim) -> WaterclockError:
     """Build the error for a runner whose claim another runner has killed before its commit."""
     label = label_of(claim.request.labels[0])
     return WaterclockError(
@@ -147,7 +147,7 @@ def call_without_damaged_slices(
     """
     lost: set[str] = set()
     while True:
-        steps = steps_before(work.ledger, table.name, FOREVER)
+        steps = list_state_steps(work.ledger, table.name, FOREVER)
         is_whole = any(step.label in labels and step.slice_path in lost for step in steps)
         try:
             return do(tuple(step for step in steps if step.slice_path not in lost), is_whole)

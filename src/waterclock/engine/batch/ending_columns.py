@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.batches.compatible import retirement_in_the_past, retirement_of
+from waterclock.batches.compatible import past_retirement_error, retirement_of
 from waterclock.batches.schemas import Side, newest_of
 from waterclock.dpl.query.column_readers import readers_of
 from waterclock.engine.run_context import RunContext
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def with_endings(
+def add_retiring_columns(
     work: RunContext,
     table: Table,
     rows: tuple[DataFrame, Columns],
@@ -41,7 +41,7 @@ def with_endings(
     stored = {field.name.lower(): field for field in (known.fields if known else ()) if field.name != TIMELABEL}
     ending = [column for column in table.columns.named if column.ends is not None]
     for column in ending:
-        if refused := retirement_in_the_past(table, column, work.schemas_of(table.name), now):
+        if refused := past_retirement_error(table, column, work.schemas_of(table.name), now):
             raise refused
     over_by_now = _list_ended_columns(work, table, max(labels)) if stored else []
     if not ending and not over_by_now:

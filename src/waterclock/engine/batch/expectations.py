@@ -12,7 +12,7 @@ from waterclock.batches.ledger_snapshot import HELD_BACK
 from waterclock.dpl.query.aggregates import NAMES, aggregates_of, in_sparks_words
 from waterclock.engine.batch.row_filters import findings, row_filter_of
 from waterclock.errors import WaterclockError
-from waterclock.flow.checks import all_rules, key_ladder, may_repeat_keys
+from waterclock.flow.checks import key_ladder, list_batch_rules, may_repeat_keys
 from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
 from waterclock.flow.ladders import FAILS, outcome
@@ -63,12 +63,12 @@ def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, 
     is_sifted = row_filter_of(table) is not None  # the row filter counts rows by the checks that they break
     measures = [
         (f"expect:{rule.name}", F.expr(f"sum(CASE WHEN ({rule.expression}) THEN 0L ELSE 1L END)"))
-        for rule in all_rules(table)
+        for rule in list_batch_rules(table)
         if rule.scope is Scope.ROW and not is_sifted
     ]
     measures.extend(
         (f"batch:{rule.name}", F.expr(in_sparks_words(rule.expression)))
-        for rule in asked_of_batch(table, at_rest=at_rest)
+        for rule in measured_batch_rules(table, at_rest=at_rest)
     )
     measures.extend(
         (f"null:{name}", F.expr(f"sum(CASE WHEN `{name}` IS NULL THEN 1L ELSE 0L END)"))
@@ -81,14 +81,14 @@ def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, 
     return measures
 
 
-def asked_of_batch(table: Table, *, at_rest: bool = False) -> list[Rule]:
+def measured_batch_rules(table: Table, *, at_rest: bool = False) -> list[Rule]:
     """Return the batch rules that are part of `row_measures`: those that Spark can observe, or all on sealed rows."""
-    return [rule for rule in all_rules(table) if (_is_of_batch(rule) if at_rest else _is_in_pass(rule))]
+    return [rule for rule in list_batch_rules(table) if (_is_of_batch(rule) if at_rest else _is_in_pass(rule))]
 
 
 def has_unasked(table: Table, measures: Mapping[str, Any]) -> bool:
     """Return whether a batch rule was not measured, so that it needs a job of its own."""
-    return any(_is_of_batch(rule) and f"batch:{rule.name}" not in measures for rule in all_rules(table))
+    return any(_is_of_batch(rule) and f"batch:{rule.name}" not in measures for rule in list_batch_rules(table))
 
 
 def judge(  # noqa: PLR0913 - the parts of one verdict
@@ -114,7 +114,7 @@ def judge(  # noqa: PLR0913 - the parts of one verdict
     holds: list[str] = []
     kept_by = {Action.FAIL: refusals, Action.HOLD: holds}
     observed: Mapping[str, Any] = measures
-    if manifest.digest is None and any(map(_is_in_pass, all_rules(table))):
+    if manifest.digest is None and any(map(_is_in_pass, list_batch_rules(table))):
         # a task that ran twice was observed twice, so batch rules are evaluated on the sealed rows
         rows, observed = frame_of_slices(spark, folder, [manifest]), {}
     found = [*(findings(table, sifted) if sifted else _row_findings(table, measures, manifest.rows))]
@@ -123,7 +123,7 @@ def judge(  # noqa: PLR0913 - the parts of one verdict
     found += of_table
     for action, said in found:
         kept_by.get(action, warnings).append(said)
-    warnings.extend(_set_aside(measures, manifest.rows))
+    warnings.extend(_quarantine_warnings(measures, manifest.rows))
     is_unique = not table.is_fold or table.is_snapshot
     if table.columns.keys and is_unique and not refusals and not _is_filtered_by_key(table, sifted):
         action = key_ladder(table)[0].action
@@ -149,7 +149,7 @@ class HeldBackError(WaterclockError):
     labels: frozenset[datetime] = frozenset()
 
 
-def held_batch_error(table: Table, where: str, verdict: RuleVerdict, labels: Iterable[datetime] = ()) -> HeldBackError:
+def batch_hold_error(table: Table, where: str, verdict: RuleVerdict, labels: Iterable[datetime] = ()) -> HeldBackError:
     """Build the error for a batch, or a group's `labels`, held by its audit: sealed, but visible to no reader."""
     error = HeldBackError(
         HELD_BACK,
@@ -176,7 +176,7 @@ def not_null_columns(table: Table) -> list[str]:
     return [*declared, *(key for key in found_by if key.lower() not in known)]
 
 
-def surely_there(table: Table) -> list[str]:
+def never_null_columns(table: Table) -> list[str]:
     """Return the columns that are never NULL in the table: those where a NULL fails the batch or removes its row."""
     said = {column.name: column for column in table.columns.named}
     found = []
@@ -212,7 +212,7 @@ def key_findings(
 
 
 def _row_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iterator[tuple[Action, str]]:
-    for rule in all_rules(table):
+    for rule in list_batch_rules(table):
         broken = measures.get(f"expect:{rule.name}") or 0
         action = outcome(rule.rungs, broken, rows)
         if rule.scope is Scope.ROW and action is not None:
@@ -235,14 +235,14 @@ def _is_filtered_by_key(table: Table, sifted: Sifted | None) -> bool:
     return sifted is not None and f"KEY ({', '.join(table.columns.keys)})" in sifted.broken
 
 
-def _set_aside(measures: Mapping[str, Any], rows: int) -> Iterator[str]:
+def _quarantine_warnings(measures: Mapping[str, Any], rows: int) -> Iterator[str]:
     """Yield warnings with the number of rows without a key or a valid time, which are part of no version."""
     for name, what in _ASIDE.items():
         if count := measures.get(f"aside:{name}") or 0:
             yield f"left out, {what}: {count} of {rows}"
 
 
-def left_out_warnings(counts: Mapping[str, int]) -> tuple[str, ...]:
+def excluded_row_warnings(counts: Mapping[str, int]) -> tuple[str, ...]:
     """Return warnings with the number of rows of a source that no batch takes. `counts` has it by reason."""
     return tuple(f"left out, {what}: {count}" for what, count in counts.items())
 
@@ -283,7 +283,7 @@ class Sealed:
 def _batch_findings(
     table: Table, measures: Mapping[str, Any], rows: DataFrame | None, sealed: Sealed
 ) -> Iterator[tuple[Action, str]]:
-    rules = [rule for rule in all_rules(table) if _is_of_batch(rule)]
+    rules = [rule for rule in list_batch_rules(table) if _is_of_batch(rule)]
     found = {rule.name: measures[f"batch:{rule.name}"] for rule in rules if f"batch:{rule.name}" in measures}
     asked = [rule for rule in rules if rule.name not in found]
     if rows is not None and asked:

@@ -25,7 +25,9 @@ class _FailedExpression:
     query: Query | None  # None for an expression of the column list
 
 
-def with_expression(error: WaterclockError, raised: BaseException, project: Project, table: Table) -> WaterclockError:
+def add_failed_expression(
+    error: WaterclockError, raised: BaseException, project: Project, table: Table
+) -> WaterclockError:
     """Add to Spark's error for a row the expression that failed and its place in the statement of the table.
 
     Spark does not name the row. So the fix is a query that finds it, or names the tables to search.

@@ -31,7 +31,7 @@ def close_failed(attempt: GroupAttempt, raised: Exception) -> WaterclockError | 
         claim = claim or work.ledger.claims.take(claim_request(attempt, attempt.bound or bind(attempt)))
         if attempt.may_have_committed and record_if_committed(work, table, claim):
             return None
-        _give_back(attempt, claim, error)
+        _release_claim(attempt, claim, error)
     except (ClaimClosed, ClaimRefused):
         pass  # another runner has taken it over, or has the batch: it closes its own claim
     except Exception as unsettled:  # noqa: BLE001 - the claim stays open, and a takeover resolves it
@@ -48,7 +48,7 @@ def _refuse_release(attempt: GroupAttempt, error: WaterclockError) -> None:
     work.ledger.decisions.refuse_release(attempt.table.name, label, who=work.settings.who, why=error.what)
 
 
-def _give_back(attempt: GroupAttempt, claim: Claim, error: WaterclockError) -> None:
+def _release_claim(attempt: GroupAttempt, claim: Claim, error: WaterclockError) -> None:
     work, group = attempt.work, attempt.group
     if group.verb == RELEASE:
         work.ledger.claims.close_lost(claim, why=f"not released: {error.what}")

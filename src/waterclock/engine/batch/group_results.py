@@ -49,7 +49,7 @@ def group_results(
     ]
 
 
-def held_results(
+def build_hold_results(
     attempt: GroupAttempt, bound: Bound, sealed: SealedGroup, audited: GroupAudit, verdict: RuleVerdict
 ) -> list[BatchResult]:
     """Return the result of the batch that `verdict` holds, with the reasons of the hold as warnings."""

@@ -30,12 +30,15 @@ def leave_out_held_windows(
     and a request to release it ends. Cost: two ledger queries.
     """
     work, table = attempt.work, attempt.table
-    held, others = [it for it in sealed.manifests if it.label in past], work.ledger.reads.held_before(claim.number)
+    held, others = (
+        [it for it in sealed.manifests if it.label in past],
+        work.ledger.reads.list_earlier_holds(claim.number),
+    )
     new = [it.label for it in held if not _is_held_already(attempt, it, others.get(it.label))]
     if new:
         why = f"{label_of(attempt.group.batches[0].label)} read late rows of this window, and a rule holds them"
         verb = LOOK_AGAIN if table.is_fold else RECOLLECT
-        work.ledger.decisions.request_held_again(table.name, new, verb, who=work.settings.who, why=why)
+        work.ledger.decisions.request_remake_of_held(table.name, new, verb, who=work.settings.who, why=why)
     for label in new:
         work.report_once(
             f"{table.name}@{label_of(label)} has late rows that a rule holds ({'; '.join(past[label].holds)}): the"

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.records import INPUTS_FOUND
 from waterclock.dpl.query.aggregates import aggregates_of, in_sparks_words
-from waterclock.engine.batch.expectations import RuleVerdict, held_batch_error, refusal
+from waterclock.engine.batch.expectations import RuleVerdict, batch_hold_error, refusal
 from waterclock.engine.batch.multi_window_query import WINDOW, are_alike, label_shares, read_by_all
 from waterclock.engine.batch.row_filters import FATES, find_actions, measures_of, row_filter_of
 from waterclock.engine.reads.pin import PinnedRead, frame_of
@@ -87,15 +87,15 @@ def input_filters_of(table: Table) -> dict[str, InputFilter]:
     return found
 
 
-def seen_by_query(table: Table, frames: Mapping[Any, DataFrame]) -> dict[Any, DataFrame]:
+def filter_query_inputs(table: Table, frames: Mapping[Any, DataFrame]) -> dict[Any, DataFrame]:
     """Return the inputs of a batch without the rows that rules remove. FLATs and read functions are unchanged."""
     input_filters = input_filters_of(table)
-    return {read: _through(input_filters.get(_plain(read)), frame) for read, frame in frames.items()}
+    return {read: _filter_rows(input_filters.get(_plain(read)), frame) for read, frame in frames.items()}
 
 
-def seen_by_queries(table: Table, read: Read, frame: DataFrame) -> DataFrame:
+def filter_shared_input(table: Table, read: Read, frame: DataFrame) -> DataFrame:
     """Return the input that many batches read from one table, without the rows that rules remove."""
-    return _through(input_filters_of(table).get(_plain(read)), frame)
+    return _filter_rows(input_filters_of(table).get(_plain(read)), frame)
 
 
 def _plain(read: object) -> str:
@@ -103,11 +103,11 @@ def _plain(read: object) -> str:
     return read.table if isinstance(read, Read) and read == Read(read.table) else ""
 
 
-def _through(of_input: InputFilter | None, frame: DataFrame) -> DataFrame:
+def _filter_rows(of_input: InputFilter | None, frame: DataFrame) -> DataFrame:
     return frame if of_input is None or not of_input.lets_through else frame.where(of_input.lets_through)
 
 
-def ask_input_rules(
+def evaluate_input_rules(
     work: RunContext,
     spark: SparkSession,
     table: Table,
@@ -149,7 +149,7 @@ def ask_input_rules(
     held = [label for label in pins if found.of(label).of(Action.HOLD)]
     if held and len(pins) > 1:  # the group is split before any of it is made
         found.clear(work.folder(table))
-        raise held_batch_error(table, where[held[0]], RuleVerdict(holds=found.of(held[0]).of(Action.HOLD)), held)
+        raise batch_hold_error(table, where[held[0]], RuleVerdict(holds=found.of(held[0]).of(Action.HOLD)), held)
     return found
 
 

@@ -30,12 +30,14 @@ if TYPE_CHECKING:
 _START, _END, _FOUND = "wc_start", "wc_end", "wc_found"
 
 
-def too_late(work: RunContext, table: Table, late_rows: LateRows, batch: Batch, rows: DataFrame) -> DataFrame:
+def find_rejected_late_rows(
+    work: RunContext, table: Table, late_rows: LateRows, batch: Batch, rows: DataFrame
+) -> DataFrame:
     """Return the rows of a slice that no window takes, with the reason. Cost: three ledger queries. Raises  E717."""
     from pyspark.sql import functions as F  # noqa: N812
 
     of, at = work.flow.tables[late_rows.of], _time(table, late_rows, rows)
-    since = _since(work, of, [batch.label])
+    since = _read_closed_windows(work, of, [batch.label])
     begins = batch.begins or BEGINNING
     closed = find_closed_windows(of, late_rows, since, batch.label, begins)
     is_late = _any(F.lit(False), ((at >= F.lit(low)) & (at < F.lit(high)) for low, high in closed))  # noqa: FBT003
@@ -44,7 +46,7 @@ def too_late(work: RunContext, table: Table, late_rows: LateRows, batch: Batch, 
     return rows.withColumn(REASON, reason).where(F.col(REASON).isNotNull())
 
 
-def open_again(
+def reopen_windows(
     work: RunContext,
     spark: SparkSession,
     table: Table,
@@ -61,12 +63,12 @@ def open_again(
         return
     of = work.flow.tables[late_rows.of]
     ticks: dict[datetime, datetime] = {}
-    since, dropped = _since(work, of, [batch.label for batch in batches]), _find_dropped_spans(work, of)
+    since, dropped = _read_closed_windows(work, of, [batch.label for batch in batches]), _find_dropped_spans(work, of)
     for batch in batches:
         windows = find_remakeable_windows(of, work.flow, dropped, may_open(of, late_rows, since, batch.label))
         if windows and any(piece.rows for pinned in pins[batch.label] for piece in pinned.slices):
             rows = frame_of(spark, work.lake, work.flow, pins[batch.label][0])
-            for label in _with_rows(spark, rows, _time(table, late_rows, rows), windows):
+            for label in _find_windows_with_rows(spark, rows, _time(table, late_rows, rows), windows):
                 ticks[label] = max(batch.window.end, ticks.get(label, batch.window.end))
     if ticks:
         others = late_tables(work.flow, of.name)
@@ -103,7 +105,7 @@ def newest_late(
         if late_rows is None or not slices:
             continue
         rows = _rows_of_slices(work, spark, kept, slices).where(F.col(REASON) == CAME_LATE).drop(REASON)
-        of_windows = _of_windows(spark, rows, _time(kept, late_rows, rows), windows)
+        of_windows = _join_windows(spark, rows, _time(kept, late_rows, rows), windows)
         for number, label in of_windows.groupBy(_FOUND).agg(F.max(TIMELABEL)).collect():
             tick = kept.cadence.window(label).end
             start = windows[number].start
@@ -111,12 +113,14 @@ def newest_late(
     return found
 
 
-def _with_rows(spark: SparkSession, rows: DataFrame, at: Column, windows: Sequence[Window]) -> list[datetime]:
-    found = _of_windows(spark, rows, at, windows).select(_FOUND).distinct().collect()
+def _find_windows_with_rows(
+    spark: SparkSession, rows: DataFrame, at: Column, windows: Sequence[Window]
+) -> list[datetime]:
+    found = _join_windows(spark, rows, at, windows).select(_FOUND).distinct().collect()
     return [windows[row[_FOUND]].start for row in found]
 
 
-def _of_windows(spark: SparkSession, rows: DataFrame, at: Column, windows: Sequence[Window]) -> DataFrame:
+def _join_windows(spark: SparkSession, rows: DataFrame, at: Column, windows: Sequence[Window]) -> DataFrame:
     """Return the rows of some windows, each with the number of its window."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -139,7 +143,7 @@ def _rows_of_slices(work: RunContext, spark: SparkSession, table: Table, slices:
     return frame_of_slices(spark, folder, manifests, table_schema(folder))
 
 
-def _since(work: RunContext, of: Table, labels: Sequence[datetime]) -> ClosedSince:
+def _read_closed_windows(work: RunContext, of: Table, labels: Sequence[datetime]) -> ClosedSince:
     return work.ledger.reads.read_closed_since(of.name, min(labels), of.cadence.floor(max(labels)))
 
 

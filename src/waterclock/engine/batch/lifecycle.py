@@ -11,16 +11,16 @@ from waterclock.engine.batch.claim import bind, take_claim
 from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.commit import commit_group, refuse_foreign
 from waterclock.engine.batch.destinations import refuse_lost
-from waterclock.engine.batch.expectations import held_batch_error
+from waterclock.engine.batch.expectations import batch_hold_error
 from waterclock.engine.batch.failures import close_failed
-from waterclock.engine.batch.group_results import describe_release, group_results, held_results
+from waterclock.engine.batch.group_results import build_hold_results, describe_release, group_results
 from waterclock.engine.batch.held_windows import leave_out_held_windows
-from waterclock.engine.batch.releasing import note_released
+from waterclock.engine.batch.releasing import record_release
 from waterclock.engine.batch.results import MadeSlices
 from waterclock.engine.batch.seal import seal
 from waterclock.engine.damage import require_log
 from waterclock.engine.progress import GroupReport
-from waterclock.engine.reads.sizes import bytes_held, set_shuffle_partitions
+from waterclock.engine.reads.sizes import count_live_bytes, set_shuffle_partitions
 from waterclock.engine.run_context import RunContext
 from waterclock.faults import fault
 from waterclock.flow.choices import Kind
@@ -70,14 +70,14 @@ def _run(attempt: GroupAttempt) -> None:
             audited = audit(attempt, claim, bound, sealed)
         if audited.hold is not None:
             # a release writes these results to the ledger
-            write_claim_record(attempt.folder, claim, held_results(attempt, bound, sealed, audited, audited.hold))
-            raise held_batch_error(table, attempt.where, audited.hold)
+            write_claim_record(attempt.folder, claim, build_hold_results(attempt, bound, sealed, audited, audited.hold))
+            raise batch_hold_error(table, attempt.where, audited.hold)
     fault("audited")
     write_claim_record(attempt.folder, claim, group_results(attempt, bound, sealed, audited))
     attempt.may_have_committed = True
     with attempt.step("commit"):
         if table.is_fold and table.kind is not Kind.PUBLISH:
-            set_shuffle_partitions(attempt.spark, bytes_held(attempt.folder))
+            set_shuffle_partitions(attempt.spark, count_live_bytes(attempt.folder))
         version = commit_group(work, lambda: attempt.spark, table, claim, sealed.manifests)
     fault("committed")
     with attempt.step("record"):
@@ -88,7 +88,7 @@ def _run(attempt: GroupAttempt) -> None:
         tuple(said for verdict in audited.verdicts.values() for said in verdict.warnings),
     )
     if attempt.held is not None:
-        note_released(work, group, claim, describe_release(attempt))
+        record_release(work, group, claim, describe_release(attempt))
     fault("recorded")
     sealed.notes.after(work)
 

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 from waterclock.engine.batch.bound_inputs import Bound
 from waterclock.engine.batch.columns_kept import find_new_schema
-from waterclock.engine.batch.ending_columns import with_endings
+from waterclock.engine.batch.ending_columns import add_retiring_columns
 from waterclock.engine.batch.for_each import gather_each
 from waterclock.engine.batch.given_up_batches import rows_given_up
-from waterclock.engine.batch.late_rows import open_again
+from waterclock.engine.batch.late_rows import reopen_windows
 from waterclock.engine.batch.publish import publish_frame
 from waterclock.engine.batch.results import GroupPart, MadeSlices, Notes
-from waterclock.engine.batch.row_filters import loose_of, put_together, through_of
-from waterclock.engine.batch.rows_seen_before import with_rows_seen_before
+from waterclock.engine.batch.row_filters import loose_of, through_of, union_shapes
+from waterclock.engine.batch.rows_seen_before import add_stored_rows
 from waterclock.engine.batch.table_schema import find_known_columns, resolve_stored_columns
 from waterclock.engine.batch.transform_slices import transform_slices
 from waterclock.engine.collect.collect import gather
 from waterclock.engine.collect.collect_result import CollectResult
-from waterclock.engine.collect.columns_seen import find_source_changes, fit_columns, with_noted
+from waterclock.engine.collect.columns_seen import add_columns_to_notes, find_source_changes, fit_columns
 from waterclock.engine.collect.linked_projects import gather_linked
-from waterclock.engine.collect.origins import with_origins
+from waterclock.engine.collect.origins import add_origins
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
@@ -53,7 +53,9 @@ def make(
     # a past window that a LOOKBACK reads again has no slice of its own if its rows are unchanged
     first = group.batches[0].label
     new = find_new_schema(work, table, known if table.temporal is None else None, made.schema, first)
-    return replace(made, notes=replace(made.notes, source=with_noted(made.notes.source, new))) if new else made
+    return (
+        replace(made, notes=replace(made.notes, source=add_columns_to_notes(made.notes.source, new))) if new else made
+    )
 
 
 def _make_slices(
@@ -72,13 +74,13 @@ def _make_slices(
         return MadeSlices([GroupPart(labels, shaped.frame)], resolve_stored_columns(table, shaped.schema), notes)
     if table.kind is Kind.COLLECT:
         gathered = _gather_rows(work, spark, table, group, bound, now)
-        rows = with_origins(table, gathered.collected.frame)
+        rows = add_origins(table, gathered.collected.frame)
         gathered = replace(gathered, collected=replace(gathered.collected, frame=rows))
         all_labels = tuple(sorted({*labels, *(piece.label for piece in bound.again)}))
         try:
             columns_of_source = find_source_changes(work, table, gathered.collected, labels)
             fits = fit_columns(table, gathered.collected, known)
-            frame, columns = with_endings(work, table, (fits.frame, fits.columns), all_labels, known, now)
+            frame, columns = add_retiring_columns(work, table, (fits.frame, fits.columns), all_labels, known, now)
             shaped = conform(
                 frame, columns, known, table=table.name, may_lack=table.is_fold, loose=loose_of(table),
                 values=gathered.collected.values,
@@ -87,7 +89,7 @@ def _make_slices(
             gathered.collected.close()
             raise
         notes = Notes(
-            with_noted(bound.look.merge_notes(gathered.source), columns_of_source.new),
+            add_columns_to_notes(bound.look.merge_notes(gathered.source), columns_of_source.new),
             gathered.collected.set_aside,
             left_out=(*shaped.left_out, *gathered.collected.left_out, *fits.left_out),
             after=gathered.after,
@@ -97,12 +99,12 @@ def _make_slices(
         )
         part = GroupPart(all_labels, shaped.frame, gathered.collected.is_empty, through_of(table, shaped))
         if gathered.aside is not None:
-            part = _with_aside(table, part, shaped, gathered)
+            part = _add_quarantined(table, part, shaped, gathered)
         values = gathered.collected.values
-        part = with_rows_seen_before(work, spark, table, group, bound.again, part, (shaped, columns, values))
+        part = add_stored_rows(work, spark, table, group, bound.again, part, (shaped, columns, values))
         return MadeSlices([part], resolve_stored_columns(table, shaped.schema), notes)
     if table.kind is Kind.TRANSFORM:
-        open_again(work, spark, table, group.batches, bound.pins)
+        reopen_windows(work, spark, table, group.batches, bound.pins)
         return transform_slices(work, spark, table, group, bound, known, now)
     # unlisted columns are already left out; the columns that mark rows to filter are in no list
     columns = replace(table.columns, is_open=True)
@@ -124,14 +126,14 @@ def _gather_rows(
     return gather(work, spark, table, group, bound.again, now, bound.owned)
 
 
-def _with_aside(table: Table, part: GroupPart, kept: Conformed, gathered: CollectResult) -> GroupPart:
+def _add_quarantined(table: Table, part: GroupPart, kept: Conformed, gathered: CollectResult) -> GroupPart:
     """Add quarantined rows to the kept ones, so that all pass the current row filter."""
     loose, declared = loose_of(table), table.columns
     if gathered.aside is None:
         return part
     came = conform(
-        with_origins(table, gathered.aside), declared, kept.schema, table=table.name, may_lack=True, loose=loose,
+        add_origins(table, gathered.aside), declared, kept.schema, table=table.name, may_lack=True, loose=loose,
         values=gathered.collected.values,
     )  # fmt: skip
-    frame, through = put_together(part.through, [kept, came])
+    frame, through = union_shapes(part.through, [kept, came])
     return replace(part, frame=frame, through=through, of_nothing=False)

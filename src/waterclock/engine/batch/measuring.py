@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.batches.ledger_snapshot import BEGINNING
 from waterclock.dpl.query.aggregates import in_sparks_words
 from waterclock.engine.batch.rule_errors import first_line
-from waterclock.engine.spark.queries import with_values
+from waterclock.engine.spark.queries import insert_values
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Rule, Table
@@ -249,7 +249,7 @@ def _answers(spark: SparkSession, asked: Sequence[tuple[Rule, str]], bound: Mapp
 
     columns = ", ".join(f"({text}) AS r{index}" for index, (_, text) in enumerate(asked))
     try:
-        [row] = spark.sql(with_values(f"SELECT {columns} FROM VALUES (1) AS t(one)", bound)).collect()
+        [row] = spark.sql(insert_values(f"SELECT {columns} FROM VALUES (1) AS t(one)", bound)).collect()
     except PySparkException as raised:
         if len(asked) > 1:
             return [answer for each in asked for answer in _answers(spark, [each], bound)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.offline import LabelFound, OfflineRun, SpanFound, cadence_of, merges, spans_of, to_measure
 from waterclock.batches.records import Slice
-from waterclock.engine.batch.offline_counts import Count, as_columns, counts_of, merged_columns, states_in
+from waterclock.engine.batch.offline_counts import Count, aggregate_columns, counts_of, merged_columns, states_in
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.user_functions import register_functions
@@ -42,7 +42,7 @@ def look_at(
     """
     offline, kept = _offline(table), work.ledger.offline
     claims = {label: piece.claim for label, piece in current.items()}
-    labels = to_measure(table, claims, kept.kept_labels(table.name), _MOST_LABELS)
+    labels = to_measure(table, claims, kept.list_measured_labels(table.name), _MOST_LABELS)
     if not kept.take_look(table.name, seen=None if look is None else look.looked_at, lease=_LEASE):
         return
     begun, error, spans = time.perf_counter(), None, list[SpanFound]()
@@ -79,7 +79,7 @@ def _measure_labels(
         for manifests, gone in _shares(work.folder(table), pieces):
             rows = _rows(spark, work.folder(table), manifests) if manifests else None
             own = [] if rows is None else counts_of(_offline(table), rows, is_merging=merges(table))
-            found = [*_of_labels(spark, manifests, rows, own, claims), *_build_empty_results(gone)]
+            found = [*_count_labels(spark, manifests, rows, own, claims), *_build_empty_results(gone)]
             work.ledger.offline.keep_found(table.name, _offline(table).code, found)
             counts = counts or own
         return list(_spans(work, spark, table, counts, [it.label for it in pieces], claims)) if merges(table) else []
@@ -114,7 +114,7 @@ def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> Da
     return frame_of_slices(spark, folder, manifests, schema)
 
 
-def _of_labels(
+def _count_labels(
     spark: SparkSession,
     manifests: Sequence[Manifest],
     rows: DataFrame | None,
@@ -124,7 +124,7 @@ def _of_labels(
     """Yield the counts of each label: one job, plus one on an empty frame if a label has no rows."""
     if rows is None or not counts:
         return
-    columns = as_columns(counts)
+    columns = aggregate_columns(counts)
     by_label = {row[TIMELABEL]: row.asDict() for row in rows.groupBy(TIMELABEL).agg(*columns).collect()}
     empty: dict[str, Any] | None = None
     for manifest in manifests:

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 from waterclock.batches.records import Slice
 from waterclock.dpl.query.splice import MARKERS, Spliced, list_reads, splice_by
 from waterclock.dpl.query.window_wise import WindowWise, window_wise
-from waterclock.engine.reads.hidden import with_hidden
+from waterclock.engine.reads.hidden import add_hidden_columns
 from waterclock.engine.reads.pin import PinnedRead, build_empty_frame, frame_of
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.queries import build_query_frame
@@ -104,7 +104,7 @@ def rows_of_windows(
     _windows(spark, batches).createOrReplaceTempView(_WINDOWS)
     spliced = splice_by(query, ways)
     try:
-        return _of_all_windows(work, spark, spliced, ways.columns())
+        return _query_all_windows(work, spark, spliced, ways.columns())
     except PySparkException:
         return None  # a query for each window will report the error in the user's own text
 
@@ -156,7 +156,7 @@ def _key_of(reference: TableReference) -> str:
     return f"{WINDOW}_{reference.start}"
 
 
-def _of_all_windows(work: RunContext, spark: SparkSession, query: Spliced, columns: Mapping[str, str]) -> DataFrame:
+def _query_all_windows(work: RunContext, spark: SparkSession, query: Spliced, columns: Mapping[str, str]) -> DataFrame:
     register_functions(spark, work.root, work.flow, [query.text])
     variables = {name: value for name, value in work.project.variables.items() if f":{name}" in query.text}
     of_window = ", ".join(f"{_WINDOWS}.{name}" for name in MARKERS.values())
@@ -201,7 +201,7 @@ def read_by_all(work: RunContext, spark: SparkSession, shown: Sequence[PinnedRea
         return None
     folder = work.lake.folder(table.name)
     manifests = [read_manifest(folder, path) for path in pieces]
-    return _number_windows(spark, with_hidden(_rows_of(work, spark, table, folder, manifests), table), shown)
+    return _number_windows(spark, add_hidden_columns(_rows_of(work, spark, table, folder, manifests), table), shown)
 
 
 def _rows_of(

@@ -146,10 +146,10 @@ def counts_of(offline: Offline, rows: DataFrame, *, is_merging: bool) -> list[Co
     """Return the counts of a table: its measures, then the profile of each column. Cost: no job."""
     plain = [Count(measure.name, measure.expression) for measure in offline.measures]
     plain += _profile(rows) if offline.is_profiled else []
-    return [_with_states(count, rows) for count in plain] if is_merging else plain
+    return [_add_states(count, rows) for count in plain] if is_merging else plain
 
 
-def as_columns(counts: Sequence[Count]) -> list[Column]:
+def aggregate_columns(counts: Sequence[Count]) -> list[Column]:
     """Return the columns to aggregate for each label: value and type of each count, and its states."""
     from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
@@ -171,7 +171,7 @@ def merged_columns(counts: Mapping[int, Count]) -> list[Column]:
 
 
 def states_in(counts: Sequence[Count], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the states of a label to store, by name, from its row of `as_columns`."""
+    """Return the states of a label to store, by name, from its row of `aggregate_columns`."""
     return {
         count.name: [count.signature, *(row[f"s{at}_{number}"] for number in range(len(count.columns)))]
         for at, count in enumerate(counts)
@@ -186,7 +186,7 @@ def _value(name: str, text: str, longest: int) -> list[Column]:
     return [value, F.expr(f"typeof(({text}))").alias(name.replace("v", "t", 1))]
 
 
-def _with_states(count: Count, rows: DataFrame) -> Count:
+def _add_states(count: Count, rows: DataFrame) -> Count:
     from pyspark.sql import functions as F  # noqa: N812
 
     found = count.parts or split_at_aggregates(count.text)

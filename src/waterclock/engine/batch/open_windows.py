@@ -38,7 +38,7 @@ def _state(table: Table, batch: Batch, pinned: Sequence[PinnedRead], making: Mak
 
     windows = [replace(batch, window=each.window, reads=each.reads, opened=()) for each in batch.opened]
     pins: dict[datetime, tuple[PinnedRead, ...]] = {
-        each.window.start: tuple(_of_window(bound, pinned) for bound in each.reads) for each in batch.opened
+        each.window.start: tuple(_window_read(bound, pinned) for bound in each.reads) for each in batch.opened
     }
     frames = [frame for _, frame in making(windows, pins)]
     rows = reduce(lambda left, right: left.unionByName(right), frames)
@@ -56,7 +56,7 @@ def _state(table: Table, batch: Batch, pinned: Sequence[PinnedRead], making: Mak
     return set_label(rows.withColumn(WINDOW_LABEL, F.col(TIMELABEL)), batch.window.label)
 
 
-def _of_window(bound: BoundRead, pinned: Sequence[PinnedRead]) -> PinnedRead:
+def _window_read(bound: BoundRead, pinned: Sequence[PinnedRead]) -> PinnedRead:
     """Return the reads of one window, from those that are pinned for all."""
     if bound.read.kind is not ReadKind.UNTIL:
         return next(each for each in pinned if each.bound == bound)

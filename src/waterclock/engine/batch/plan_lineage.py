@@ -31,7 +31,7 @@ from waterclock.flow.code_lineage import (
     CodeLineage,
     Input,
     Origin,
-    all_unknown,
+    unknown_lineage,
 )
 
 Sources = Mapping[str, Callable[[str], Input]]
@@ -73,7 +73,7 @@ def lineage_of(plan: PlanNode, names: Sequence[str], sources: Sources, tables: I
     follower = _Follower(sources, frozenset((table, "*") for table in tables))
     columns = follower.follow(plan)
     if [each.name for each in columns] != list(names):
-        return all_unknown(names, tables, ["its plan"])
+        return unknown_lineage(names, tables, ["its plan"])
     return CodeLineage(
         {each.name: each.origin for each in columns}, {use: frozenset(of) for use, of in follower.uses.items() if of}
     )

@@ -15,9 +15,9 @@ from waterclock.connectors.interface import ArrivalCollector
 from waterclock.connectors.sql.replace_where import note_of
 from waterclock.connectors.sql.versioned_views import BEHIND, is_behind
 from waterclock.engine.batch.destinations import unit_of
-from waterclock.engine.batch.expectations import not_null_columns, surely_there, unproven_keys
+from waterclock.engine.batch.expectations import never_null_columns, not_null_columns, unproven_keys
 from waterclock.engine.batch.publish_changes import DELETED, changed_rows, published_columns
-from waterclock.engine.batch.returning_rows import ROW_LABEL, may_restore, with_restored
+from waterclock.engine.batch.returning_rows import ROW_LABEL, add_restored_rows, may_restore
 from waterclock.engine.reads.pin import PinnedRead, frame_of, set_label
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
@@ -98,7 +98,7 @@ def linked_slices(work: RunContext, table: Table, group: Group, pins: Pins, clai
 def _whole_slice(work: RunContext, table: Table, pinned: PinnedRead) -> Slice | None:
     source = work.flow.tables[pinned.read.table]
     is_by_slice = table.is_delivered_by_label or (source.mode is Mode.REPLACE and table.mode is Mode.REPLACE)
-    held = {name.lower() for name in surely_there(source)}  # these columns were checked when the slice was sealed
+    held = {name.lower() for name in never_null_columns(source)}  # these columns were checked when the slice was sealed
     is_measured = asks_rows(table) or bool(table.measures or table.is_profiled)
     has_measures = is_measured or any(name.lower() not in held for name in not_null_columns(table))
     are_all = table.columns.is_open and not table.columns.left_out
@@ -112,7 +112,7 @@ def _one_label(
 ) -> tuple[DataFrame, bool]:
     rows = published_columns(table, frame_of(spark, work.lake, work.flow, pinned))
     if table.is_delivered_by_label:
-        return with_restored(work, spark, table, batch, set_label(rows, batch.window.label)), False
+        return add_restored_rows(work, spark, table, batch, set_label(rows, batch.window.label)), False
     if table.mode is not Mode.MERGE:
         return set_label(rows, batch.window.label), False
     return changed_rows(work, spark, table, rows, pinned, batch)

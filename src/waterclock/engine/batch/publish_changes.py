@@ -20,7 +20,7 @@ from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Batch
 from waterclock.spark_sql import quote_name
-from waterclock.storage.folds.fold import last_row_by_key, with_all_columns
+from waterclock.storage.folds.fold import fill_columns, last_row_by_key
 from waterclock.storage.log.delta_log import is_recreated
 from waterclock.storage.log.open_tables import is_readable
 from waterclock.storage.slices.manifest import Manifest, read_manifest
@@ -202,7 +202,7 @@ def _compare_states(
 ) -> tuple[DataFrame, DataFrame]:
     keys = list(table.keys)
     state = last_by_key(work, table, _state_then(work, spark, table, read))
-    then = with_all_columns(state, now.schema.json())  # columns that were added since are NULL there
+    then = fill_columns(state, now.schema.json())  # columns that were added since are NULL there
     gone = then.join(now.select(*map(quote_name, keys)), keys, "left_anti").select(*map(quote_name, now.columns))
     # Spark compares no maps: all rows are upserted
     has_maps = any("map<" in field.dataType.simpleString() for field in now.schema.fields)

@@ -58,7 +58,9 @@ class HeldBatch:
     said: Mapping[str, Any] = field(default_factory=dict)
 
 
-def find_held(work: RunContext, table: Table, group: Group, pins: Mapping[datetime, Sequence[PinnedRead]]) -> HeldBatch:
+def find_held_batch(
+    work: RunContext, table: Table, group: Group, pins: Mapping[datetime, Sequence[PinnedRead]]
+) -> HeldBatch:
     """Return the held batch that a group releases. `pins` are its current reads.
 
     Raises  E756 where the slice is gone, where its inputs have changed since, where further late rows were found for
@@ -126,7 +128,7 @@ def seal_held_slice(work: RunContext, table: Table, held: HeldBatch, claim: Clai
     return Written((linked,), {manifest.label: {}})
 
 
-def collect_past_again(work: RunContext, table: Table, held: HeldBatch) -> None:
+def recollect_past(work: RunContext, table: Table, held: HeldBatch) -> None:
     """Request that past windows are collected again if only a held batch's LOOKBACK has read their late rows.
 
     The rows that it read of them are not released with it. Windows of a MERGE or TEMPORAL table keep their rows.
@@ -150,7 +152,7 @@ def collect_past_again(work: RunContext, table: Table, held: HeldBatch) -> None:
         work.ledger.decisions.request_restate(table.name, wanted, verb, who=work.settings.who, why=why, is_retry=True)
 
 
-def note_released(work: RunContext, group: Group, claim: Claim, said: Mapping[str, Any]) -> None:
+def record_release(work: RunContext, group: Group, claim: Claim, said: Mapping[str, Any]) -> None:
     """Record in the audit trail that a held batch is released, and by whom."""
     data = {"why": said["why"], "claim": claim.number}
     work.ledger.past.add_event("released", who=said["by"], table=group.table, label=group.batches[0].label, data=data)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from waterclock.engine.collect.collect_result import do_nothing_after
+from waterclock.engine.collect.collect_result import keep_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,7 +42,7 @@ class Notes:
     set_aside: Callable[[], Mapping[str, int]] = dict
     without_parent: Callable[[datetime, int], Mapping[str, int]] = _count_nothing
     left_out: tuple[str, ...] = ()
-    after: Callable[[RunContext], None] = do_nothing_after
+    after: Callable[[RunContext], None] = keep_source
     close: Callable[[], None] = _do_nothing
     before_commit: Callable[[], None] = _do_nothing
     holds: Mapping[datetime, str] = field(default_factory=dict)

@@ -31,10 +31,10 @@ def carry_out_with_retries(work: RunContext, group: Group, now: datetime) -> tup
     Raises  E701 to E704 where Spark does not start: before any claim, and the same for every group of the run
     """
     work.sessions.root()
-    return tuple(_in_parts(work, group, now))
+    return tuple(_make_in_parts(work, group, now))
 
 
-def _in_parts(work: RunContext, group: Group, now: datetime) -> Iterator[GroupReport]:
+def _make_in_parts(work: RunContext, group: Group, now: datetime) -> Iterator[GroupReport]:
     report = _try(work, group, now)
     count = len(group.batches)
     if report.error is None or _is_final(report) or count == 1:
@@ -43,7 +43,7 @@ def _in_parts(work: RunContext, group: Group, now: datetime) -> Iterator[GroupRe
     parts, said = _split_group(group, report.error, in_order=work.flow.tables[group.table].in_label_order)
     work.listener.on_message(f"{group.table}: {said}")
     for batches in parts:
-        yield from _in_parts(work, dataclasses.replace(group, batches=batches), now)
+        yield from _make_in_parts(work, dataclasses.replace(group, batches=batches), now)
 
 
 def _split_group(group: Group, error: WaterclockError, *, in_order: bool) -> tuple[list[tuple[Batch, ...]], str]:
@@ -60,7 +60,7 @@ def _split_group(group: Group, error: WaterclockError, *, in_order: bool) -> tup
             parts = [*([others] if others else []), *((batch,) for batch in held)]
             return parts, f"{len(held)} of {count} labels are held; tried {how}"
     how = "one by one" if count == 2 else "in two parts"
-    said = f"{count} labels failed together ({_in_one_line(error)}); tried again {how}"
+    said = f"{count} labels failed together ({_format_cause(error)}); tried again {how}"
     return [batches[: count // 2], batches[count // 2 :]], said
 
 
@@ -89,10 +89,10 @@ def _say(work: RunContext, group: Group, state: RetryCallState) -> None:
     report = _last(state)
     wait = state.next_action.sleep if state.next_action else 0.0
     if report.error is not None:
-        work.listener.on_message(f"{group.table}: {_in_one_line(report.error)}; tried again in {wait:.0f} s")
+        work.listener.on_message(f"{group.table}: {_format_cause(report.error)}; tried again in {wait:.0f} s")
 
 
-def _in_one_line(error: WaterclockError) -> str:
+def _format_cause(error: WaterclockError) -> str:
     """Return an error and its cause, short enough for one line. The final failure reports all of it."""
     why = (error.why or "").partition("\n")[0]
     return f"{error.what}: {why}" if why and len(why) <= _LONGEST_WHY else error.what

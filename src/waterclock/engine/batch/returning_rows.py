@@ -43,7 +43,7 @@ def has_keys_across_labels(table: Table) -> bool:
     return is_keyed and TIMELABEL not in {key.lower() for key in table.keys}
 
 
-def with_restored(work: RunContext, spark: SparkSession, table: Table, batch: Batch, rows: DataFrame) -> DataFrame:
+def add_restored_rows(work: RunContext, spark: SparkSession, table: Table, batch: Batch, rows: DataFrame) -> DataFrame:
     """Return the rows of a label and, marked by `ROW_LABEL`, the older rows of keys that it has lost.
 
     Cost: one scan of the keys of the previous delivery and of the new one. If keys were lost, or the destination does

@@ -59,10 +59,10 @@ def through_of(table: Table, shaped: Conformed, past: DataFrame | None = None) -
     return None if row_filter is None or shaped.raw is None else Through(row_filter, shaped.raw, shaped.came, past=past)
 
 
-def put_together(through: Through | None, shapes: Sequence[Conformed]) -> tuple[DataFrame, Through | None]:
+def union_shapes(through: Through | None, shapes: Sequence[Conformed]) -> tuple[DataFrame, Through | None]:
     """Return rows of several schemas as one frame, with their row filter; a column has the type of the last one."""
     if through is None:
-        return reduce(_by_name, [shaped.frame for shaped in shapes]), None
+        return reduce(_union_by_name, [shaped.frame for shaped in shapes]), None
     frames = []
     for shaped in shapes:
         hidden = set((shaped.raw or {}).values()) - {UNREAD}
@@ -70,7 +70,7 @@ def put_together(through: Through | None, shapes: Sequence[Conformed]) -> tuple[
         row = f"{row_json(shaped.raw or {})} AS {ROW_TEXT}"
         frames.append(shaped.frame.selectExpr(*map(quote_name, shown), row))
     schema = merged_schema([shaped.came for shaped in shapes])
-    return reduce(_by_name, frames), Through(through.row_filter, {}, schema, ROW_TEXT)
+    return reduce(_union_by_name, frames), Through(through.row_filter, {}, schema, ROW_TEXT)
 
 
 def merged_schema(schemas: Iterable[str]) -> str:
@@ -79,7 +79,7 @@ def merged_schema(schemas: Iterable[str]) -> str:
     return json.dumps({"type": "struct", "fields": list(fields.values())})
 
 
-def _by_name(left: DataFrame, right: DataFrame) -> DataFrame:
+def _union_by_name(left: DataFrame, right: DataFrame) -> DataFrame:
     return left.unionByName(right, allowMissingColumns=True)
 
 
@@ -113,7 +113,10 @@ def find_actions(checks: Iterable[Check], sifted: Sifted, *, of: str = "") -> It
         action = outcome(check.ladder, broken, sifted.rows)
         if action is None or action is Action.DROP:
             continue
-        yield action, f"{check.name}: {broken} of {sifted.rows} rows{of} {check.broken_words}{_beyond(check, action)}"
+        yield (
+            action,
+            f"{check.name}: {broken} of {sifted.rows} rows{of} {check.broken_words}{_action_suffix(check, action)}",
+        )
 
 
 def measures_of(sifted: Sifted) -> dict[str, object]:
@@ -127,7 +130,7 @@ def measures_of(sifted: Sifted) -> dict[str, object]:
     }
 
 
-def _beyond(check: Check, action: Action) -> str:
+def _action_suffix(check: Check, action: Action) -> str:
     if action is Action.QUARANTINE:
         return ", quarantined"
     before = list(takewhile(lambda rung: rung.action is not action, check.ladder))

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 from waterclock.batches.ledger_snapshot import LOOK_AGAIN
 from waterclock.batches.records import Slice
 from waterclock.engine.batch.results import GroupPart
-from waterclock.engine.batch.row_filters import loose_of, put_together
-from waterclock.engine.collect.origins import with_origins
+from waterclock.engine.batch.row_filters import loose_of, union_shapes
+from waterclock.engine.collect.origins import add_origins
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Columns, Table
 from waterclock.planner.plan import Group
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _IS_NEW = f"{HIDDEN}is_new"
 
 
-def with_rows_seen_before(
+def add_stored_rows(
     work: RunContext,
     spark: SparkSession,
     table: Table,
@@ -72,13 +72,13 @@ def with_rows_seen_before(
     stored = [it for label, it in found.items() if label not in other or label in asked]
     kept = [
         conform(
-            with_origins(table, frame), columns, rows.schema if read else None, table=table.name, may_lack=True,
+            add_origins(table, frame), columns, rows.schema if read else None, table=table.name, may_lack=True,
             loose=loose_of(table), values=values,
         )
         for frame in _read_stored_rows(spark, folder, stored)
     ]  # fmt: skip
     shapes = [_mark_new(it, is_new=True) for it in read] + [_mark_new(it, is_new=False) for it in kept]
-    frame, through = put_together(part.through, shapes)
+    frame, through = union_shapes(part.through, shapes)
     changing = tuple(label for label in part.labels if label not in other or label in asked)
     return replace(part, labels=changing, frame=_newest(table, frame), through=through, of_nothing=False)
 

@@ -11,10 +11,10 @@ from waterclock.batches.records import Claim
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import Bound
 from waterclock.engine.batch.expectations import row_measures
-from waterclock.engine.batch.input_rules import InputRuleResult, ask_input_rules
+from waterclock.engine.batch.input_rules import InputRuleResult, evaluate_input_rules
 from waterclock.engine.batch.measuring import measure_columns
 from waterclock.engine.batch.publish import linked_slices
-from waterclock.engine.batch.releasing import collect_past_again, seal_held_slice
+from waterclock.engine.batch.releasing import recollect_past, seal_held_slice
 from waterclock.engine.batch.results import MadeSlices, Notes
 from waterclock.engine.collect.lookback import filter_changed_slices
 from waterclock.flow.choices import Kind
@@ -43,18 +43,18 @@ def seal(attempt: GroupAttempt, claim: Claim, bound: Bound, made: MadeSlices | N
     work, table, group = attempt.work, attempt.table, attempt.group
     if attempt.held is not None:
         with attempt.step("seal"):
-            collect_past_again(work, table, attempt.held)
-            return _linked(seal_held_slice(work, table, attempt.held, claim))
+            recollect_past(work, table, attempt.held)
+            return _group_of_links(seal_held_slice(work, table, attempt.held, claim))
     if table.kind is Kind.PUBLISH:
         with attempt.step("seal"):
             linked = linked_slices(work, table, group, bound.pins, claim)
         if linked is not None:
-            return _linked(linked)
+            return _group_of_links(linked)
     asked = InputRuleResult()
     if table.input_rules and group.verb != GIVE_UP:
         with attempt.step("input_rules"):
             pins = {batch.label: bound.pins[batch.label] for batch in group.batches}
-            asked = ask_input_rules(work, attempt.spark, table, pins, claim.number)
+            asked = evaluate_input_rules(work, attempt.spark, table, pins, claim.number)
     made = made or attempt.make(bound)
     with attempt.step("seal"):
         written = _write(attempt, claim, made, asked)
@@ -64,7 +64,7 @@ def seal(attempt: GroupAttempt, claim: Claim, bound: Bound, made: MadeSlices | N
     return SealedGroup(Written(manifests, written.measures, written.sifted), made.notes, asked)
 
 
-def _linked(written: Written) -> SealedGroup:
+def _group_of_links(written: Written) -> SealedGroup:
     """Return slices that were sealed by links. The notes about their source come from their manifests."""
     return SealedGroup(written, Notes({manifest.label: manifest.source for manifest in written.manifests}))
 

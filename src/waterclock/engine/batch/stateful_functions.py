@@ -55,7 +55,7 @@ def step_rows(
     )
     columns = ", ".join(f"{quote_name(column.name)} {column.type}" for column in table.columns.named)
     schema = spark.createDataFrame([], columns).toArrow().schema
-    call = _by_key(load_function(work.root, function), within, schema, table.name, is_state=step.is_state)
+    call = _wrap_per_key(load_function(work.root, function), within, schema, table.name, is_state=step.is_state)
     keys = [quote_name(key) for key in step.keys]
     return state.groupBy(*keys).cogroup(rows.groupBy(*keys)).applyInArrow(call, columns)
 
@@ -78,7 +78,7 @@ def _require_keys(table: Table, function: PythonFunction, keys: Sequence[str], s
             )
 
 
-def _by_key(  # self-contained: Spark's workers may not have waterclock installed
+def _wrap_per_key(  # self-contained: Spark's workers may not have waterclock installed
     call: Callable[..., Any], window: Any, schema: pa.Schema, name: str, *, is_state: bool
 ) -> Callable[[tuple[pa.Scalar, ...], pa.Table, pa.Table], pa.Table]:
     columns = list(schema.names)

@@ -14,10 +14,10 @@ from waterclock.engine.batch.expectations import answers
 from waterclock.engine.batch.state_delivered import state_delivered
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.run_context import RunContext
-from waterclock.flow.checks import all_rules
+from waterclock.flow.checks import list_batch_rules
 from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
-from waterclock.storage.folds.state_after import state_after
+from waterclock.storage.folds.state_after import resulting_state
 from waterclock.storage.log.content_as_of import LogStep, find_retained_start
 from waterclock.storage.log.delta_log import head, table_exists
 from waterclock.storage.slices.manifest import Manifest
@@ -36,9 +36,10 @@ def table_findings(
     They are evaluated on the newest state, also if the slice is of an older label. `pinned` are the reads of the last
     one. Concurrent commits of other batches are not included. Cost: one job over the columns that the rules name: of
     all labels of an APPEND table, of the state and the slice of a MERGE table, or of all columns of a TEMPORAL one
-    (`state_after`). For a REPLACE table it scans the slice, which is the table; for a PUBLISH see `state_delivered`.
+    (`resulting_state`). For a REPLACE table it scans the slice, which is the table; for a PUBLISH, see
+    `state_delivered`.
     """
-    rules = [rule for rule in all_rules(table) if rule.scope is Scope.TABLE]
+    rules = [rule for rule in list_batch_rules(table) if rule.scope is Scope.TABLE]
     if not rules:
         return
     found = _answers(work, spark, table, sealed, pinned, rules)
@@ -59,17 +60,17 @@ def _answers(
     if table.kind is Kind.PUBLISH:
         return answers(state_delivered(work, spark, table, sealed, pinned), rules)
     if not table.is_fold:
-        return answers(_with_slices(work, spark, table, sealed), rules)
+        return answers(_frame_with_slices(work, spark, table, sealed), rules)
     asked = [rule.expression for rule in rules]
 
     def ask(steps: Sequence[LogStep], is_whole: bool) -> Mapping[str, Any]:  # noqa: FBT001 - called by `call_without_damaged_slices` alone
-        rows = state_after(spark, work.lake, table, sealed, steps, asked, is_whole=is_whole)
+        rows = resulting_state(spark, work.lake, table, sealed, steps, asked, is_whole=is_whole)
         return answers(rows, rules)
 
     return call_without_damaged_slices(work, table, {each.label for each in sealed}, ask)
 
 
-def _with_slices(work: RunContext, spark: SparkSession, table: Table, sealed: Sequence[Manifest]) -> DataFrame:
+def _frame_with_slices(work: RunContext, spark: SparkSession, table: Table, sealed: Sequence[Manifest]) -> DataFrame:
     folder = work.folder(table)
     if table.mode is not Mode.APPEND:
         return frame_of_slices(spark, folder, sealed[-1:])

@@ -11,7 +11,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.storage.folds.table_columns import state_schema
-from waterclock.storage.folds.versions import raw_known, require_fit
+from waterclock.storage.folds.versions import known_raw_schema, require_fit
 from waterclock.storage.log.open_tables import has_columns
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import table_schema
@@ -30,7 +30,7 @@ def find_known_columns(work: RunContext, table: Table) -> StructType | None:
     newest = _newest_readable(work, table)
     if newest is None:
         return None
-    return _parse_schema(raw_known(newest, table_schema(folder).json(), table.temporal))
+    return _parse_schema(known_raw_schema(newest, table_schema(folder).json(), table.temporal))
 
 
 def _newest_readable(work: RunContext, table: Table) -> Manifest | None:

@@ -20,7 +20,7 @@ from waterclock.flow.declarations import Table
 from waterclock.ledger.refusals import ClaimClosed
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.log.delta_log import outcome, table_exists
-from waterclock.storage.slices.manifest import Manifest, aside_measure, read_manifest
+from waterclock.storage.slices.manifest import Manifest, quarantine_measure, read_manifest
 from waterclock.timelabel.label import instant_of, label_of
 
 
@@ -114,7 +114,7 @@ def record_if_committed(work: RunContext, table: Table, claim: Claim) -> bool:
     manifests = [read_manifest(folder, work.lake.slice_path(label, claim.number)) for label in labels]
     results = _results(table, folder, manifests, version)
     work.ledger.claims.record_done(claim, results)
-    _note_releases(work, table, claim, results)
+    _record_releases(work, table, claim, results)
     if table.kind is not Kind.PUBLISH:
         keep_manifest(work, table)
     return True
@@ -152,7 +152,7 @@ def _results(table: Table, folder: str, manifests: Sequence[Manifest], version: 
             known.get(manifest.label) or _build_result(table, manifest),
             version=version,
             measures={
-                **(known[manifest.label].measures if manifest.label in known else aside_measure(manifest)),
+                **(known[manifest.label].measures if manifest.label in known else quarantine_measure(manifest)),
                 "recovered": True,
             },
         )
@@ -174,7 +174,7 @@ def _build_result(table: Table, manifest: Manifest) -> BatchResult:
     )
 
 
-def _note_releases(work: RunContext, table: Table, claim: Claim, results: Sequence[BatchResult]) -> None:
+def _record_releases(work: RunContext, table: Table, claim: Claim, results: Sequence[BatchResult]) -> None:
     """Record who released a held batch, and why, as the releasing runner would have done."""
     for result in results:
         if said := result.measures.get("released"):

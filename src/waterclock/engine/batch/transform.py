@@ -8,9 +8,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.query.flat_alone import flat_alone
-from waterclock.engine.batch.code_lineage import alias_inputs, note_lineage
-from waterclock.engine.batch.input_rules import seen_by_queries, seen_by_query
-from waterclock.engine.batch.late_rows import too_late
+from waterclock.engine.batch.code_lineage import alias_inputs, record_lineage
+from waterclock.engine.batch.input_rules import filter_query_inputs, filter_shared_input
+from waterclock.engine.batch.late_rows import find_rejected_late_rows
 from waterclock.engine.batch.multi_window_query import Pins, rows_of_windows, shares_of
 from waterclock.engine.batch.open_windows import open_parts
 from waterclock.engine.batch.shared_views import SharedView, shared_rows
@@ -76,7 +76,7 @@ def _together(
         return None
     branches = []
     for query in table.query.branches or (table.query,):
-        rows = rows_of_windows(work, spark, query, batches, pins, partial(seen_by_queries, table))
+        rows = rows_of_windows(work, spark, query, batches, pins, partial(filter_shared_input, table))
         if rows is None:
             return None
         branches.append(rows)
@@ -126,14 +126,14 @@ def _rows_of(
     if absent is not None and own.query is not None and flat_alone(own.query) is not None:
         counted = partial(absent.observe, batch.label)
     frames |= flat_frames(work, spark, _flats(own), reads, frames, counted)
-    frames = seen_by_query(table, frames) if table.input_rules else frames
+    frames = filter_query_inputs(table, frames) if table.input_rules else frames
     if table.late_rows is not None:
-        return too_late(work, table, table.late_rows, batch, frames[table.reads[0]])
+        return find_rejected_late_rows(work, table, table.late_rows, batch, frames[table.reads[0]])
     if table.function is None or table.function.step is not None:
         return rows_over(work, spark, table, batch.window, frames, is_partial=batch.is_partial)
     frames, sources = alias_inputs(frames, [view.read for view in shared.values()])
     rows = rows_over(work, spark, table, batch.window, frames, is_partial=batch.is_partial)
-    note_lineage(work, table, rows, frames, sources)
+    record_lineage(work, table, rows, frames, sources)
     return rows
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.records import MISSING as LACKING
 from waterclock.engine.batch.bound_inputs import Bound
-from waterclock.engine.batch.checking_references import with_orphans_marked
-from waterclock.engine.batch.ending_columns import with_endings
+from waterclock.engine.batch.checking_references import mark_orphans
+from waterclock.engine.batch.ending_columns import add_retiring_columns
 from waterclock.engine.batch.results import GroupPart, MadeSlices, Notes
 from waterclock.engine.batch.row_filters import loose_of, through_of
 from waterclock.engine.batch.table_schema import resolve_stored_columns
@@ -46,14 +46,16 @@ def transform_slices(
     absent = AbsentParents()
     for batches, rows in transform_parts(work, spark, table, group.batches, bound.pins, absent):
         before = known or (schema if table.choices else None)
-        frame, columns = with_endings(work, table, (rows, table.columns), [it.label for it in batches], before, now)
+        frame, columns = add_retiring_columns(
+            work, table, (rows, table.columns), [it.label for it in batches], before, now
+        )
         shaped = _conform_rows(replace(table, columns=columns), frame, before)
         schema = schema or shaped.schema
         left_out |= dict.fromkeys(shaped.left_out)
         pinned = [each for batch in batches for each in bound.pins[batch.label] if not is_of_key(each.read)]
         of_nothing = all(_has_no_rows(work, each) for each in pinned)
         own = tuple(batch.label for batch in batches)
-        marked = with_orphans_marked(work, spark, table, shaped.frame, {label: bound.pins[label] for label in own})
+        marked = mark_orphans(work, spark, table, shaped.frame, {label: bound.pins[label] for label in own})
         past = _past_of(work, spark, table, bound, batches)
         parts.append(GroupPart(own, marked, of_nothing, through_of(table, shaped, past)))
     if schema is None:

@@ -69,7 +69,7 @@ class Noted:
     of_past: Mapping[str, Any] = field(default_factory=dict)
 
 
-def look_back(work: RunContext, table: Table, group: Group, spark: Callable[[], SparkSession]) -> ChangeScan:
+def scan_past_windows(work: RunContext, table: Table, group: Group, spark: Callable[[], SparkSession]) -> ChangeScan:
     """Return the done windows before the group to collect again: all within LOOKBACK, or those that changed."""
     past = find_revisited_slices(work.ledger, table, group)
     source = table.source

@@ -19,7 +19,7 @@ _Key = tuple[Any, ...]
 _Place = tuple[int, int]
 
 
-def with_moved(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], names: Sequence[str]) -> DataFrame:
+def complete_moved_rows(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], names: Sequence[str]) -> DataFrame:
     """Return the rows of a log, completed if their key was changed. `names` are the columns that may be missing.
 
     The earlier row is that of the old key: in the log if it was changed there too, however often it moved, or else in

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.connectors.change_collector import ChangeCollector, ChangeRequest, ChangesRead
-from waterclock.engine.collect.changed_keys import with_moved
+from waterclock.engine.collect.changed_keys import complete_moved_rows
 from waterclock.engine.collect.collect_result import COPIED, CollectResult
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
@@ -121,7 +121,7 @@ def _own_rows(work: RunContext, spark: SparkSession, table: Table) -> DataFrame 
 def _confirm_changes(table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead, work: RunContext) -> None:
     """Allow the source to discard the committed changes, and those that it keeps under earlier names."""
     collector.confirm(unit, read.noted)
-    names = [name for name in work.ledger.past.kept_at_sources(table.name) if name != read.name]
+    names = [name for name in work.ledger.past.list_retained_objects(table.name) if name != read.name]
     for name in collector.let_go(unit, names):
         work.ledger.past.add_event(LET_GO, who=work.settings.who, table=table.name, data={"name": name})
 
@@ -155,9 +155,9 @@ def _complete_rows(table: Table, read: ChangesRead, own: DataFrame | None) -> Da
         return rows if gone is None else rows.unionByName(gone, allowMissingColumns=True)
     lacking = list(read.missing)
     if read.has_moved:
-        rows = with_moved(rows, own, keys, lacking)
+        rows = complete_moved_rows(rows, own, keys, lacking)
     if read.has_truncates:
-        rows = _with_truncated(rows, own, keys)
+        rows = _expand_truncates(rows, own, keys)
     if is_asked_of_rows(table):
         beside = {name.lower() for name in keys}
         attributes = [name for name in rows.columns if not is_hidden(name) and name.lower() not in beside]
@@ -189,7 +189,7 @@ def _build_deletes(rows: DataFrame, own: DataFrame, keys: Sequence[str], whole_a
     )
 
 
-def _with_truncated(rows: DataFrame, own: DataFrame | None, keys: Sequence[str]) -> DataFrame:
+def _expand_truncates(rows: DataFrame, own: DataFrame | None, keys: Sequence[str]) -> DataFrame:
     """Replace each truncate by deletes of every key. A delete of a missing key does no harm."""
     names = [quote_name(key) for key in keys]
     truncates = rows.where(f"{OP} = 'truncate'").select(*IN_ROWS.values(), SEQ)

@@ -27,7 +27,7 @@ from waterclock.engine.collect.changes import gather_changes
 from waterclock.engine.collect.collect_result import CollectResult
 from waterclock.engine.collect.lookback import slack_of, windows_read
 from waterclock.engine.collect.positions import Owned, range_to_dict
-from waterclock.engine.collect.reread import gather_again
+from waterclock.engine.collect.reread import reread_labels
 from waterclock.engine.collect.source_clocks import filter_arrived
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.checks import columns_to_request, loose_types
@@ -91,7 +91,7 @@ def _gather_rows(
     unit = work.connections.resolve_unit(source.unit)
     collector = work.connections.collector(unit.connection)
     if group.is_made_of_kept:
-        return gather_again(work, spark, table, group, unit, collector)
+        return reread_labels(work, spark, table, group, unit, collector)
     require_signs(work, table, (batch.window for batch in group.batches))
     if source.batching is Batching.ARRIVAL_TIME and isinstance(collector, ArrivalCollector):
         return _arrivals(work, spark, table, group, now, unit, collector)
@@ -151,14 +151,14 @@ def _arrivals(
     collector: ArrivalCollector,
 ) -> CollectResult:
     # an archive only grows, so only items that this table has not taken are considered
-    listing = collector.arrivals(unit, work.ledger.reads.taken_items(table.name))
+    listing = collector.arrivals(unit, work.ledger.reads.list_collected_items(table.name))
     for report in listing.reports:
         work.report_once(f"{table.name}: {report.path} is skipped: {report.problem}; {report.detail}")
     present = filter_arrived(listing, now).items
     # Before the query of taken items: all items of a sealed window are recorded by then. So no two runners take one
     # late item (its rows would be duplicated before E414 could refuse it).
     sealed = work.ledger.reads.covered_windows(table.name)
-    taken = work.ledger.reads.taken_items(table.name, [item.name for item in present])
+    taken = work.ledger.reads.list_collected_items(table.name, [item.name for item in present])
     free = [item for item in present if item.name not in taken]
     windows = [batch.window for batch in group.batches]
     by_label = assign(free, windows, sealed, others_open=_older_open(work, table, windows))

@@ -19,7 +19,7 @@ COPIED = frozenset({RECOMPUTED, RELEASED})
 """Entries of a batch's source notes that name the slice from which its rows and all other notes were copied."""
 
 
-def do_nothing_after(_: RunContext) -> None:
+def keep_source(_: RunContext) -> None:
     """Leave the source unchanged."""
 
 
@@ -32,5 +32,5 @@ class CollectResult:
 
     collected: Collected
     source: Mapping[datetime, Mapping[str, Any]]
-    after: Callable[[RunContext], None] = do_nothing_after
+    after: Callable[[RunContext], None] = keep_source
     aside: DataFrame | None = None

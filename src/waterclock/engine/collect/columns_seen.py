@@ -80,7 +80,7 @@ def _is_known(versions: Sequence[SchemaVersion], label: datetime, columns: Mappi
     return find_matching_version(versions, Side.SOURCE, label, columns) is not None
 
 
-def with_noted(
+def add_columns_to_notes(
     source: Mapping[datetime, Mapping[str, Any]], new: Mapping[datetime, Mapping[str, Any]]
 ) -> dict[datetime, Mapping[str, Any]]:
     """Add the new columns to the other notes of a batch about its source."""
@@ -112,7 +112,7 @@ def fit_columns(table: Table, collected: Collected, known: StructType | None) ->
     if columns.is_open:
         gone |= {field.name: None for name, field in stored.items() if name not in there | said}
     _refuse_needed(table, gone)
-    left_out = _find_ignored_columns(frame, columns, (stored.keys() or _first_seen(collected)) | said)
+    left_out = _find_ignored_columns(frame, columns, (stored.keys() or _initial_columns(collected)) | said)
     if left_out:
         frame = frame.drop(*left_out)
     if table.is_fold:
@@ -145,7 +145,7 @@ def _find_ignored_columns(frame: DataFrame, columns: Columns, known: AbstractSet
     )
 
 
-def _first_seen(collected: Collected) -> frozenset[str]:
+def _initial_columns(collected: Collected) -> frozenset[str]:
     """Return the columns in the oldest label of a table's first batches: they become the table's columns."""
     by_label = collected.seen_by_label
     return frozenset(column_name(name).lower() for name in (by_label[min(by_label)] if by_label else ()))

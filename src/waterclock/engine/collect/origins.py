@@ -20,7 +20,7 @@ _TOLD = {what: (IN_ROWS[what], kind) for what, kind in TYPES.items()} | {
 }
 
 
-def with_origins(table: Table, frame: DataFrame) -> DataFrame:
+def add_origins(table: Table, frame: DataFrame) -> DataFrame:
     """Add the columns with the origin of rows, and the hidden ones that are stored with quarantined rows.
 
     Rows that are read from the stage have these columns already. They are NULL if neither the rows nor the source have

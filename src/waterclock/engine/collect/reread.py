@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _MOST_OF_A_LINE = 60
 
 
-def gather_again(
+def reread_labels(
     work: RunContext, spark: SparkSession, table: Table, group: Group, unit: Unit, collector: Collector
 ) -> CollectResult:
     """Return the rows of done labels as they were collected, in the columns that are declared today.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.dpl.adhoc import HELD
-from waterclock.engine.query.quarantine import rows_set_aside
+from waterclock.engine.query.quarantine import frame_of_quarantine
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Flow, Table
 from waterclock.spark_sql import quote_name
@@ -30,7 +30,7 @@ def helds(flow: Flow) -> dict[str, str]:
     return {f"{name}{HELD}": name for name in flow.tables}
 
 
-def held_frame(work: RunContext, spark: SparkSession, table: Table) -> DataFrame:
+def frame_of_held_batches(work: RunContext, spark: SparkSession, table: Table) -> DataFrame:
     """Return the rows that held batches would show, in the table's columns, and their quarantined rows.
 
     `_claim` is the claim that sealed them. A quarantined row has its JSON as `_row`, the rules that it broke as
@@ -43,16 +43,16 @@ def held_frame(work: RunContext, spark: SparkSession, table: Table) -> DataFrame
     held = work.ledger.reads.held_labels(table.name)
     found = [read_manifest(folder, work.lake.slice_path(label, claim)) for label, claim in held.items()]
     if not found:
-        return _with_ours(no_rows(spark, table_schema(folder)))
-    frames = [_rows(spark, folder, alike) for alike in _of_one_schema(found)]
+        return _add_own_columns(no_rows(spark, table_schema(folder)))
+    frames = [_rows(spark, folder, alike) for alike in _group_by_schema(found)]
     aside = [manifest for manifest in found if manifest.aside]
     if aside:
-        rows = rows_set_aside(spark, folder, aside)
+        rows = frame_of_quarantine(spark, folder, aside)
         frames.append(rows.selectExpr(TIMELABEL, "claim AS _claim", f"`{ROW}` AS _row", "broken AS _broken"))
-    return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), _of_one_type(frames))
+    return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), _unify_types(frames))
 
 
-def _of_one_schema(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
+def _group_by_schema(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
     found: dict[str, list[Manifest]] = defaultdict(list)
     for manifest in manifests:
         found[manifest.schema].append(manifest)
@@ -65,15 +65,15 @@ def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> Da
         [(label_of(it.label), it.claim) for it in manifests], f"{TIMELABEL} STRING, _claim BIGINT"
     )
     rows = frame_of_slices(spark, folder, manifests).join(F.broadcast(claims), TIMELABEL)
-    return _with_ours(rows)
+    return _add_own_columns(rows)
 
 
-def _with_ours(rows: DataFrame) -> DataFrame:
+def _add_own_columns(rows: DataFrame) -> DataFrame:
     """Add the columns `_claim`, `_row` and `_broken` as NULL where they are missing."""
     return rows.withColumns({name: F.lit(None).cast(of) for name, of in _OURS.items() if name not in rows.columns})
 
 
-def _of_one_type(frames: Sequence[DataFrame]) -> list[DataFrame]:
+def _unify_types(frames: Sequence[DataFrame]) -> list[DataFrame]:
     """Cast to text each column that has several types in these frames: Spark would cast one of them, and may fail."""
     types: dict[str, set[str]] = defaultdict(set)
     for frame in frames:

@@ -14,7 +14,7 @@ from waterclock.engine.opening import open_workplace
 from waterclock.engine.query.query import require_table
 from waterclock.engine.query.ticks import AsOf, moment_of, reservations
 from waterclock.engine.query.view_rows import frame_at_moment
-from waterclock.engine.query.views import find_viewed_table, without_own_views
+from waterclock.engine.query.views import find_viewed_table, table_of_closed_view
 from waterclock.engine.reads.hidden import drop_columns
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.session import Sessions
@@ -98,7 +98,7 @@ def resolve(
     loaded = load_project(Path(project), env=env, capabilities=capabilities())
     sessions = sessions_to_keep(loaded)
     with open_workplace(loaded, sessions=sessions, is_question=True) as work:
-        names = [without_own_views(work.flow, name) for name in names]
+        names = [table_of_closed_view(work.flow, name) for name in names]
         for name in names:
             require_log(work, require_table(work.flow, find_viewed_table(work.flow, name) or name).name)
         known = None if known_at is None else utc_of(known_at)

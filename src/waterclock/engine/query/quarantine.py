@@ -46,20 +46,22 @@ def quarantine_frame(work: RunContext, spark: SparkSession, table: Table, moment
     that were checked by the same rules.
     """
     folder = work.folder(table)
-    paths = _paths_now(work, table) if moment is None else _paths_then(work, table, moment)
+    paths = _current_paths(work, table) if moment is None else _paths_then(work, table, moment)
     found = [manifest for path in paths if (manifest := read_manifest(folder, path)).aside]
-    return rows_set_aside(spark, folder, found) if found else spark.createDataFrame([], _EMPTY)
+    return frame_of_quarantine(spark, folder, found) if found else spark.createDataFrame([], _EMPTY)
 
 
-def rows_set_aside(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
+def frame_of_quarantine(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
     """Return the quarantined rows of one or more slices, in the columns of a `_quarantine` view."""
     of_rules = (_rows(spark, folder, each) for each in _alike(manifests))
     return reduce(lambda left, right: left.unionByName(right), of_rules)
 
 
-def _paths_now(work: RunContext, table: Table) -> list[str]:
+def _current_paths(work: RunContext, table: Table) -> list[str]:
     dropped = work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
-    pieces = [it for it in work.ledger.reads.slices_aside(table.name) if it.slice_path and it.label >= dropped]
+    pieces = [
+        it for it in work.ledger.reads.list_quarantine_slices(table.name) if it.slice_path and it.label >= dropped
+    ]
     return [piece.slice_path for piece in _filter_retained(work, table, pieces)]
 
 

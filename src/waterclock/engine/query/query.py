@@ -11,12 +11,12 @@ from waterclock.dpl.adhoc import adhoc_query, tables_of
 from waterclock.dpl.query.pushdown import find_pushdown
 from waterclock.dpl.query.splice import Spliced, splice
 from waterclock.engine.damage import reporting_damage
-from waterclock.engine.query.held_rows import held_frame, helds
+from waterclock.engine.query.held_rows import frame_of_held_batches, helds
 from waterclock.engine.query.quarantine import quarantine_frame, quarantines
 from waterclock.engine.query.table_frames import STATUS_TABLES, frame_of_table, frame_of_viewed, status_frame
 from waterclock.engine.query.ticks import AsOf, Moment, moment_of
 from waterclock.engine.query.views import find_viewed_table
-from waterclock.engine.reads.hidden import drop_columns, with_hidden
+from waterclock.engine.reads.hidden import add_hidden_columns, drop_columns
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.queries import build_query_frame
@@ -57,7 +57,7 @@ def query(work: RunContext, sql: str, *, limit: int, as_of: AsOf | None = None) 
     Raises ProjectErrors for errors in the text, E730 for errors that Spark finds in it, E511, E512, E518, E521 to E523
     and E640 where the tables have no content as of the tick.
     """
-    asked = adhoc_query(sql, work.flow, status_tables={**STATUS_TABLES, **_beside(work.flow)})
+    asked = adhoc_query(sql, work.flow, status_tables={**STATUS_TABLES, **_map_view_tables(work.flow)})
     tables = _tables(work.flow, asked)
     spark = work.sessions.own()
     for _ in range(_MOST_LOOKS):
@@ -92,7 +92,9 @@ def _bind_tables(
             elif set_aside is not None:
                 frame = quarantine_frame(work, spark, work.flow.tables[set_aside], moment)
             elif held is not None:
-                frame = with_hidden(held_frame(work, spark, work.flow.tables[held]), work.flow.tables[held])
+                frame = add_hidden_columns(
+                    frame_of_held_batches(work, spark, work.flow.tables[held]), work.flow.tables[held]
+                )
             elif find_viewed_table(work.flow, read.table) is not None:
                 frame = frame_of_viewed(work, spark, read.table, moment, heads)
             else:
@@ -103,21 +105,21 @@ def _bind_tables(
     return splice(asked, name_of)
 
 
-def tables_asked(flow: Flow, sql: str) -> list[str]:
+def list_queried_tables(flow: Flow, sql: str) -> list[str]:
     """Return the tables of the lake that a query names, and views of them, in the order of the query.
 
     Raises ProjectErrors for errors in the text, E511 for an unknown table, E706 for a destination.
     """
-    return _tables(flow, adhoc_query(sql, flow, status_tables={**STATUS_TABLES, **_beside(flow)}))
+    return _tables(flow, adhoc_query(sql, flow, status_tables={**STATUS_TABLES, **_map_view_tables(flow)}))
 
 
-def _beside(flow: Flow) -> dict[str, str]:
+def _map_view_tables(flow: Flow) -> dict[str, str]:
     """Return a mapping from the names of quarantine and held views, which exist for users alone, to their tables."""
     return {**quarantines(flow), **helds(flow)}
 
 
 def _tables(flow: Flow, asked: Query) -> list[str]:
-    beside = _beside(flow)
+    beside = _map_view_tables(flow)
     asked_of_lake = [name for name in tables_of(asked) if name not in STATUS_TABLES]
     bases = [beside[name] for name in asked_of_lake if name in beside]
     others = [name for name in asked_of_lake if name not in beside]

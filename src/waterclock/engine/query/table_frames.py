@@ -12,7 +12,7 @@ from waterclock.engine.query.ticks import Moment
 from waterclock.engine.query.view_rows import find_shown_windows, frame_at_moment, frame_of_view
 from waterclock.engine.query.views import find_viewed_table
 from waterclock.engine.reads.as_of import frame_as_of
-from waterclock.engine.reads.hidden import with_hidden
+from waterclock.engine.reads.hidden import add_hidden_columns
 from waterclock.engine.reads.pin import build_empty_frame
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.choices import Mode
@@ -57,10 +57,10 @@ def frame_of_table(
     folder = work.lake.folder(name)
     table = work.flow.tables[name]
     if not has_columns(folder):
-        return with_hidden(build_empty_frame(spark, work.lake, table), table)
+        return add_hidden_columns(build_empty_frame(spark, work.lake, table), table)
     at = head(folder) if version is None or version < 0 else version
     rows = frame_at(spark, folder, at, low=_find_retained_start(work, table), is_partitioned=table.is_partitioned)
-    return with_hidden(rows, table)
+    return add_hidden_columns(rows, table)
 
 
 def _find_retained_start(work: RunContext, table: Table) -> datetime | None:

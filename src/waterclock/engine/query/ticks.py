@@ -7,11 +7,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
-from waterclock.engine.query.views import with_views
+from waterclock.engine.query.views import add_view_tables
 from waterclock.engine.run_context import RunContext
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.as_of_errors import can_be_partial, never_agreed, unknown_windows_error, unmade_windows_error
-from waterclock.planner.known_states import Conflict, Worlds, past_now
+from waterclock.planner.as_of_errors import (
+    can_be_partial,
+    no_common_tick_error,
+    unknown_windows_error,
+    unmade_windows_error,
+)
+from waterclock.planner.known_states import Conflict, Worlds, current_history
 from waterclock.planner.open_windows import VisibleWindows
 from waterclock.planner.planning import Planner
 from waterclock.planner.ticks import LATEST, Ticks, read_tick
@@ -109,7 +114,7 @@ class Questions:
         commits since (`ledger.reads.history`). It is repeated over eight times the span if that is not far enough.
         """
         snapshot = self.ledger.reads.snapshot(self.planner.flow)
-        ticks, tables = with_views(self.planner.flow, self.ledger, self.planner.ticks(snapshot, self.now), tables)
+        ticks, tables = add_view_tables(self.planner.flow, self.ledger, self.planner.ticks(snapshot, self.now), tables)
         said = read_tick(asked.tick, self.planner.flow, asked.zone)
         search = _Search(self, ticks, tuple(tables), asked)
         if asked.known_at is not None:
@@ -117,7 +122,7 @@ class Questions:
             tick = said or ticks.latest_known(tables, worlds, asked.known_at, is_partial=asked.is_partial)
         else:
             modes = {name: node.table.mode for name, node in self.planner.graph.nodes.items()}
-            worlds = Worlds(ticks.graph, snapshot, past_now(snapshot, modes, self.now), ticks.starts)
+            worlds = Worlds(ticks.graph, snapshot, current_history(snapshot, modes, self.now), ticks.starts)
             tick = said or ticks.latest(tables, is_partial=asked.is_partial)
             if said is None:
                 return replace(search.moment(tick, worlds), awaited=search.find_awaited_gaps())
@@ -157,13 +162,13 @@ class _Search:
                 worlds = self.worlds(tick, self._further(at))
             lacks = worlds.find_missing_windows(needs, at)
             if lacks != left_out:
-                raise never_agreed(self.ticks, self._in_order(first), _more(lacks, left_out), tick)
+                raise no_common_tick_error(self.ticks, self._in_order(first), _more(lacks, left_out), tick)
             conflicts = worlds.conflicts(needs, at)
         return Moment(
             tick,
             at,
             is_rippling=bool(first),
-            behind=_by_table(self._in_order(first)),
+            behind=_group_by_table(self._in_order(first)),
             missing=self._gaps(_merge_spans(missing, left_out)),
             shown_open={
                 name: openings.find_visible_windows(tick, worlds.find_covered_windows(name, at), as_they_were=True)
@@ -212,7 +217,7 @@ def _more(lacks: Mapping[str, IntervalSet], left_out: Mapping[str, IntervalSet])
     return {name: gaps for name, gaps in found.items() if gaps}
 
 
-def _by_table(conflicts: Collection[Conflict]) -> dict[str, tuple[datetime, ...]]:
+def _group_by_table(conflicts: Collection[Conflict]) -> dict[str, tuple[datetime, ...]]:
     found: dict[str, dict[datetime, None]] = {}
     for conflict in conflicts:
         found.setdefault(conflict.table, {})[conflict.label] = None

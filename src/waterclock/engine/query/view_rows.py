@@ -68,7 +68,7 @@ def frame_of_view(
     beside = open_windows_table(work.flow, table)
     if labels and beside is not None and shown.boundary is not None:
         if not resolve_as_of(work, beside, shown.boundary, known_at=known_at).steps:
-            raise _not_there(beside, shown.boundary)
+            raise _missing_boundary_error(beside, shown.boundary)
         rows = frame_as_of(work, spark, beside, shown.boundary, known_at=known_at)
         is_ended = F.col(TIMELABEL).isin([window.label for window in shown.windows if window.start in shown.ended])
         rows = rows.where(F.col(WINDOW_LABEL).isin(labels)).drop(TIMELABEL)
@@ -104,7 +104,7 @@ def _newest_first(
             boundary = beside.cadence.previous(boundary)
 
 
-def _not_there(beside: Table, boundary: datetime) -> WaterclockError:
+def _missing_boundary_error(beside: Table, boundary: datetime) -> WaterclockError:
     window = Window(beside.cadence.previous(boundary), boundary)
     return WaterclockError(
         "E522",

@@ -22,13 +22,13 @@ def find_viewed_table(flow: Flow, name: str) -> str | None:
     return table if table is not None and open_windows_table(flow, table) is not None else None
 
 
-def without_own_views(flow: Flow, name: str) -> str:
+def table_of_closed_view(flow: Flow, name: str) -> str:
     """Return the table for the name of a view without open windows. Any other name is returned unchanged."""
     table = tables_by_view(flow).get(name) if name not in flow.tables and name not in flow.views else None
     return name if table is None or open_windows_table(flow, table) is not None else table
 
 
-def with_views(flow: Flow, ledger: Ledger, ticks: Ticks, names: Collection[str]) -> tuple[Ticks, list[str]]:
+def add_view_tables(flow: Flow, ledger: Ledger, ticks: Ticks, names: Collection[str]) -> tuple[Ticks, list[str]]:
     """Return `ticks` with the tables that are queried by their view, and the tables to read for all `names`.
 
     Cost: for each such table, a row for each window that was ever closed.
@@ -39,7 +39,7 @@ def with_views(flow: Flow, ledger: Ledger, ticks: Ticks, names: Collection[str])
         table = find_viewed_table(flow, name)
         beside = None if table is None else open_windows_table(flow, table)
         if table is None or beside is None:
-            tables[without_own_views(flow, name)] = None
+            tables[table_of_closed_view(flow, name)] = None
             continue
         tables |= {table: None, beside.name: None}
         opened[table] = replace(openings_of(flow, ledger, ticks.starts, table), is_alone=table not in names)

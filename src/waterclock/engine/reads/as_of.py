@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from waterclock.batches.ledger_snapshot import BEGINNING
-from waterclock.engine.reads.hidden import with_hidden
+from waterclock.engine.reads.hidden import add_hidden_columns
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
@@ -36,7 +36,7 @@ def commit_records(ledger: Ledger, table: str) -> list[DataCommit]:
     return records
 
 
-def steps_before(ledger: Ledger, table: str, high: datetime) -> tuple[LogStep, ...]:
+def list_state_steps(ledger: Ledger, table: str, high: datetime) -> tuple[LogStep, ...]:
     """Return a MERGE or TEMPORAL table's current slices before `high`, with the versions that have their states."""
     versions = ledger.reads.versions(table)
     slices = ledger.reads.slices(table, BEGINNING, high)
@@ -53,4 +53,4 @@ def frame_as_of(
 ) -> DataFrame:
     """Return the rows of a table as of a tick, as known at `known_at`. Raises  E705 without types, E640 if not kept."""
     rows = frame_of_resolved(spark, work.lake, table, resolve_as_of(work, table, tick, known_at=known_at))
-    return with_hidden(rows, table)
+    return add_hidden_columns(rows, table)

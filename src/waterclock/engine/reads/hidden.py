@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def with_hidden(rows: DataFrame, table: Table) -> DataFrame:
+def add_hidden_columns(rows: DataFrame, table: Table) -> DataFrame:
     """Add missing HIDDEN columns of a table as NULL, so that a query may exclude them by name. Cost: no job."""
     if not table.hidden_columns:
         return rows

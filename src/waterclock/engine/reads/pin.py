@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Input, Pin, Slice
-from waterclock.engine.reads.as_of import steps_before
-from waterclock.engine.reads.hidden import with_hidden
+from waterclock.engine.reads.as_of import list_state_steps
+from waterclock.engine.reads.hidden import add_hidden_columns
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.plan import Batch, BoundRead
-from waterclock.storage.folds.fold import with_all_columns
+from waterclock.storage.folds.fold import fill_columns
 from waterclock.storage.folds.older_states import state_of
 from waterclock.storage.folds.table_columns import empty_schema
 from waterclock.storage.lake import Lake
@@ -82,7 +82,7 @@ def _steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin)
         return ()
     if is_readable(lake.folder(found.table), found.slices[0].version):
         return ()
-    return steps_before(ledger, found.table, found.slices[-1].end)  # a snapshot may cover windows before its own
+    return list_state_steps(ledger, found.table, found.slices[-1].end)  # a snapshot may cover windows before its own
 
 
 def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) -> DataFrame:
@@ -91,7 +91,7 @@ def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) ->
     Cost: no job here. Few slices are read from their sealed files, more through the Delta log.
     """
     table = flow.tables[pinned.read.table]
-    return with_hidden(_pinned_rows(spark, lake, table, pinned), table)
+    return add_hidden_columns(_pinned_rows(spark, lake, table, pinned), table)
 
 
 def _pinned_rows(spark: SparkSession, lake: Lake, table: Table, pinned: PinnedRead) -> DataFrame:
@@ -104,7 +104,7 @@ def _pinned_rows(spark: SparkSession, lake: Lake, table: Table, pinned: PinnedRe
         known = table_schema(folder)
         rows = frame_of_version(spark, folder, pinned.slices[0].version)
         # a column that was added later is null in an older version, as it is in an older slice
-        return rows if len(rows.columns) == len(known.fields) else with_all_columns(rows, known.json())
+        return rows if len(rows.columns) == len(known.fields) else fill_columns(rows, known.json())
     if len(pinned.slices) <= FILES_READ_DIRECTLY:
         manifests = [read_manifest(folder, piece.slice_path) for piece in pinned.slices if piece.slice_path]
         is_few = sum(len(manifest.files) for manifest in manifests) <= FILES_READ_DIRECTLY

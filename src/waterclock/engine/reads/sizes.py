@@ -29,7 +29,7 @@ def bytes_read(lake: Lake, flow: Flow, pins: Iterable[tuple[PinnedRead, ...]]) -
     for pinned in sorted(read, key=lambda each: (each.slices[0].label, each.slices[-1].label)):
         table = pinned.read.table
         if flow.tables[table].is_fold:
-            total += 0 if table in seen else bytes_held(lake.folder(table))
+            total += 0 if table in seen else count_live_bytes(lake.folder(table))
             seen[table] = pinned.slices[-1].label
             continue
         # An interval contains all slices between its ends, so those up to the last one seen are counted already.
@@ -40,7 +40,7 @@ def bytes_read(lake: Lake, flow: Flow, pins: Iterable[tuple[PinnedRead, ...]]) -
     return total
 
 
-def bytes_held(folder: str) -> int:
+def count_live_bytes(folder: str) -> int:
     """Return the bytes of a table's live files, 0 without a table. Cost: a read of its log, a step for each file."""
     if not table_exists(folder):
         return 0

@@ -113,7 +113,7 @@ def why_unconfined(spark: SparkHere | None) -> str | None:
 def start_confined(start: Callable[[], None], said: Confined, *, java: str, jars: Sequence[Path]) -> None:
     """Call `start` in a confined thread with a reduced environment, inherited by its processes. Raises  its errors."""
     raised: list[BaseException] = []
-    read = [*map(Path, _SYSTEM), *_of_programs(java), *jars, *cache_folder().glob("classes-*.jsa"), *said.read]
+    read = [*map(Path, _SYSTEM), *_program_folders(java), *jars, *cache_folder().glob("classes-*.jsa"), *said.read]
     read += [*said.named_files(), *said.credentials()]
     write = [said.work, Path("/dev/null"), *said.scratch_folders()]
 
@@ -134,7 +134,7 @@ def start_confined(start: Callable[[], None], said: Confined, *, java: str, jars
         raise raised[0]
 
 
-def _of_programs(java: str) -> Iterator[Path]:
+def _program_folders(java: str) -> Iterator[Path]:
     """Yield the installation folders of Java, Python, its packages and Waterclock."""
     yield Path(java).resolve().parent.parent
     yield from map(Path, {sys.prefix, sys.base_prefix, sys.exec_prefix})

@@ -103,7 +103,7 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
     if refusal := refusal_of(error):
         return refusal.at(where)
     if wrong := _STEP.search(str(error)):
-        return _of_step(wrong, where)
+        return _stateful_rule_error(wrong, where)
     condition = _condition(error)
     text = _short(str(error))
     if "No space left on device" in str(error):
@@ -120,7 +120,7 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
     return WaterclockError("E790", what, where=where, why=_own_frames(error), transient=is_transient(error))
 
 
-def _of_step(wrong: re.Match[str], where: str) -> WaterclockError:
+def _stateful_rule_error(wrong: re.Match[str], where: str) -> WaterclockError:
     """Build the error for an invalid result of a stateful rule."""
     return WaterclockError(
         "E716",

@@ -25,14 +25,14 @@ def build_query_frame(spark: SparkSession, text: str, values: Mapping[str, Any])
     Raises  E733 for a query that does more than read the views bound to it
     """
     if is_remote(spark):
-        return spark.sql(f"({with_values(text, values) if values else text}\n)")
+        return spark.sql(f"({insert_values(text, values) if values else text}\n)")
     refuse_command(spark, text)
-    rows = spark.sql(text, args={name: _bound(value) for name, value in values.items()})
+    rows = spark.sql(text, args={name: _bind_value(value) for name, value in values.items()})
     check_plan(rows)
     return rows
 
 
-def with_values(text: str, values: Mapping[str, Any]) -> str:
+def insert_values(text: str, values: Mapping[str, Any]) -> str:
     """Replace value markers by literals. Text that resembles a marker within a string, a name or a path is kept."""
     tokens = dialect().tokenize(text)
     pieces, copied = [], 0
@@ -45,7 +45,7 @@ def with_values(text: str, values: Mapping[str, Any]) -> str:
     return "".join([*pieces, text[copied:]])
 
 
-def _bound(value: Any) -> Any:
+def _bind_value(value: Any) -> Any:
     """Return a value as Spark binds it. PySpark would read a time without an offset in the zone of this machine."""
     return value.replace(tzinfo=UTC) if isinstance(value, datetime) and value.tzinfo is None else value
 

@@ -126,7 +126,7 @@ class Sessions:
 
     def _start(self) -> SparkSession:
         refuse_foreign_types()
-        there = _session_there()
+        there = _live_session()
         self._is_borrowed = self._is_foreign = there is not None
         if there is not None:
             return there
@@ -209,7 +209,7 @@ class Sessions:
                 self._root = None
 
 
-def _session_there() -> SparkSession | None:
+def _live_session() -> SparkSession | None:
     """Return the live session of this process, if it has one."""
     if "pyspark.sql" not in sys.modules:
         return None
@@ -384,7 +384,7 @@ def _is_not_py4js(record: logging.LogRecord) -> bool:
 
 def _java_options(work_folder: Path, *, lasts: bool, more: Sequence[str] = ()) -> str:
     return " ".join(
-        _as_one_option(option)
+        _quote_option(option)
         for option in (
             "-Duser.timezone=UTC",
             *_NO_FOREIGN_XML,
@@ -400,7 +400,7 @@ def _java_options(work_folder: Path, *, lasts: bool, more: Sequence[str] = ()) -
     )
 
 
-def _as_one_option(option: str) -> str:
+def _quote_option(option: str) -> str:
     """Quote a JVM option for Spark's launcher, which splits a line of options at blanks outside of quotes."""
     return '"' + option.replace("\\", r"\\").replace('"', r"\"") + '"'
 

@@ -31,7 +31,7 @@ def find_unused_slots(work: RunContext) -> list[UnusedSlot]:
 
     Slots that a table with an open claim or a held batch may use are left for another time.
     """
-    kept = work.ledger.past.kept_at_sources(None)
+    kept = work.ledger.past.list_retained_objects(None)
     found = []
     for name, said in kept.items():
         if may_be_committed(work, str(said["table"])) or _is_needed(work, name, said):

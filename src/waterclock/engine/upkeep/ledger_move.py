@@ -43,6 +43,6 @@ def move_ledger(project: Project, to: str, *, who: str) -> MovedLedger:
             place.put_draft(ledger.now(), replaces=False)
         except BaseException:
             if not place.is_taken():
-                ledger.keeping.open_again()
+                ledger.keeping.unlock_ledger()
             raise
     return MovedLedger(redact_url_text(old), redact_url_text(to), count)

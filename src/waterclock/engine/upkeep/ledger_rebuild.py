@@ -26,7 +26,7 @@ from waterclock.ledger.store.locations import place_of
 from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.ledger_exports import read_export
-from waterclock.storage.log.commit_history import Commit, commits_after
+from waterclock.storage.log.commit_history import Commit, read_new_commits
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import RESET
 from waterclock.storage.slices.inventory import Leaf, leaves
@@ -145,7 +145,7 @@ def _steps(work: RunContext, record: TableRecord, rebuilt: Rebuilt) -> Iterator[
     targets = [
         claim.request.target_version for claim in work.ledger.claims.open() if claim.request.table == record.name
     ]
-    commits = commits_after(folder, min([record.head_version, *targets]))
+    commits = read_new_commits(folder, min([record.head_version, *targets]))
     if commits.missing:
         rebuilt.missing[record.name] = commits.missing
     last = datetime.fromtimestamp(0, tz=work.real_now().tzinfo)

@@ -114,7 +114,7 @@ def find_maintenance(work: RunContext, tables: Sequence[str], now: datetime) -> 
     return [
         Upkeep(name, failed=[f"{older[name].what}: {older[name].fix}"])
         if name in older
-        else _look(work, work.flow.tables[name], now, needed.get(name, FOREVER), is_busy=name in busy)
+        else _find_table_maintenance(work, work.flow.tables[name], now, needed.get(name, FOREVER), is_busy=name in busy)
         for name in tables
     ]
 
@@ -159,21 +159,23 @@ def _is_rebuilding(work: RunContext) -> bool:
     return known is not None and known.is_blocking(work.real_now())
 
 
-def _look(work: RunContext, table: Table, now: datetime, needed: datetime, *, is_busy: bool) -> Upkeep:
+def _find_table_maintenance(
+    work: RunContext, table: Table, now: datetime, needed: datetime, *, is_busy: bool
+) -> Upkeep:
     found, folder = Upkeep(table.name, is_busy=is_busy), work.folder(table)
     if is_busy or not is_folder(entry_path(folder)):
         return found
     if table.kind is Kind.PUBLISH:
-        _try(found, "checking the destination", lambda: _look_behind(work, table, found))
+        _try(found, "checking the destination", lambda: _find_labels_kept_by_destination(work, table, found))
     if table.kind is not Kind.PUBLISH and table_exists(folder):
-        found.drop_before = _drop_before(work, table, now, needed)
+        found.drop_before = _find_drop_boundary(work, table, now, needed)
         if found.drop_before is not None:
             found.dropped = Amount(*droppable(folder, label_of(found.drop_before)))
         if table.mode is not Mode.REPLACE:  # the next state has files of its own
             found.small = joinable(folder)
             found.joined = Amount(found.small.files, found.small.bytes)
         found.manifests = _stale_manifests(table, folder)
-        unneeded = unneeded_files(folder, _hours_kept(work, table, now))
+        unneeded = unneeded_files(folder, _retention_hours(work, table, now))
         found.unneeded = Amount(len(unneeded), sum(file.size for file in unneeded))
     found.old_states = list_old_states(work.lake.history(table.name), find_retention_start(table, now))
     found.states = Amount(len(found.old_states), sum(state.bytes for state in found.old_states))
@@ -211,7 +213,7 @@ def _collect_retention_facts(work: RunContext, table: Table, now: datetime) -> R
     )
 
 
-def _drop_before(work: RunContext, table: Table, now: datetime, needed: datetime) -> datetime | None:
+def _find_drop_boundary(work: RunContext, table: Table, now: datetime, needed: datetime) -> datetime | None:
     """Return the window before which RETAIN drops all. No unfinished batch and no kept version needs older ones.
 
     Windows that were dropped before are dropped again if the table still shows them: a drop was killed.
@@ -276,7 +278,7 @@ def _vacuum(work: RunContext, table: Table, now: datetime) -> None:
         work.ledger.keeping.forget_versions(table.name, oldest)
     # queried after versions were forgotten: a batch that is bound from now on finds none of them
     read = {each.version for each in inputs_of(work.ledger.claims.open(), table.name)}
-    vacuum(work.folder(table), _hours_kept(work, table, now), _identity(work, table, VACUUMED), keeping=read)
+    vacuum(work.folder(table), _retention_hours(work, table, now), _identity(work, table, VACUUMED), keeping=read)
 
 
 def _stale_manifests(table: Table, folder: str) -> int:
@@ -296,13 +298,13 @@ def _repair_manifest(table: Table, folder: str) -> None:
         symlinks.remove(folder)
 
 
-def _look_behind(work: RunContext, table: Table, found: Upkeep) -> None:
+def _find_labels_kept_by_destination(work: RunContext, table: Table, found: Upkeep) -> None:
     """Find the labels whose tables a destination still keeps although the published table has dropped them."""
     before = work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)
     if before is not None:
         found.labels = find_dropped_labels(work, table, before)
 
 
-def _hours_kept(work: RunContext, table: Table, now: datetime) -> int:
+def _retention_hours(work: RunContext, table: Table, now: datetime) -> int:
     """Return the hours of versions to keep by the real clock, as Delta measures the age of files."""
     return max(0, math.ceil((work.real_now() - find_retention_start(table, now)) / timedelta(hours=1)))

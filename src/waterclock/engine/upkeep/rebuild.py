@@ -24,13 +24,13 @@ from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
 from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
 from waterclock.engine.upkeep.repair import (
-    ask_again,
     find_slices,
     has_usable_log,
     kill_former,
     missing_column_error,
     refuse_unaskable,
     renew_log,
+    request_lost_labels,
 )
 from waterclock.engine.upkeep.seal_again import seal_linked_slices
 from waterclock.errors import WaterclockError, raise_all
@@ -43,7 +43,7 @@ from waterclock.storage.commit.rebuild import commit_whole_state, remake
 from waterclock.storage.folds.older_states import state_from
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
-from waterclock.storage.slices.manifest import Manifest, aside_measure
+from waterclock.storage.slices.manifest import Manifest, quarantine_measure
 from waterclock.storage.slices.order_bounds import is_measured_for
 from waterclock.timelabel.label import label_of
 
@@ -94,7 +94,7 @@ def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) 
             that cannot be made again
     """
     refuse_beside_rebuild(work)
-    left = _settled_after(work, work.flow.tables[name])
+    left = _find_resolvable_claims(work, work.flow.tables[name])
     claim, before = work.ledger.keeping.begin_rebuild(name, left=left, who=work.settings.who)
     try:
         return _rebuild(work, name, changed, claim, before)
@@ -128,7 +128,7 @@ def _rebuild(work: RunContext, name: str, changed: tuple[Difference, ...], claim
     found: CommittedClaim | None = None
     if _means_other_rows(table, changed, manifests):
         manifests = seal_linked_slices(spark, table, manifests, claim, folder, work.lake)
-        found = _as_claim(work, table, slices, manifests, claim)
+        found = _build_claim(work, table, slices, manifests, claim)
         write_claim_record(folder, Claim(claim, found.request, found.at), found.results)
     identity = _identity(work, table, claim, manifests if found else ())
     if table.is_fold and manifests:
@@ -140,7 +140,7 @@ def _rebuild(work: RunContext, name: str, changed: tuple[Difference, ...], claim
         found = replace(found, results=tuple(replace(result, version=version) for result in found.results))
     who = work.settings.who
     work.ledger.keeping.redeclare(table, version=version, claim=claim, who=who, found=found, is_new_log=is_new_log)
-    ask_again(work, table, stage.lost)
+    request_lost_labels(work, table, stage.lost)
     keep_manifest(work, table)
     resealed = tuple(piece.label for piece in stage.resealed)
     return Remade(name, len(slices), sum(piece.rows for piece in slices), version, changed, resealed, stage.lost)
@@ -152,11 +152,11 @@ def _has_unusable_log(work: RunContext, table: Table) -> bool:
 
 def _may_be_settled_after(work: RunContext, table: Table) -> bool:
     """Return whether only abandoned claims are open, which cannot be resolved before the table has a log."""
-    left = _settled_after(work, table)
+    left = _find_resolvable_claims(work, table)
     return all(claim.number in left for claim in work.ledger.claims.open() if claim.request.table == table.name)
 
 
-def _settled_after(work: RunContext, table: Table) -> frozenset[int]:
+def _find_resolvable_claims(work: RunContext, table: Table) -> frozenset[int]:
     """Return the abandoned claims that can be resolved once the table has a log again; none if it has a usable one."""
     if table.kind is Kind.PUBLISH or has_usable_log(work, table):
         return frozenset()
@@ -184,7 +184,7 @@ def _means_other_rows(table: Table, changed: Sequence[Difference], manifests: Se
     return table.fold is not None and any(not is_measured_for(each, table.fold) for each in manifests)
 
 
-def _as_claim(
+def _build_claim(
     work: RunContext, table: Table, slices: Sequence[Slice], manifests: Sequence[Manifest], claim: int
 ) -> CommittedClaim:
     """Return the claim that makes resealed slices the current ones, with the recorded inputs of each label."""
@@ -218,7 +218,7 @@ def _result(piece: Slice, manifest: Manifest) -> BatchResult:
         digest=piece.digest,
         slice_path=manifest.slice_path,
         stands_from=piece.stands_from,
-        measures={"rebuilt": True} | aside_measure(manifest),
+        measures={"rebuilt": True} | quarantine_measure(manifest),
         source=manifest.source,
     )
 

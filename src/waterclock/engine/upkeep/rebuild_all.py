@@ -29,10 +29,10 @@ from waterclock.engine.upkeep.second_set import (
     PLACE,
     Cut,
     cut_of,
-    keep_what_cannot_be_made,
-    look_ahead,
-    runner_beside,
+    link_unmakeable_labels,
+    plan_second_set,
     second_set_context,
+    second_set_runner,
 )
 from waterclock.engine.upkeep.seeded_tables import seed_from_live_slices
 from waterclock.errors import WaterclockError, causes_of
@@ -83,7 +83,7 @@ def prospect(work: RunContext, now: datetime) -> Prospect:
     cut = cut_of(work, now)
     refuse_impossible(work, cut)
     with Ledger.open("sqlite://") as ledger:
-        plan = look_ahead(work, cut, second_set_context(work, cut, ledger), _ahead(work, cut))
+        plan = plan_second_set(work, cut, second_set_context(work, cut, ledger), _ahead(work, cut))
     snapshot = work.ledger.reads.snapshot(work.flow)
     weight = sum(each.result.bytes for name in cut.transforms for each in cut.held[name])
     return Prospect(cut, plan, estimate(plan, snapshot), weight)
@@ -165,8 +165,8 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
     make_private_folder(path)
     with Ledger.open(f"sqlite:///{path / 'ledger.db'}") as ledger:
         other = second_set_context(work, cut, ledger)
-        _bring_collected(work, cut, other)
-        keep_what_cannot_be_made(work, cut, other)
+        _seed_collected(work, cut, other)
+        link_unmakeable_labels(work, cut, other)
         outcome = _run(work, cut, other)
         refuse_incomplete(work, cut, other, outcome)
         fault("rebuild.made")
@@ -193,7 +193,7 @@ def _ahead(work: RunContext, cut: Cut) -> dict[str, Sequence[Current]]:
     }
 
 
-def _bring_collected(work: RunContext, cut: Cut, other: RunContext) -> None:
+def _seed_collected(work: RunContext, cut: Cut, other: RunContext) -> None:
     """Add the collected slices of changed tables to the second set: by links, or cut into their new windows."""
     for name in cut.recut_collects:
         table, current = cut.flow.tables[name], cut.collected[name]
@@ -217,12 +217,12 @@ def _run(work: RunContext, cut: Cut, other: RunContext) -> RunOutcome:
     total = RunOutcome()
     runs, released = 0, set[tuple[str, datetime]]()
     while runs < _MOST_RUNS:
-        outcome = runner_beside(work, cut, other).run_once(cut.now)
+        outcome = second_set_runner(work, cut, other).run_once(cut.now)
         total.done += outcome.done
         total.rows += outcome.rows
         total.failed, total.plan, total.unsettled = outcome.failed, outcome.plan, outcome.unsettled
         again = {
-            of: said for of, said in find_released_before(cut, other, outcome.failed).items() if of not in released
+            of: said for of, said in find_earlier_releases(cut, other, outcome.failed).items() if of not in released
         }
         for (name, label), said in again.items():
             other.ledger.decisions.request_release(name, [label], who=said["by"], why=said["why"])
@@ -235,7 +235,7 @@ def _run(work: RunContext, cut: Cut, other: RunContext) -> RunOutcome:
     return total
 
 
-def find_released_before(
+def find_earlier_releases(
     cut: Cut, other: RunContext, failed: Sequence[GroupReport]
 ) -> dict[tuple[str, datetime], Mapping[str, str]]:
     """Return the batches that a rule holds again although a user has released the same rows in the live set.

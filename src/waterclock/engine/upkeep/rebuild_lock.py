@@ -12,7 +12,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner_name import has_ended
 from waterclock.errors import WaterclockError
 from waterclock.ledger.refusals import already_claimed_error
-from waterclock.ledger.write.rebuilding import at_work
+from waterclock.ledger.write.rebuilding import rebuild_in_progress_error
 
 _LOOK_SECONDS = 0.5
 
@@ -28,7 +28,7 @@ def refuse_beside_rebuild(work: RunContext, *, is_looking: bool = False) -> None
     if known is None or known.is_done:
         return
     if known.is_blocking(work.real_now()):
-        raise at_work(known)
+        raise rebuild_in_progress_error(known)
     if is_looking:
         return
     why = "its lease had expired, and a table was changed by hand since"
@@ -39,7 +39,7 @@ def refuse_at_work(work: RunContext) -> None:
     """Raise an error if another rebuild is running. Raises  E644."""
     known = work.ledger.keeping.current_rebuilding()
     if known is not None and not is_left(known) and known.is_blocking(work.real_now()):
-        raise at_work(known)
+        raise rebuild_in_progress_error(known)
 
 
 def is_left(known: Rebuilding) -> bool:

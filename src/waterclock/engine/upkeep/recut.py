@@ -25,7 +25,7 @@ from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.whole_set import Current
 from waterclock.spark_sql import quote_name, sql_text
-from waterclock.storage.folds.fold import with_ordering_columns
+from waterclock.storage.folds.fold import add_ordering_columns
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import MISSING
@@ -161,7 +161,7 @@ def recut(live: RunContext, work: RunContext, table: Table, current: Sequence[Cu
     claim = work.ledger.keeping.draw_claim()
     folder = live.folder(table)
     known = {each.result.label: read_manifest(folder, each.result.slice_path) for each in current}
-    schema = with_ordering_columns(raw_schema_of(list(known.values())), table)
+    schema = add_ordering_columns(raw_schema_of(list(known.values())), table)
     made: list[Manifest] = []
     together = 1 if pieces[0].is_state else _TOGETHER
     for own, alike in groupby(pieces, lambda piece: _schema_of(table, piece, known, schema)):

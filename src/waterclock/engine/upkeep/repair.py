@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from waterclock.batches.records import BatchResult, Slice, rows_aside
+from waterclock.batches.records import BatchResult, Slice, count_quarantined
 from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.damage import damaged_file, slice_error, verb_of
 from waterclock.engine.left_claims import expired_claims
@@ -18,7 +18,7 @@ from waterclock.flow.declarations import Table
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_follow
 from waterclock.storage.commit.pointers import kill
-from waterclock.storage.commit.rebuild import raise_versions, recreate, set_log_aside
+from waterclock.storage.commit.rebuild import move_log, raise_versions, recreate
 from waterclock.storage.folds.table_columns import brought_schema
 from waterclock.storage.folds.versions import table_schema_of
 from waterclock.storage.log.delta_log import head, is_older_than, is_unfinished, table_exists
@@ -97,7 +97,7 @@ def refuse_unaskable(work: RunContext, table: Table, lost: Sequence[Slice]) -> N
             raise slice_error(work, table, piece, where=where, why=why, is_manifest=False)
 
 
-def ask_again(work: RunContext, table: Table, lost: Sequence[Slice]) -> None:
+def request_lost_labels(work: RunContext, table: Table, lost: Sequence[Slice]) -> None:
     """Request that labels whose slices are lost are made again, each by the command that fits its source."""
     for piece in lost:
         verb = verb_of(work, table, piece.label)
@@ -143,7 +143,7 @@ def renew_log(
     else:
         above = max(above, head(folder))
         if table_exists(folder):
-            set_log_aside(folder, f"damaged-{work.real_now():%Y%m%dT%H%M%S%f}")
+            move_log(folder, f"damaged-{work.real_now():%Y%m%dT%H%M%S%f}")
         schema = _schema_of(work, spark, table, manifests)
         recreate(folder, schema, is_partitioned=table.is_partitioned, project=project, above=above)
     if former is not None:
@@ -194,7 +194,7 @@ def _reseal_slice(work: RunContext, spark: SparkSession, table: Table, piece: Sl
             raise
         return None  # its rows cannot be read
     if manifest is not None:
-        _report_lost_quarantine(work, table, manifest, rows_aside(made.revision.measures))
+        _report_lost_quarantine(work, table, manifest, count_quarantined(made.revision.measures))
     return manifest
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from waterclock.flow.declarations import Table
-from waterclock.storage.folds.fold import with_ordering_columns
+from waterclock.storage.folds.fold import add_ordering_columns
 from waterclock.storage.lake import Lake
 from waterclock.storage.slices.digest import digests
 from waterclock.storage.slices.hard_links import link_slice
@@ -27,7 +27,7 @@ def seal_linked_slices(
     found: Mapping[str, Mapping[str, Any]] = {}
     if table.merge is not None and (table.merge.order_by or table.merge.delete_when):
         schema = with_columns_of(table_schema(folder).json(), manifests)
-        rows = frame_of_slices(spark, folder, manifests, with_ordering_columns(schema, table))
+        rows = frame_of_slices(spark, folder, manifests, add_ordering_columns(schema, table))
         found = digests(rows, order_measures(table.merge))
     linked = []
     for manifest in manifests:

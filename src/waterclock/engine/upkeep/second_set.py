@@ -23,7 +23,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.read.whole_set import Current
 from waterclock.ledger.refused_rebuilds import windows_lost
-from waterclock.planner.closings import until_reads
+from waterclock.planner.closings import list_until_reads
 from waterclock.planner.open_windows import requested_open_labels
 from waterclock.planner.plan import Plan
 from waterclock.storage.lake import Lake
@@ -156,11 +156,13 @@ def second_set_context(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext
     for name in cut.flow.order:
         if not cut.is_redeclared(name):
             dropped = snapshot.of(name).dropped_before
-            ledger.keeping.seed_past(name, dropped_before=dropped, skipped=live.ledger.keeping.skipped_windows(name))
+            ledger.keeping.seed_dropped_windows(
+                name, dropped_before=dropped, skipped=live.ledger.keeping.skipped_windows(name)
+            )
             if cut.flow.tables[name].closes is not None:  # new ticks would lose rows or duplicate them
                 ledger.decisions.close_books(name, _read_closings(live, cut.flow.tables[name]), who=live.settings.who)
         elif name in cut.dropped:
-            ledger.keeping.seed_past(name, dropped_before=cut.dropped[name], skipped=())
+            ledger.keeping.seed_dropped_windows(name, dropped_before=cut.dropped[name], skipped=())
     for name in lives_on:
         record = live.ledger.reads.table(name)
         found = build_commit_record(work, cut.flow.tables[name], cut.collected[name])
@@ -171,7 +173,7 @@ def second_set_context(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext
 
 def _read_closings(live: RunContext, table: Table) -> list[tuple[datetime, Closing]]:
     """Return the closing ticks of the live set, oldest first. Old windows have them only in their inputs."""
-    names = {str(read) for read in until_reads(table)}
+    names = {str(read) for read in list_until_reads(table)}
     found: dict[datetime, Closing] = {}
     for label, reads in live.ledger.keeping.inputs_by_label(table.name).items():
         ends = [read.high for read in reads if read.read in names]
@@ -180,7 +182,7 @@ def _read_closings(live: RunContext, table: Table) -> list[tuple[datetime, Closi
     return sorted(found.items(), key=itemgetter(0))
 
 
-def look_ahead(live: RunContext, cut: Cut, work: RunContext, brought: Mapping[str, Sequence[Current]]) -> Plan:
+def plan_second_set(live: RunContext, cut: Cut, work: RunContext, brought: Mapping[str, Sequence[Current]]) -> Plan:
     """Return the plan of everything to make, as if all collected slices existed.
 
     `brought` has, by table, the slices of collects as they will be in their new windows. Batches that stay as they are,
@@ -191,7 +193,7 @@ def look_ahead(live: RunContext, cut: Cut, work: RunContext, brought: Mapping[st
     for name, current in brought.items():
         if current:
             work.ledger.keeping.seed([build_commit_record(work, cut.flow.tables[name], current)], head_version=0)
-    runner = runner_beside(live, cut, work)
+    runner = second_set_runner(live, cut, work)
     kept, plan = runner.find_unmakeable_labels(), runner.plan(cut.now)
     newest = max(
         (each.result.end for held in (*cut.collected.values(), *cut.held.values()) for each in held), default=cut.now
@@ -200,9 +202,9 @@ def look_ahead(live: RunContext, cut: Cut, work: RunContext, brought: Mapping[st
     return replace(plan, batches=tuple(made))
 
 
-def keep_what_cannot_be_made(live: RunContext, cut: Cut, work: RunContext) -> None:
+def link_unmakeable_labels(live: RunContext, cut: Cut, work: RunContext) -> None:
     """Link the labels that cannot be made again into the new set."""
-    for name, labels in runner_beside(live, cut, work).find_unmakeable_labels().items():
+    for name, labels in second_set_runner(live, cut, work).find_unmakeable_labels().items():
         if pieces := [each for each in cut.held[name] if each.result.label in labels]:
             cut.kept[name] = frozenset(each.result.label for each in pieces)
             seed_from_live_slices(live, work, cut.flow.tables[name], pieces)
@@ -255,7 +257,7 @@ class _SetRunner(Runner):
         return {name: frozenset(before[name] | expired.get(name, {}).keys()) for name in before}
 
 
-def runner_beside(live: RunContext, cut: Cut, work: RunContext) -> _SetRunner:
+def second_set_runner(live: RunContext, cut: Cut, work: RunContext) -> _SetRunner:
     """Return the runner that makes the second set."""
     return _SetRunner(work, cut, _find_latest_ticks(live, cut))
 

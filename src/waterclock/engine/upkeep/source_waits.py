@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from waterclock.engine.run_outcome import RunOutcome
 
 
-def note_source_waits(work: RunContext, outcome: RunOutcome, only: Collection[str] | None) -> None:
+def record_source_waits(work: RunContext, outcome: RunOutcome, only: Collection[str] | None) -> None:
     """Record the oldest window of each collect that waits for its source, if it differs from the recorded one.
 
     `only`: the tables of the run, None for all. Cost: one read of the ledger, and an event for each change. A failure

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import Claim, Input
 from waterclock.engine.batch.returning_rows import has_keys_across_labels
-from waterclock.flow.checks import all_rules
+from waterclock.flow.checks import list_batch_rules
 from waterclock.flow.choices import Kind, Mode, Scope
 from waterclock.flow.declarations import Table
 from waterclock.storage.slices.inventory import Leaf
@@ -134,7 +134,7 @@ def _may_current_go(table: Table, label: datetime, claim: int, known: RetentionF
     is_old = max(table.cadence.next(later), known.made.get((label, claim), known.now)) < known.kept_since
     if table.kind is Kind.PUBLISH:
         # it was delivered, and can be made again from its inputs; some need all delivered labels for the next one
-        has_rule = table.is_delivered_by_label and any(it.scope is Scope.TABLE for it in all_rules(table))
+        has_rule = table.is_delivered_by_label and any(it.scope is Scope.TABLE for it in list_batch_rules(table))
         return is_old and not has_rule and not has_keys_across_labels(table)
     if table.mode is not Mode.REPLACE or table.keep_versions is None:
         return False

@@ -41,7 +41,7 @@ def _watch(work: RunContext, followed: Sequence[Table]) -> None:
     collected = [name for name, table in work.flow.tables.items() if table.source is not None]
     kept = past.kept_for_tables([*collected, *gone])
     newest = {str(said["table"]): name for name, said in kept.items()}  # the next batch removes older ones
-    seen = past.seen_at_sources(sorted(newest))
+    seen = past.read_retained_states(sorted(newest))
     for connection in dict.fromkeys(table.source.unit.connection for table in followed if table.source):
         of_it = {name: table for table, name in newest.items() if kept[name]["connection"] == connection}
         for name, found in _query_retained_logs(work, followed, connection, sorted(of_it)).items():

@@ -19,7 +19,7 @@ from waterclock.ledger.store.schema import (
     alerts_look,
     batches,
     claims,
-    made_by,
+    made_by_claim,
     messages,
     revisions,
 )
@@ -44,14 +44,14 @@ _RECORDED = (
 )
 _NEWEST = (
     sa.select(revisions.c.table_name, revisions.c.label, revisions.c.measures)
-    .join(batches, made_by(revisions, batches, batches.c.current_claim))
+    .join(batches, made_by_claim(revisions, batches, batches.c.current_claim))
     .where(batches.c.table_name == sa.bindparam("of"))
     .order_by(batches.c.label.desc())
     .limit(1)
 )
 
 
-def alerts_known(database: LedgerDatabase, *, finished: int = 0) -> tuple[Alert, ...]:
+def list_alerts(database: LedgerDatabase, *, finished: int = 0) -> tuple[Alert, ...]:
     """Return the alerts that are not finished and the newest `finished` of the others, all oldest first."""
     with database.read() as connection:
         rows = list(map(alert_of_row, connection.execute(_ALERTS.where(sa.not_(alerts.c.is_finished)))))

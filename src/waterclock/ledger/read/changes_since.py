@@ -138,7 +138,7 @@ def _read_revisions(connection: sa.Connection, bounds: Bounds, since: datetime) 
     for name, label in connection.execute(_CHANGED, {"names": sorted(bounds), "since": since}):
         if label < bounds[name]:
             changed[name].add(label)
-    made = {name: _of_labels(connection, name, sorted(labels), since) for name, labels in changed.items()}
+    made = {name: _read_label_revisions(connection, name, sorted(labels), since) for name, labels in changed.items()}
     for row in connection.execute(_RECUTS, {"names": sorted(bounds), "since": since}):
         if row.data.get("is_recut"):
             retired = _read_retired_labels(connection, row, bounds[row.table_name], since)
@@ -152,14 +152,14 @@ def _read_retired_labels(
     """Return the labels that a table had before it was recut, each with a final revision that covers nothing."""
     values = {"of": recut.table_name, "claim_": recut.data["claim"]}
     labels = sorted(label for label in connection.execute(_RETIRED, values).scalars() if label < bound)
-    known = _of_labels(connection, recut.table_name, labels, since)
+    known = _read_label_revisions(connection, recut.table_name, labels, since)
     return {
         label: (*of_label, RevisionFact(recut.data["claim"], recut.at, label, label, (0, 0)))
         for label, of_label in known.items()
     }
 
 
-def _of_labels(
+def _read_label_revisions(
     connection: sa.Connection, name: str, labels: list[datetime], since: datetime
 ) -> Mapping[datetime, tuple[RevisionFact, ...]]:
     found: defaultdict[datetime, list[RevisionFact]] = defaultdict(list)
@@ -169,7 +169,7 @@ def _of_labels(
         for row in connection.execute(_REVISIONS, values):
             of_label = found[row.label]
             of_label.append(_one(row, now.get(row.label), of_label[-1].at if of_label else BEGINNING))
-    return {label: _since(of_label, since) for label, of_label in found.items()}
+    return {label: _drop_replaced(of_label, since) for label, of_label in found.items()}
 
 
 def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> RevisionFact:
@@ -187,7 +187,7 @@ def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> RevisionFact:
     return RevisionFact(row.claim, max(row.recorded_at, before), row.stands_from or row.label, row.end, weighs, missing)
 
 
-def _since(of_label: list[RevisionFact], since: datetime) -> tuple[RevisionFact, ...]:
+def _drop_replaced(of_label: list[RevisionFact], since: datetime) -> tuple[RevisionFact, ...]:
     """Return the revisions without those replaced before `since`."""
     older = sum(made.at <= since for made in of_label)
     return tuple(of_label[max(0, older - 1) :])
@@ -206,10 +206,10 @@ def _rows_read(connection: sa.Connection, flow: Flow, bounds: Bounds, made: _Mad
         for label, of_label in of_table.items()
     }
     doubted = find_dependent_batches(connection, flow, seeds, within=bounds) if seeds else {}
-    return {name: _of_batches(connection, name, labels, made.get(name, {})) for name, labels in doubted.items()}
+    return {name: _read_batch_rows(connection, name, labels, made.get(name, {})) for name, labels in doubted.items()}
 
 
-def _of_batches(
+def _read_batch_rows(
     connection: sa.Connection,
     name: str,
     labels: Collection[datetime],

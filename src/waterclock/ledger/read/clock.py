@@ -31,7 +31,7 @@ class ClockBack:
         )
 
 
-def clock_back(database: LedgerDatabase) -> ClockBack | None:
+def measure_clock_lag(database: LedgerDatabase) -> ClockBack | None:
     """Return how far the ledger's clock is behind the ledger's newest record now; None if it is not behind."""
     with database.read() as connection:
         last = connection.execute(_LAST_RECORDED).scalar()

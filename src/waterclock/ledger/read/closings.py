@@ -83,7 +83,7 @@ def closings_of(
         if name in since:
             rows += connection.execute(_SINCE, {"of": name, "since": since[name]})
         last = {cadence.previous(high) for _, high in covered[name]}
-        rows += _of_labels(connection, name, last | set(doubted.get(name, ())))
+        rows += _read_label_rows(connection, name, last | set(doubted.get(name, ())))
         for label in last - {row.label for row in rows if row.tick is not None}:
             rows += connection.execute(_LAST_CLOSED, {"of": name, "high": label})
         for row in rows:
@@ -119,11 +119,15 @@ def closings_in(
 ) -> dict[datetime, Closing]:
     """Return by label the closings of a table's windows: of the given labels, or of all that were ever checked."""
     with database.read() as connection:
-        rows = connection.execute(_OF_TABLE, {"of": table}) if labels is None else _of_labels(connection, table, labels)
+        rows = (
+            connection.execute(_OF_TABLE, {"of": table})
+            if labels is None
+            else _read_label_rows(connection, table, labels)
+        )
         return {row.label: _build_closing(row) for row in rows}
 
 
-def _of_labels(connection: sa.Connection, table: str, labels: Collection[datetime]) -> Iterable[AnyRow]:
+def _read_label_rows(connection: sa.Connection, table: str, labels: Collection[datetime]) -> Iterable[AnyRow]:
     wanted = sorted(labels)
     for start in range(0, len(wanted), _CHUNK):
         yield from connection.execute(_OF_LABELS, {"of": table, "labels": wanted[start : start + _CHUNK]})

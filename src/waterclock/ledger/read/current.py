@@ -104,7 +104,7 @@ def unknown_claims(database: LedgerDatabase, numbers: Collection[int]) -> frozen
         return frozenset(numbers) - found
 
 
-def all_tables(database: LedgerDatabase) -> list[TableRecord]:
+def list_tables(database: LedgerDatabase) -> list[TableRecord]:
     """Return the records of all tables in the ledger, by name."""
     with database.read() as connection:
         return [_record(row) for row in connection.execute(_TABLES)]
@@ -213,7 +213,7 @@ def pins(database: LedgerDatabase, wanted: Collection[tuple[str, datetime, datet
         ]
 
 
-def taken_items(database: LedgerDatabase, name: str, names: Iterable[str] | None = None) -> set[str]:
+def list_collected_items(database: LedgerDatabase, name: str, names: Iterable[str] | None = None) -> set[str]:
     """Return the names of source items, such as files, that a table has collected: those among `names`, or all."""
     with database.read() as connection:
         if names is None:
@@ -291,7 +291,7 @@ def slices_of(
     found: dict[tuple[str, datetime, datetime], SlicesContent] = {}
     for start in range(0, len(hulls), MOST_AT_ONCE):
         asked = hulls[start : start + MOST_AT_ONCE]
-        for (name, hull), rows in zip(asked, _between(connection, asked), strict=True):
+        for (name, hull), rows in zip(asked, _read_hulls(connection, asked), strict=True):
             slices, sums = tuple(map(slice_of, rows)), running_contents(rows)
             labels = [piece.label for piece in slices]
             for low, high in hull:
@@ -300,7 +300,7 @@ def slices_of(
     return found
 
 
-def _between(
+def _read_hulls(
     connection: sa.Connection, hulls: Sequence[tuple[str, Collection[tuple[datetime, datetime]]]]
 ) -> list[list[AnyRow]]:
     """Return the current slices within each hull of intervals, by label, in one statement."""

@@ -13,7 +13,7 @@ from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.flow.declarations import Flow
 from waterclock.flow.graph import circles_of, readers_of
 from waterclock.ledger import refusals
-from waterclock.ledger.read.inputs import IS_CURRENT, build_overlap_values, with_readers
+from waterclock.ledger.read.inputs import IS_CURRENT, build_overlap_values, extend_to_readers
 from waterclock.ledger.store.schema import AnyRow, batches, inputs
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -23,7 +23,7 @@ Span = tuple[datetime, datetime]
 _FEW = 8
 _CHUNK = 500
 
-_READERS = with_readers(
+_READERS = extend_to_readers(
     sa.select(
         inputs.c.reader, batches.c.label, batches.c.end, batches.c.stands_from, inputs.c.low, inputs.c.high,
         inputs.c.table_name,

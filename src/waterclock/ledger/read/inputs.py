@@ -70,7 +70,7 @@ def input_of(row: AnyRow) -> Input:
     return Input(row.table_name, row.read, row.kind, row.low, row.high, row.location, row.version, row.content)
 
 
-def with_readers(query: sa.Select[Any], *, distinct: bool = False) -> sa.CompoundSelect[Any]:
+def extend_to_readers(query: sa.Select[Any], *, distinct: bool = False) -> sa.CompoundSelect[Any]:
     """Extend a query of `inputs` to find all reads of an interval (`build_overlap_values`) without walking newer reads.
 
     Reads are ordered by their ends. A short read that overlaps ends soon after the interval, so newer ones are not
@@ -87,7 +87,7 @@ def any_readers() -> sa.ColumnElement[bool]:
 
 
 def build_overlap_values(tables: Sequence[str], low: datetime, high: datetime) -> dict[str, Any]:
-    """Return the values of a statement built by `with_readers`, for an interval of some tables."""
+    """Return the values of a statement built by `extend_to_readers`, for an interval of some tables."""
     longest = timedelta(microseconds=LONG)
     reach = high + longest if high < FOREVER - longest else FOREVER
     return {"names": tables, "low": low, "high": high, "reach": reach}

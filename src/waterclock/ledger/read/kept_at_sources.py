@@ -43,7 +43,7 @@ class SeenAtSource:
     data: Mapping[str, Any]
 
 
-def kept_at_sources(database: LedgerDatabase, name: str | None = None) -> Mapping[str, Mapping[str, Any]]:
+def list_retained_objects(database: LedgerDatabase, name: str | None = None) -> Mapping[str, Mapping[str, Any]]:
     """Return by name the objects that sources retain for a table, or for all: their `table`, and the recorded data.
 
     Cost: the events of the table that belong to no batch; without a table, all events
@@ -55,22 +55,25 @@ def kept_at_sources(database: LedgerDatabase, name: str | None = None) -> Mappin
 
 
 def read_kept_for_tables(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the same as `kept_at_sources` for some tables. Cost: one query of their events that belong to no batch."""
+    """Return the same as `list_retained_objects` for some tables.
+
+    Cost: one query of their events that belong to no batch.
+    """
     with database.read() as connection:
         return _collect_kept_entries(connection.execute(_OF_SOME, {"names": sorted(names)}))
 
 
-def seen_at_sources(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SeenAtSource]:
+def read_retained_states(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SeenAtSource]:
     """Return by table the last recorded state of its retained objects. Cost: as of `read_kept_for_tables`."""
-    return _newest_seen(database, names, SEEN)
+    return _read_newest_states(database, names, SEEN)
 
 
 def waits_for_sources(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SeenAtSource]:
     """Return by table the last recorded window that waits for its source: its `label`, or no data if none waits."""
-    return _newest_seen(database, names, WAITS)
+    return _read_newest_states(database, names, WAITS)
 
 
-def _newest_seen(database: LedgerDatabase, names: Collection[str], kind: str) -> Mapping[str, SeenAtSource]:
+def _read_newest_states(database: LedgerDatabase, names: Collection[str], kind: str) -> Mapping[str, SeenAtSource]:
     with database.read() as connection:
         rows = connection.execute(_SEEN, {"names": sorted(names), "kind_": kind})
         return {row.table_name: SeenAtSource(row.at, row.data or {}) for row in rows}

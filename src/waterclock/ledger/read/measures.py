@@ -12,12 +12,12 @@ import sqlalchemy as sa
 from waterclock.batches.audit_records import Counted
 from waterclock.flow.measures import GIVEN_UP, OFFLINE, Measured, read_measured_values
 from waterclock.ledger.store.database import LedgerDatabase
-from waterclock.ledger.store.schema import AnyRow, batches, made_by, offline_measures, revisions
+from waterclock.ledger.store.schema import AnyRow, batches, made_by_claim, offline_measures, revisions
 
 _NEWEST = (
     sa.select(batches.c.label, revisions.c.rows, revisions.c.measures, offline_measures.c.found)
-    .join(revisions, made_by(revisions, batches, batches.c.current_claim))
-    .outerjoin(offline_measures, made_by(offline_measures, batches, batches.c.current_claim))
+    .join(revisions, made_by_claim(revisions, batches, batches.c.current_claim))
+    .outerjoin(offline_measures, made_by_claim(offline_measures, batches, batches.c.current_claim))
     .where(batches.c.table_name == sa.bindparam("of"))
     .order_by(batches.c.label.desc())
     .limit(sa.bindparam("most"))
@@ -37,7 +37,7 @@ class Before:
     measured: Mapping[str, Measured]
 
 
-def read_measures_before(
+def read_earlier_measures(
     database: LedgerDatabase, table: str, before: datetime, *, low: datetime, most: int
 ) -> dict[datetime, Before]:
     """Return the newest labels in `[low, before)` that readers see, newest first, with the measures of each.

@@ -42,7 +42,7 @@ def read_offline_runs(database: LedgerDatabase) -> dict[str, OfflineRun]:
         }
 
 
-def kept_labels(database: LedgerDatabase, table: str) -> dict[datetime, KeptLabel]:
+def list_measured_labels(database: LedgerDatabase, table: str) -> dict[datetime, KeptLabel]:
     """Return the labels of a table that were measured offline. Cost: one statement, a row a label."""
     with database.read() as connection:
         rows = connection.execute(_KEPT, {"of": table})

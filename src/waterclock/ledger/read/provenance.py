@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from waterclock.batches.audit_records import Link
 from waterclock.flow.choices import FOLDS, Mode
 from waterclock.ledger import refusals
-from waterclock.ledger.read.inputs import IS_CURRENT, build_overlap_values, with_readers
+from waterclock.ledger.read.inputs import IS_CURRENT, build_overlap_values, extend_to_readers
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, batches, claims, inputs, revisions, tables
 
@@ -72,7 +72,7 @@ _SPANS = sa.select(
     batches.c.table_name.in_(sa.bindparam("names", expanding=True)),
     batches.c.label.in_(sa.bindparam("labels", expanding=True)),
 )
-_READERS = with_readers(
+_READERS = extend_to_readers(
     sa.select(batches.c.table_name, batches.c.label, batches.c.current_claim.label("claim"), batches.c.rows,
               batches.c.code, claims.c.claimed_sequence, inputs.c.table_name.label("of_table"))
     .join(claims, claims.c.number == batches.c.current_claim)

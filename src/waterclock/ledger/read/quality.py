@@ -50,20 +50,20 @@ def find_held_claim(database: LedgerDatabase, table: str, label: datetime) -> in
         return None if row is None else int(row.claim)
 
 
-def held_before(database: LedgerDatabase, number: int) -> dict[datetime, int]:
+def list_earlier_holds(database: LedgerDatabase, number: int) -> dict[datetime, int]:
     """Return the labels of a claim that were held before it, each with the claim that sealed its held slice."""
     with database.read() as connection:
         return {row.label: row.prior_claim for row in connection.execute(_HELD_BEFORE, {"number_": number})}
 
 
-def set_aside(database: LedgerDatabase, table: str) -> dict[datetime, tuple[int, str]]:
+def list_quarantined_labels(database: LedgerDatabase, table: str) -> dict[datetime, tuple[int, str]]:
     """Return the labels with quarantined rows, oldest first: the number of these rows, and the code that made them."""
     with database.read() as connection:
         rows = connection.execute(_ASIDE, {"of": table}).all()
         return {row.label: (row.aside, row.code) for row in sorted(rows, key=lambda row: row.label)}
 
 
-def slices_aside(database: LedgerDatabase, table: str) -> list[Slice]:
+def list_quarantine_slices(database: LedgerDatabase, table: str) -> list[Slice]:
     """Return the current slices with quarantined rows, by label. Cost: nothing for other slices."""
     with database.read() as connection:
         return [slice_of(row) for row in connection.execute(_SLICES_ASIDE, {"of": table})]

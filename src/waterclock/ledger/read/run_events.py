@@ -21,7 +21,7 @@ from waterclock.ledger.store.schema import (
     events,
     inputs,
     lineage_sent,
-    made_by,
+    made_by_claim,
     revisions,
     tables,
 )
@@ -42,7 +42,7 @@ _AFTER = (
     )
     .select_from(
         events.outerjoin(claims, claims.c.number == events.c.claim)
-        .outerjoin(revisions, made_by(revisions, events, events.c.claim))
+        .outerjoin(revisions, made_by_claim(revisions, events, events.c.claim))
         .outerjoin(tables, tables.c.name == events.c.table_name)
     )
     .where(_IS_TOLD)
@@ -57,7 +57,7 @@ _INPUTS = (
 # the labels of claims, each with its revision if the claim made one
 _LABELS = (
     sa.select(claim_labels.c.claim, claim_labels.c.label, revisions.c.claim.label("made"))
-    .outerjoin(revisions, made_by(revisions, claim_labels, claim_labels.c.claim))
+    .outerjoin(revisions, made_by_claim(revisions, claim_labels, claim_labels.c.claim))
     .where(claim_labels.c.claim.in_(sa.bindparam("numbers", expanding=True)))
     .order_by(claim_labels.c.claim, claim_labels.c.label)
 )
@@ -66,7 +66,7 @@ _SENT = sa.select(lineage_sent)
 _Inputs = Mapping[tuple[int, datetime], Sequence[Input]]
 
 
-def read_happenings_after(database: LedgerDatabase, after: int, most: int) -> LineageEventPage:
+def read_lineage_events(database: LedgerDatabase, after: int, most: int) -> LineageEventPage:
     """Return the outcomes in the next `most` events. Labels that a claim did not make follow those that it made."""
     with database.read() as connection:
         rows = connection.execute(_AFTER, {"after": after, "most": most}).all()

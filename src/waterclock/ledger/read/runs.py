@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.audit_records import SPARK_PAGE, RunClaim, RunRecord
 from waterclock.ledger.store.database import LedgerDatabase
-from waterclock.ledger.store.schema import AnyRow, claim_labels, claims, events, made_by, revisions, runs
+from waterclock.ledger.store.schema import AnyRow, claim_labels, claims, events, made_by_claim, revisions, runs
 
 _NEWEST = sa.select(runs).order_by(runs.c.started_at.desc(), runs.c.run).limit(sa.bindparam("most"))
 _RUN = sa.select(runs).where(runs.c.run == sa.bindparam("which"))
@@ -54,7 +54,7 @@ _LABELS = (
         sa.func.count().label("how_many"),
         sa.func.sum(revisions.c.rows).label("rows"),
     )
-    .outerjoin(revisions, made_by(revisions, claim_labels, claim_labels.c.claim))
+    .outerjoin(revisions, made_by_claim(revisions, claim_labels, claim_labels.c.claim))
     .where(claim_labels.c.claim.in_(sa.bindparam("numbers", expanding=True)))
     .group_by(claim_labels.c.claim)
 )

@@ -172,11 +172,11 @@ def snapshot(
         first = connection.execute(_LEDGER).one()
         found = {row.name: row for row in connection.execute(_TABLES)}
         read = {
-            kind: _by_table(connection, query, tables)
+            kind: _read_by_table(connection, query, tables)
             for kind, query in (("coverage", _COVERAGE), ("codes", _CODES), ("troubles", _TROUBLES))
         }
-        claimed = _by_table(connection, _CLAIMS)
-        partial = _by_table(connection, _PARTIAL)
+        claimed = _read_by_table(connection, _CLAIMS)
+        partial = _read_by_table(connection, _PARTIAL)
         requested = _read_requested_rows(connection, asking)
         doubted = _find_uncertain_batches(
             connection, flow, (*_flat(requested), *_flat(claimed), *_flat(partial)), most, besides
@@ -188,7 +188,7 @@ def snapshot(
         asked = {name: labels for (_, name), labels in asking.items()}
         wanted_again = {name: [row.label for row in rows] for name, rows in requested.items()}
         since = find_first_closing_ticks(flow, covered, doubted, asked, wanted_again)
-        reads_of_held = _read_inputs_of_held(connection, read["troubles"])
+        reads_of_held = _read_held_inputs(connection, read["troubles"])
         facts_of_held = _input_facts(connection, found, reads_of_held)
         latest = _latest(reads, reads_of_held)
         closings = closings_of(connection, flow, covered, doubted, reads, since)
@@ -226,13 +226,13 @@ def snapshot(
         },
         flow=first.flow,
         sequence=first.sequence,
-        paused=pause_of(first, is_of_all=True) or _held_back(first, database),
+        paused=pause_of(first, is_of_all=True) or _rebuild_pause(first, database),
     )
 
 
 def _read_requested_rows(connection: sa.Connection, asking: Asking) -> Rows:
     """Return the rows that are requested, or may be. Of two requests for one batch the stronger one counts."""
-    rows = defaultdict(list, _by_table(connection, _REQUESTED))
+    rows = defaultdict(list, _read_by_table(connection, _REQUESTED))
     for (verb, name), labels in asking.items():
         stronger = {row.label for row in rows[name] if STRENGTH[row.requested] >= STRENGTH[verb]}
         rows[name] = [row for row in rows[name] if row.label in stronger or row.label not in labels]
@@ -241,7 +241,7 @@ def _read_requested_rows(connection: sa.Connection, asking: Asking) -> Rows:
     return rows
 
 
-def _by_table(
+def _read_by_table(
     connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], names: Collection[str] | None = None
 ) -> Rows:
     """Return the rows of a query by their table: for the named tables, or for all."""
@@ -253,7 +253,7 @@ def _by_table(
     return rows
 
 
-def _held_back(row: AnyRow, database: LedgerDatabase) -> Pause | None:
+def _rebuild_pause(row: AnyRow, database: LedgerDatabase) -> Pause | None:
     """Return a running `rebuild --all` as a pause, since nothing may be claimed while it runs."""
     found = read_rebuilding(row.rebuilding)
     return found.pause() if found is not None and found.is_blocking(database.clock()) else None
@@ -341,7 +341,7 @@ def _input_facts(
     return facts
 
 
-def _read_inputs_of_held(connection: sa.Connection, troubles: Rows) -> Mapping[str, list[AnyRow]]:
+def _read_held_inputs(connection: sa.Connection, troubles: Rows) -> Mapping[str, list[AnyRow]]:
     """Return by table the inputs of held attempts, without a query where there are none."""
     found: defaultdict[str, list[AnyRow]] = defaultdict(list)
     if any(row.status == BatchStatus.HELD for of_table in troubles.values() for row in of_table):

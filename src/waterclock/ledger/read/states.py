@@ -32,7 +32,7 @@ def states_of(
     """Return the slices that made the states of tables (rows of `tables`) as of boundaries, as in `current.state`."""
     asked = [(row.name, at) for row, at in wanted]
     modes = {row.name: row.mode for row, _ in wanted}
-    found = _first(connection, asked, _newest_before)
+    found = _first(connection, asked, _select_newest)
     gaps = [
         (name, at)
         for name, at in dict.fromkeys(asked)
@@ -82,7 +82,7 @@ def _current_of(place: str) -> sa.Select[*tuple[Any, ...]]:
     )
 
 
-def _newest_before(place: str) -> sa.Select[*tuple[Any, ...]]:
+def _select_newest(place: str) -> sa.Select[*tuple[Any, ...]]:
     at: sa.BindParameter[datetime] = sa.bindparam(f"at_{place}")
     return _current_of(place).where(batches.c.label < at).order_by(batches.c.label.desc())
 

@@ -25,7 +25,7 @@ from waterclock.ledger.store.schema import (
     claim_labels,
     claims,
     events,
-    made_by,
+    made_by_claim,
     offline_measures,
     revisions,
     tables,
@@ -39,7 +39,7 @@ _SELECTED = (
 _GRID = sa.select(batches).where(*_SELECTED).order_by(batches.c.table_name, batches.c.label)
 _MEASURES = (
     sa.select(revisions.c.table_name, revisions.c.label, revisions.c.measures)
-    .join(batches, made_by(revisions, batches, batches.c.current_claim))
+    .join(batches, made_by_claim(revisions, batches, batches.c.current_claim))
     .where(*_SELECTED)
 )
 _WARNED = _MEASURES.where(HAS_WARNINGS)
@@ -83,7 +83,7 @@ _ATTEMPTS = (
 )
 _REVISIONS = (
     sa.select(revisions, offline_measures.c.found)
-    .outerjoin(offline_measures, made_by(offline_measures, revisions, revisions.c.claim))
+    .outerjoin(offline_measures, made_by_claim(offline_measures, revisions, revisions.c.claim))
     .where(revisions.c.table_name == sa.bindparam("of"), revisions.c.label == sa.bindparam("at"))
 )
 _EVENTS = (

@@ -110,7 +110,7 @@ _BEGAN_BY = sa.select(
 ).where(tables.c.name.in_(_NAMES))
 
 
-def at_work(database: LedgerDatabase, names: Collection[str]) -> tuple[AtWork, ...]:
+def list_open_claims(database: LedgerDatabase, names: Collection[str]) -> tuple[AtWork, ...]:
     """Return the open claims of some tables."""
     with database.read() as connection:
         rows = connection.execute(_AT_WORK, {"names": sorted(names)})
@@ -133,7 +133,7 @@ def began_by(database: LedgerDatabase, names: Collection[str]) -> dict[str, date
         return {name: now for name, now in rows if now is not None}
 
 
-def newest_made(database: LedgerDatabase, names: Collection[str], most: int) -> dict[str, tuple[MadeLabel, ...]]:
+def list_newest_labels(database: LedgerDatabase, names: Collection[str], most: int) -> dict[str, tuple[MadeLabel, ...]]:
     """Return by table the newest `most` labels that readers see, oldest first, as they were first done.
 
     Real clock times are shifted by the difference to the logical clock of their run (`--now`).

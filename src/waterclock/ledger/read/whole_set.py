@@ -14,11 +14,11 @@ from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult, Input
 from waterclock.ledger.read.inputs import IS_CURRENT, input_of
 from waterclock.ledger.store.database import LedgerDatabase
-from waterclock.ledger.store.schema import AnyRow, batches, events, inputs, made_by, revisions
+from waterclock.ledger.store.schema import AnyRow, batches, events, inputs, made_by_claim, revisions
 
 _MADE = (
     sa.select(revisions, batches.c.code)
-    .join(batches, made_by(revisions, batches, batches.c.current_claim))
+    .join(batches, made_by_claim(revisions, batches, batches.c.current_claim))
     .where(revisions.c.table_name == sa.bindparam("of"))
     .order_by(revisions.c.label)
 )

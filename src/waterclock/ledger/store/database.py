@@ -113,7 +113,7 @@ class LedgerDatabase:
         self.url = url
         self.backend = backend_of(url)
         self.patience = patience  # seconds to wait for a server that was reached once
-        self.tell: Callable[[str], None] = _tell_nobody
+        self.tell: Callable[[str], None] = _ignore_message
         self.clock: Clock = clock or self.backend.clock()
         self.is_clock_back = False  # when this process last recorded a batch
         self._one_at_a_time = self.backend.lock_of(url)
@@ -207,7 +207,7 @@ class LedgerDatabase:
         with self._transaction(writes=True) as transaction:
             connection = transaction.connection
             self.backend.lock_schema(connection)
-            if _found_version(connection, self.url) != NEWEST_SCHEMA:
+            if _read_version(connection, self.url) != NEWEST_SCHEMA:
                 migrate(connection)
                 _write_first_row(connection, self.clock())
 
@@ -374,7 +374,7 @@ class LedgerDatabase:
 
     def _schema_version(self) -> str | None:
         with self.read() as connection:
-            return _found_version(connection, self.url)
+            return _read_version(connection, self.url)
 
 
 @dataclass(slots=True)
@@ -416,7 +416,7 @@ def _pause_of_all(row: Any) -> Pause | None:
     return Pause(from_micros(row.paused_micros), row.paused_by, row.paused_why, is_of_all=True)
 
 
-def _tell_nobody(_: str) -> None:
+def _ignore_message(_: str) -> None:
     pass
 
 
@@ -436,7 +436,7 @@ def open_database(url: str, *, create: bool, clock: Clock | None) -> LedgerDatab
     return database
 
 
-def _found_version(connection: sa.Connection, url: sa.URL) -> str | None:
+def _read_version(connection: sa.Connection, url: sa.URL) -> str | None:
     """Read the schema version of the database; None for an empty one."""
     names = set(sa.inspect(connection).get_table_names()) if not _has_version(connection) else None
     if names is not None:

@@ -107,7 +107,7 @@ def export_lines(database: LedgerDatabase, earlier: Sequence[tuple[str, Head]] =
         yield _line({"export": _fields(head)})
         rows = 0
         for name in (*_STANDING, *_GROWING):
-            where, values = _since(name, None if since is None else since[1])
+            where, values = _build_condition(name, None if since is None else since[1])
             for line in _table_lines(connection, name, where, values):
                 rows += line.startswith("[")
                 yield line
@@ -163,7 +163,7 @@ def _fields(head: Head) -> dict[str, Any]:
     return asdict(head)
 
 
-def _since(name: str, head: Head | None) -> tuple[str, dict[str, Any]]:
+def _build_condition(name: str, head: Head | None) -> tuple[str, dict[str, Any]]:
     if head is None or name in _STANDING:
         return "", {}
     where = _GROWING[name].replace(":open", ", ".join(map(str, head.open)) or "NULL")
@@ -172,7 +172,7 @@ def _since(name: str, head: Head | None) -> tuple[str, dict[str, Any]]:
 
 def _table_lines(connection: sa.Connection, name: str, where: str, values: dict[str, Any]) -> Iterator[str]:
     columns = [column.name for column in metadata.tables[name].columns]
-    query = sa.select(*map(_as_stored_in_sqlite, metadata.tables[name].columns))
+    query = sa.select(*map(_convert_for_sqlite, metadata.tables[name].columns))
     if where:
         query = query.where(sa.text(where))
     yield _line({"table": name, "columns": columns})
@@ -181,7 +181,7 @@ def _table_lines(connection: sa.Connection, name: str, where: str, values: dict[
             yield _line(list(row))
 
 
-def _as_stored_in_sqlite(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
+def _convert_for_sqlite(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
     """Return a column as stored in SQLite: instants and booleans as numbers, JSON as text."""
     if isinstance(column.type, sa.JSON):
         return sa.cast(column, sa.Text)

@@ -54,7 +54,7 @@ def place_of(url: str) -> LedgerPlace:
     return _LedgerFile(Path(str(parsed.database))) if parsed.get_backend_name() == "sqlite" else _Schema(parsed)
 
 
-def require_known(url: str) -> None:
+def check_ledger_url(url: str) -> None:
     """Check the URL of a ledger without connecting. Raises  E403 for an invalid one, E424 without a driver."""
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite":
@@ -136,13 +136,13 @@ class _Schema:
     def empty_draft(self) -> str:
         with open_server(self.url) as engine:
             postgres.drop(engine, self._draft)
-        return postgres.with_schema(self.url, self._draft).render_as_string(hide_password=False)
+        return postgres.set_schema(self.url, self._draft).render_as_string(hide_password=False)
 
     def put_draft(self, at: datetime, *, replaces: bool) -> str | None:
         schema = postgres.schema_of(self.url)
         aside = f"{schema}_{at:%Y%m%dT%H%M%SZ}".lower()
         with open_server(self.url) as engine:
-            is_moved = postgres.put_in_place(engine, draft=self._draft, schema=schema, aside=aside, replaces=replaces)
+            is_moved = postgres.install_draft(engine, draft=self._draft, schema=schema, aside=aside, replaces=replaces)
         if is_moved is None:
             raise refusals.existing_ledger_error(self.name, may_force=False)
         return f"schema {aside}" if is_moved else None

@@ -114,7 +114,7 @@ def schema_of(url: sa.URL) -> str:
     return said if isinstance(said, str) else said[-1]
 
 
-def with_schema(url: sa.URL, schema: str) -> sa.URL:
+def set_schema(url: sa.URL, schema: str) -> sa.URL:
     """Return the URL of a ledger in another schema of the same database."""
     return url.update_query_dict({"schema": schema})
 
@@ -191,7 +191,7 @@ def drop(engine: sa.Engine, schema: str) -> None:
         connection.execute(sa.text(f"DROP SCHEMA IF EXISTS {_quote_identifier(schema)} CASCADE"))
 
 
-def put_in_place(engine: sa.Engine, *, draft: str, schema: str, aside: str, replaces: bool) -> bool | None:
+def install_draft(engine: sa.Engine, *, draft: str, schema: str, aside: str, replaces: bool) -> bool | None:
     """Rename the draft schema to the ledger's name, in one transaction; True if an existing one was renamed to `aside`.
 
     Return None, with nothing done, where a ledger exists that `replaces` does not allow to move away.

@@ -43,7 +43,7 @@ IS_SHORT = sa.text(f"inputs.high - inputs.low <= {LONG}")
 _KEYED: dict[str, Any] = {"sqlite_with_rowid": False}
 
 
-def made_by(made: sa.Table, of: sa.Table, claim: sa.Column[Any]) -> sa.ColumnElement[bool]:
+def made_by_claim(made: sa.Table, of: sa.Table, claim: sa.Column[Any]) -> sa.ColumnElement[bool]:
     """Return the condition that a row of `made` is of the table and label of a row of `of`, and made by `claim`."""
     return sa.and_(made.c.table_name == of.c.table_name, made.c.label == of.c.label, made.c.claim == claim)
 

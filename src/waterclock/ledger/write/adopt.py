@@ -15,7 +15,7 @@ from waterclock.ledger import refusals
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import IS_OPEN, claims, events, ledger, tables, versions
 from waterclock.ledger.write.claims import restore_claim
-from waterclock.ledger.write.closings import add_told
+from waterclock.ledger.write.closings import record_closing_ticks
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.emptying import RECUT, empty_table
 
@@ -88,7 +88,7 @@ def adopt(database: LedgerDatabase, found: CommittedClaim) -> bool:
         write.at = found.at
         # as of the lease's end: the batch's duration follows from the claim's number and the commit's time
         record(write, Claim(found.number, found.request, found.at), found.results, recorded_at=found.at)
-        add_told(write, found.request.table, found.results, who=found.request.who)
+        record_closing_ticks(write, found.request.table, found.results, who=found.request.who)
         return True
 
 

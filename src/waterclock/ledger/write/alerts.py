@@ -124,13 +124,13 @@ def take_message(database: LedgerDatabase, target: str, lease: timedelta) -> Out
         return outgoing_of_row(row) if taken.rowcount else None
 
 
-def note_sent(database: LedgerDatabase, number: int) -> None:
+def record_sent(database: LedgerDatabase, number: int) -> None:
     """Record that a message has reached its target."""
     with database.write_unordered() as (connection, now):
         connection.execute(_SENT, {"which": number, "at_": now})
 
 
-def note_lost(database: LedgerDatabase, number: int, error: str, again: timedelta) -> None:
+def record_lost(database: LedgerDatabase, number: int, error: str, again: timedelta) -> None:
     """Record why a message did not reach its target, and how long to wait before the next attempt."""
     with database.write_unordered() as (connection, now):
         connection.execute(_LOST, {"which": number, "said": error, "again": now + again})

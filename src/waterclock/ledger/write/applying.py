@@ -88,7 +88,7 @@ def apply(
         with database.write() as write:
             _check_project(write.execute(_PROJECT).scalar(), flow)
             renamed = rename_tables(write, flow, who)
-            _put_tables(write, flow, who)
+            _write_tables(write, flow, who)
             declared = {row.table_name: row.data for row in write.execute(_DECLARED)}
             newest = write.execute(_NEWEST_FLOW).first()
             number = 1 if newest is None else newest.number + 1
@@ -99,7 +99,7 @@ def apply(
                 says = {"code": flow.tables[name].fingerprint, "statement": text}
                 if declared.get(name) != says:
                     write.log(DECLARED, who=who, table=name, data=says)
-            _ask_again(write, again, who)
+            _request_recompute(write, again, who)
             write.log("applied", who=who, data={"number": number, "flow": flow.fingerprint, "runner": runner})
             found = Applied(number, flow.fingerprint, write.at)
     except BaseException:
@@ -108,13 +108,13 @@ def apply(
     since_then = {name: set(labels).difference(again.get(name, ())) for name, labels in reading_back().items()}
     if any(since_then.values()):
         with database.write() as write:
-            _ask_again(write, since_then, who)
+            _request_recompute(write, since_then, who)
     for name, was in renamed.items():
         database.tell(f"{was} is renamed to {name}, with its history")
     return found
 
 
-def _ask_again(write: Write, again: Mapping[str, Collection[datetime]], who: str) -> None:
+def _request_recompute(write: Write, again: Mapping[str, Collection[datetime]], who: str) -> None:
     for name, labels in again.items():
         add_restate_requests(write, name, labels, RECOMPUTE, who=who, why="START of their inputs moved back")
 
@@ -162,7 +162,7 @@ def _check_project(known: str | None, flow: Flow) -> None:
         raise refusals.other_project(known, flow.project)
 
 
-def _put_tables(write: Write, flow: Flow, who: str) -> None:
+def _write_tables(write: Write, flow: Flow, who: str) -> None:
     known = {row.name: row for row in write.execute(_TABLES)}
     taken = {row.location for row in known.values()}
     refused = refused_among(write.connection, flow, known)
@@ -181,7 +181,7 @@ def _put_tables(write: Write, flow: Flow, who: str) -> None:
         if table.name in refused:  # until it is rebuilt or reset, its labels keep their meaning
             differs, says = [], {what: getattr(row, what) for what in SIGNATURE}
         elif differs:
-            _forget_asked(write, table.name, who)
+            _delete_requests(write, table.name, who)
         start = table.start if table.start is not None else row.start
         if differs or not row.is_declared or start != row.start:
             changed.append({"of": table.name, "is_declared": True, "start": start} | says)
@@ -191,7 +191,7 @@ def _put_tables(write: Write, flow: Flow, who: str) -> None:
             write.execute(statement, values)
 
 
-def _forget_asked(write: Write, table: str, who: str) -> None:
+def _delete_requests(write: Write, table: str, who: str) -> None:
     """Withdraw the requests for a table without any batch, since its labels change their meaning."""
     if labels := list(write.execute(_ASKED, {"of": table}).scalars()):
         write.log("request withdrawn", who=who, table=table, labels=labels)

@@ -115,7 +115,7 @@ def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
     with database.write(claims=True) as write:
         if write.flow != request.flow:
             raise refusals.unapplied_flow_error(request.flow, write.flow)
-        known, before = _at_hand(write, request)
+        known, before = _read_tables_and_labels(write, request)
         # checked in the claiming transaction: a runner that planned before the pause claims nothing after it
         if pause := pause_of(known[request.table]) or write.paused:
             raise refusals.is_paused(request.table, request.labels[0], pause)
@@ -135,7 +135,7 @@ def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
 
 def restore_claim(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> None:
     """Record a claim that a lost ledger had granted. Its inputs are compared when it is recorded."""
-    known, before = _at_hand(write, request)
+    known, before = _read_tables_and_labels(write, request)
     _put(write, request, number, lease_until, before, dict.fromkeys(known, -1))
 
 
@@ -162,7 +162,9 @@ def _put(
     write.log("claimed", who=request.who, table=request.table, labels=request.labels, claim=number, run=request.run)
 
 
-def _at_hand(write: Write, request: ClaimRequest) -> tuple[Mapping[str, AnyRow], Mapping[datetime, AnyRow]]:
+def _read_tables_and_labels(
+    write: Write, request: ClaimRequest
+) -> tuple[Mapping[str, AnyRow], Mapping[datetime, AnyRow]]:
     """Return the rows of the request's tables by name, and the stored rows of its labels."""
     names = {pinned.table for of_label in request.inputs.values() for pinned in of_label} | {request.table}
     values = {"of": request.table, "labels": request.labels, "names": sorted(names)}
@@ -207,7 +209,7 @@ def _check_batches(request: ClaimRequest, before: Mapping[datetime, AnyRow]) -> 
         is_asked = row.requested is not None or row.is_suspect or row.missing is not None
         is_asked = is_asked or request.restates is not None
         if row.current_claim is not None and not is_asked:
-            raise refusals.already_done(request.table, row.label, row.current_claim)
+            raise refusals.batch_done_error(request.table, row.label, row.current_claim)
 
 
 def _unreleasable_batch_error(table: str, label: datetime) -> refusals.ClaimRefused:

@@ -24,7 +24,7 @@ from waterclock.batches.ledger_snapshot import (
     REOPEN,
     BatchStatus,
     Closing,
-    before_release,
+    request_without_release,
 )
 from waterclock.batches.records import BatchResult
 from waterclock.ledger import refusals
@@ -132,7 +132,7 @@ def close_by_hand(
             raise refusals.closed_already(table, label, row.tick)
         looked = None if row is None else row.looked
         _put(write, table, label, Closing(tick, looked, BY_HAND, who=who, why=why), is_new=row is None)
-        _tell_anew(write, late_tables, tick)
+        _request_late_rows(write, late_tables, tick)
         write.log(CLOSED, who=who, table=table, labels=[label], data={"why": why, "tick": tick.isoformat()})
 
 
@@ -177,7 +177,7 @@ def _ask(write: Write, asked: Sequence[tuple[str, datetime]], how: sa.Update = _
     for table, label in asked:
         of = {"of": table, "label_": label}
         if (row := write.execute(_RELEASING, of).first()) is not None:  # a held batch is missing the late rows
-            before = before_release(row.requested)
+            before = request_without_release(row.requested)
             write.execute(_END_RELEASE, of | {"verb": before, "sequence": write.sequence if before else None})
         write.execute(how, of | {"sequence": write.sequence})
 
@@ -190,7 +190,7 @@ def record_late_rows(write: Write, table: str, labels: Collection[datetime], lat
     if late_tables and labels:
         known = write.execute(_KNOWN, {"of": table, "labels": sorted(labels)}).all()
         if ticks := [row.tick for row in known if row.tick is not None]:
-            _tell_anew(write, late_tables, min(ticks))
+            _request_late_rows(write, late_tables, min(ticks))
 
 
 def read_to_their_ends(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, bool]:
@@ -201,7 +201,7 @@ def read_to_their_ends(write: Write, table: str, labels: Collection[datetime]) -
     return {row.label: row.high is None or row.high >= row.tick for row in rows}
 
 
-def _tell_anew(write: Write, late_tables: Sequence[str], tick: datetime) -> None:
+def _request_late_rows(write: Write, late_tables: Sequence[str], tick: datetime) -> None:
     """Request that late rows of slices from a tick on are determined again, since a window was open before."""
     if late_tables:
         made = write.execute(_MADE_FROM, {"names": list(late_tables), "at": tick}).all()
@@ -237,11 +237,11 @@ def add_closings(
         _put(write, table, label, kept, is_new=row is None)
         ticks += [kept.tick] if kept.tick is not None else []
     if ticks:
-        _tell_anew(write, late_tables, min(ticks))
+        _request_late_rows(write, late_tables, min(ticks))
     return is_agreed
 
 
-def add_told(write: Write, table: str, results: Iterable[BatchResult], *, who: str) -> None:
+def record_closing_ticks(write: Write, table: str, results: Iterable[BatchResult], *, who: str) -> None:
     """Record the closing ticks that batches have in their source notes, unless the ledger has them already."""
     closings = ((each.label, each.source["closing"]) for each in results if "closing" in each.source)
     for label, said in sorted(closings, key=lambda it: it[0]):

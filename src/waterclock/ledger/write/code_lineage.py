@@ -21,7 +21,7 @@ _THERE = sa.select(code_lineage.c.lineage).where(*_KEY).with_for_update()
 _MORE = sa.update(code_lineage).where(*_KEY).values(lineage=sa.bindparam("told"), at=sa.bindparam("at_"))
 
 
-def note_code(database: LedgerDatabase, table: str, code: str, found: CodeLineage) -> CodeLineage:
+def record_code_lineage(database: LedgerDatabase, table: str, code: str, found: CodeLineage) -> CodeLineage:
     """Merge lineage found in a plan into the recorded lineage of a table's code. Return both. Cost: one transaction."""
     with database.write_unordered() as (connection, now):
         connection.execute(_FIRST, {"table_name": table, "code": code, "lineage": found.to_json(), "at": now})

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from waterclock.batches.ledger_snapshot import BatchStatus
-from waterclock.batches.records import BatchResult, Claim, Recorded, rows_aside
+from waterclock.batches.records import BatchResult, Claim, Recorded, count_quarantined
 from waterclock.flow.choices import FOLDS, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.read.clock import compare_clock
@@ -125,7 +125,7 @@ def record(
     at = _instant_of_record(write) if recorded_at is None else recorded_at
     table = held.request.table
     claimed = close(write, held.number, BatchStatus.DONE.value)
-    row, before = _before(write, held, results)
+    row, before = _read_previous(write, held, results)
     weights = {found.label: _weigh(found, held.number, row.mode) for found in results}
     changed = tuple(label for label, new in weights.items() if new != _old_weight(before[label]))
     moved = _find_changed_spans(results, before, changed, row.mode)
@@ -171,7 +171,7 @@ def _report_clock(database: LedgerDatabase, write: Write) -> None:
     database.is_clock_back = back is not None
 
 
-def _before(write: Write, held: Claim, results: Sequence[BatchResult]) -> tuple[AnyRow, dict[datetime, AnyRow]]:
+def _read_previous(write: Write, held: Claim, results: Sequence[BatchResult]) -> tuple[AnyRow, dict[datetime, AnyRow]]:
     """Return the row of the table, and the rows of the labels before they are recorded."""
     labels = [found.label for found in results]
     spans = [_span(found) for found in results]
@@ -232,7 +232,7 @@ def _build_batch_values(at: datetime, held: Claim, found: BatchResult, weighs: t
         "new_stands_from": found.stands_from,
         "new_code": held.request.code,
         "new_recorded_at": at,
-        "new_aside": rows_aside(found.measures) or None,
+        "new_aside": count_quarantined(found.measures) or None,
         "new_missing": None if "missing" not in found.source else json.dumps(found.source["missing"]),
     }
 
@@ -330,13 +330,13 @@ def _take_items(write: Write, held: Claim, results: Sequence[BatchResult]) -> No
     for label, item in found:
         by, _ = taken.setdefault(str(item["name"]), (label, dict(item)))
         if by != label:
-            raise refusals.taken_twice(table, label, str(item["name"]), by)
+            raise refusals.item_conflict_error(table, label, str(item["name"]), by)
     write.later(_FORGET_ITEMS, [{"of": table, "at": label} for label in sorted(labels)])
     names = list(taken)
     for at in range(0, len(names), _NAMES_AT_ONCE):
         other = write.execute(_TAKEN, {"of": table, "names": names[at : at + _NAMES_AT_ONCE]}).first()
         if other is not None:
-            raise refusals.taken_twice(table, taken[other.item][0], other.item, other.label)
+            raise refusals.item_conflict_error(table, taken[other.item][0], other.item, other.label)
     rows = [
         {"table_name": table, "item": name, "label": label, "claim": held.number, "data": data}
         for name, (label, data) in taken.items()

@@ -17,9 +17,9 @@ from waterclock.batches.ledger_snapshot import (
     REOPEN,
     STRENGTH,
     BatchStatus,
-    before_release,
     build_release_request,
     is_release,
+    request_without_release,
 )
 from waterclock.flow.choices import Kind, Mode
 from waterclock.ledger import refusals
@@ -169,7 +169,7 @@ def request_restate(  # noqa: PLR0913 - the parts of a request, and how it is re
     """
     with database.write() as write:
         _check_table(write, table)
-        known = _require_done(write, table, labels)
+        known = _check_done(write, table, labels)
         asked = add_restate_requests(write, table, labels, verb, who=who, why=why, said=said)
         if is_retry:
             failed = {BatchStatus.FAILED.value, BatchStatus.HELD.value}
@@ -180,7 +180,7 @@ def request_restate(  # noqa: PLR0913 - the parts of a request, and how it is re
         return asked
 
 
-def request_held_again(
+def request_remake_of_held(
     database: LedgerDatabase, table: str, labels: Collection[datetime], verb: str, *, who: str, why: str
 ) -> tuple[datetime, ...]:
     """Do the same as `request_restate`, for batches whose earlier attempt may be held: it is replaced by a new one.
@@ -189,13 +189,13 @@ def request_held_again(
     """
     with database.write() as write:
         _check_table(write, table)
-        _require_done(write, table, labels)
+        _check_done(write, table, labels)
         found = add_restate_requests(write, table, labels, verb, who=who, why=why)
         _each(write, _SET_DUE, [{"of": table, "at": label, "due": write.at} for label in found])
         return found
 
 
-def _require_done(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, AnyRow]:
+def _check_done(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, AnyRow]:
     known = read_batches(write, table, labels)
     for label in labels:
         if label not in known or known[label].current_claim is None:
@@ -290,7 +290,7 @@ def end_releases(write: Write, table: str, rows: Iterable[AnyRow]) -> list[AnyRo
 
 
 def _find_earlier_request(row: AnyRow) -> str | None:
-    before = before_release(row.requested)
+    before = request_without_release(row.requested)
     if before is None and row.current_claim is not None and not row.is_suspect and row.missing is None:
         return RECOMPUTE  # an older ledger did not store the earlier request
     return before
@@ -308,7 +308,7 @@ def _hides_reopen(row: AnyRow) -> bool:
 
 
 def _stronger(known: str | None, verb: str) -> str:
-    known = before_release(known)  # making a batch again replaces its held slice
+    known = request_without_release(known)  # making a batch again replaces its held slice
     return verb if known is None or STRENGTH[known] <= STRENGTH[verb] else known
 
 
@@ -360,7 +360,7 @@ def end_following(database: LedgerDatabase, table: str, labels: Collection[datet
         _log_each(write, "needs not follow", table, asked, who)
 
 
-def note_rule(database: LedgerDatabase, table: str, rule: str, text: str, *, who: str) -> None:
+def record_rule_note(database: LedgerDatabase, table: str, rule: str, text: str, *, who: str) -> None:
     """Record a note on a rule, replacing the previous one; an empty text removes it. Raises  E412."""
     with database.write() as write:
         _check_table(write, table)

@@ -39,7 +39,7 @@ def close_for(database: LedgerDatabase, to: str, *, who: str) -> None:
             if row.lease_until >= write.at
         ]
         if holders:
-            raise refusals.in_use(database.url, holders)
+            raise refusals.ledger_in_use_error(database.url, holders)
         write.log("ledger moved", who=who, data={"to": to})
         write.execute(_SET, {"to": to})
 
@@ -50,7 +50,7 @@ def require_closed_for(database: LedgerDatabase, to: str) -> None:
         raise refusals.concurrent_move_error(database.url)
 
 
-def open_again(database: LedgerDatabase) -> None:
+def unlock_ledger(database: LedgerDatabase) -> None:
     """Allow writing again, because the move was not completed."""
     with database.write(even_moved=True) as write:
         write.execute(_SET, {"to": None})

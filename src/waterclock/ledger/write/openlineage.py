@@ -55,19 +55,19 @@ def take(database: LedgerDatabase, lease: timedelta, *, at_once: bool = False) -
         return int(row.event)
 
 
-def note_sent(database: LedgerDatabase, up_to: int, lease: timedelta) -> None:
+def record_sent(database: LedgerDatabase, up_to: int, lease: timedelta) -> None:
     """Record that all events up to one have arrived, and keep the turn."""
     with database.write_unordered() as (connection, now):
         connection.execute(_SENT, {"up_to": up_to, "at_": now, "until": now + lease})
 
 
-def note_lost(database: LedgerDatabase, error: str, again_in: timedelta) -> None:
+def record_lost(database: LedgerDatabase, error: str, again_in: timedelta) -> None:
     """Record why an event did not arrive and how long to wait before the next attempt. The turn ends."""
     with database.write_unordered() as (connection, now):
         connection.execute(_LOST, {"said": error, "again": now + again_in})
 
 
-def note_left_out(database: LedgerDatabase, refused: Sequence[tuple[LineageEvent, str]]) -> None:
+def record_rejected(database: LedgerDatabase, refused: Sequence[tuple[LineageEvent, str]]) -> None:
     """Record the events that the server rejected although it accepted later ones, with the reasons. Keep the turn."""
     with database.write() as write:
         for it, why in refused:
@@ -77,13 +77,13 @@ def note_left_out(database: LedgerDatabase, refused: Sequence[tuple[LineageEvent
         write.execute(_LEFT_OUT, {"count": len(refused), "why": f"{last.place}: {why}"})
 
 
-def give_back(database: LedgerDatabase) -> None:
+def end_turn(database: LedgerDatabase) -> None:
     """End the turn."""
     with database.write_unordered() as (connection, _):
         connection.execute(_GIVE_BACK)
 
 
-def begin_again(database: LedgerDatabase) -> None:
+def reset_progress(database: LedgerDatabase) -> None:
     """Reset the progress, so that all outcomes are sent once more."""
     with database.write_unordered() as (connection, _):
         connection.execute(_AGAIN)

@@ -37,7 +37,7 @@ def begin_rebuilding(
         refuse_holds(write)
         known = write.rebuilding
         if known is not None and known.is_blocking(write.at):
-            raise at_work(known)
+            raise rebuild_in_progress_error(known)
         begun = Rebuilding(token, runner, who, write.at, write.at + timedelta(seconds=lease_seconds))
         begun = replace(begun, standing=None if known is None else known.current_token, sequence=write.sequence)
         write.execute(_SET, {"said": begun.to_json()})
@@ -116,11 +116,11 @@ def require_no_rebuild(write: Write, where: str) -> None:
     if known is None or known.is_done:
         return
     if known.is_blocking(write.at):
-        raise at_work(known, where)
+        raise rebuild_in_progress_error(known, where)
     clear(write)
 
 
-def at_work(known: Rebuilding, where: str | None = None) -> ClaimRefused:
+def rebuild_in_progress_error(known: Rebuilding, where: str | None = None) -> ClaimRefused:
     """Build the error for requests while all tables are rebuilt."""
     why = f"{known.runner} ({known.who}) since {known.at:%Y-%m-%d %H:%M:%S} UTC"
     if known.is_moving:

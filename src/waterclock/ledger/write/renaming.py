@@ -106,7 +106,7 @@ _HELD = sa.union(
 _LINEAGES_OF = sa.select(code_lineage.c.code).where(code_lineage.c.table_name == sa.bindparam("of"))
 
 
-def say_pending(database: LedgerDatabase, flow: Flow) -> None:
+def apply_pending_renames(database: LedgerDatabase, flow: Flow) -> None:
     """Apply the next run's renames of tables and code to everything read and written from now on.
 
     Cost: no query for a flow without WAS, three if all renames are done, otherwise five; none of them scans batches.
@@ -119,7 +119,7 @@ def say_pending(database: LedgerDatabase, flow: Flow) -> None:
         known = {row.name for row in connection.execute(_TABLES)}
         found = _former(connection)
         renames = _renames(flow, known, found.tables)
-        busy = _with_batches(connection, renames)
+        busy = _find_tables_with_batches(connection, renames)
         by_name = {now: was for now, was in renames.items() if now not in busy}
         if not by_name:
             return
@@ -181,7 +181,7 @@ def rename_tables(write: Write, flow: Flow, who: str) -> dict[str, str]:
         _note(write, was, now, is_code=False)
         write.log(RENAMED, who=who, table=now, data={"was": was})
     if renames:
-        _say_within(write, {was: now for now, was in renames.items()})
+        _replace_stored_names(write, {was: now for now, was in renames.items()})
     for name, was, now in recoded:
         _recode(write, name, was, now)
         _note(write, was, now, is_code=True)
@@ -239,7 +239,7 @@ def _group_codes_by_table(rows: Iterable[Any]) -> dict[str, set[str]]:
     return found
 
 
-def _with_batches(connection: sa.Connection, names: Iterable[str]) -> set[str]:
+def _find_tables_with_batches(connection: sa.Connection, names: Iterable[str]) -> set[str]:
     """Return which tables have batches, or had a claim. Cost: an index lookup for each, no history."""
     asked = sorted(names)
     return set(connection.execute(_WITH_BATCHES, {"of": asked}).scalars()) if asked else set()
@@ -248,7 +248,7 @@ def _with_batches(connection: sa.Connection, names: Iterable[str]) -> set[str]:
 def _find_rename_errors(
     connection: sa.Connection, flow: Flow, known: set[str], renames: dict[str, str], former: Mapping[str, str]
 ) -> Iterator[WaterclockError]:
-    busy = _with_batches(connection, {*renames, *renames.values(), *(known - flow.tables.keys())})
+    busy = _find_tables_with_batches(connection, {*renames, *renames.values(), *(known - flow.tables.keys())})
     gone = sorted(busy - flow.tables.keys() - {*renames.values()})
     firsts: dict[str, str] = {}
     for now, once in renames.items():
@@ -262,7 +262,7 @@ def _find_rename_errors(
             else:
                 del renames[name]  # nothing to take over
         elif was is not None and name not in renames and was not in known and name not in former.values() and gone:
-            yield refusals.never_there(name, was, gone, where)
+            yield refusals.missing_history_error(name, was, gone, where)
         since = former.get(name)
         is_new = name not in known and name not in renames
         if is_new and since is not None and since not in flow.tables and since not in renames.values():
@@ -290,7 +290,7 @@ def _rename(write: Write, was: str, now: str, *, is_there: bool) -> None:
             write.execute(_SAY_READ, {"of": now, "was": read, "now_": said})
 
 
-def _say_within(write: Write, names: Mapping[str, str]) -> None:
+def _replace_stored_names(write: Write, names: Mapping[str, str]) -> None:
     """Replace names in values stored as JSON: missing inputs, rule results of inputs, lineage of code, alerts."""
     said = [
         {"of": row.table_name, "at": row.label, "now_": missing}

@@ -58,7 +58,7 @@ def leave(database: LedgerDatabase, runner: str) -> None:
         connection.execute(_LEAVE, {"name": runner})
 
 
-def all_runners(database: LedgerDatabase) -> list[RunnerSeen]:
+def list_runners(database: LedgerDatabase) -> list[RunnerSeen]:
     """Return the active runners with their open claims, also unregistered ones; oldest first. Cost: a scan of both."""
     with database.read() as connection:
         seen = connection.execute(_ALL).all()

@@ -13,7 +13,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from waterclock.ledger.read.content import contents_of
-from waterclock.ledger.read.inputs import IS_CURRENT, build_overlap_values, with_readers
+from waterclock.ledger.read.inputs import IS_CURRENT, build_overlap_values, extend_to_readers
 from waterclock.ledger.store.database import Write
 from waterclock.ledger.store.schema import AnyRow, batches, inputs, tables
 from waterclock.timelabel.intervals import IntervalSet
@@ -21,7 +21,7 @@ from waterclock.timelabel.intervals import IntervalSet
 Key = tuple[str, datetime]
 _CHUNK = 500
 
-_READERS = with_readers(
+_READERS = extend_to_readers(
     sa.select(inputs.c.reader, inputs.c.label, batches.c.is_suspect).join(batches, IS_CURRENT), distinct=True
 )
 _OUTDATED = (
@@ -53,7 +53,7 @@ def mark_readers(write: Write, table: str, changed: IntervalSet, *, look: bool =
             found[row.reader, row.label] = row.is_suspect
     surely = [] if look else [key for key, is_suspect in found.items() if not is_suspect]
     _mark(write, surely, suspect=True)
-    return len(surely) + _look_again(write, {key: of for key, of in found.items() if look or of})
+    return len(surely) + _compare_inputs(write, {key: of for key, of in found.items() if look or of})
 
 
 def mark_outdated(write: Write, table: str, claim: int, labels: Iterable[datetime]) -> int:
@@ -65,7 +65,7 @@ def mark_outdated(write: Write, table: str, claim: int, labels: Iterable[datetim
     return len(outdated)
 
 
-def _look_again(write: Write, flags: Mapping[Key, bool]) -> int:
+def _compare_inputs(write: Write, flags: Mapping[Key, bool]) -> int:
     """Set the flag of batches by comparing their inputs with the current content. Return how many were newly marked."""
     by_table: dict[str, list[datetime]] = {}
     for table, label in flags:

@@ -9,7 +9,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.batches.ledger_snapshot import BACKFILL, BEGINNING, FOLLOW, RECOMPUTE, BatchStatus, before_release
+from waterclock.batches.ledger_snapshot import (
+    BACKFILL,
+    BEGINNING,
+    FOLLOW,
+    RECOMPUTE,
+    BatchStatus,
+    request_without_release,
+)
 from waterclock.batches.records import NO_VERSION, Claim, Input
 from waterclock.flow.choices import Kind
 from waterclock.ledger.read.signatures import SIGNATURE
@@ -17,7 +24,7 @@ from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import batches, ledger, tables, versions
 from waterclock.ledger.write.adopt import CommittedClaim, record_drop
 from waterclock.ledger.write.claims import restore_claim
-from waterclock.ledger.write.closings import add_told
+from waterclock.ledger.write.closings import record_closing_ticks
 from waterclock.ledger.write.completion import record
 from waterclock.ledger.write.coverage import cover
 from waterclock.ledger.write.emptying import empty_table, request_recompute
@@ -127,7 +134,7 @@ def _record(write: Write, moved: Moved, heads: Mapping[str, int], who: str, *, b
         restore_claim(write, request, moved.claim, moved.found.at)
         # expired lease, so the duration does not count
         record(write, Claim(moved.claim, request, BEGINNING), moved.found.results)
-        add_told(write, moved.name, moved.found.results, who=who)
+        record_closing_ticks(write, moved.name, moved.found.results, who=who)
         if requests:
             write.execute(_REQUEST, requests)
     write.execute(_HEAD, {"of": moved.name, "version": moved.version})
@@ -142,7 +149,7 @@ def _unmet_requests(write: Write, moved: Moved, begun: int) -> list[dict[str, An
     is_transform = moved.signature["kind"] == Kind.TRANSFORM
     found = []
     for row in write.execute(_REQUESTS, {"of": moved.name}):
-        verb = before_release(row.requested)  # the new rows replace a held slice
+        verb = request_without_release(row.requested)  # the new rows replace a held slice
         is_met = verb == BACKFILL or (is_transform and verb in _MET and row.requested_sequence <= begun)
         if verb is not None and not is_met:
             values = {"at": row.label, "until": row.end, "verb": verb, "sequence": row.requested_sequence}
@@ -187,7 +194,7 @@ def seed(
                 write.execute(_ADD_VERSIONS, rows)
 
 
-def seed_past(
+def seed_dropped_windows(
     database: LedgerDatabase,
     name: str,
     *,

@@ -46,7 +46,7 @@ def change_for(table: OpenTable, manifests: Sequence[Manifest], mode: str) -> Ch
     require_known_layout(table)
     if mode == "replace":
         return _build_replacement(table, manifests)
-    return (_by_partition if table.partition_columns else _by_path)(table, manifests)
+    return (_partition_change if table.partition_columns else _path_change)(table, manifests)
 
 
 def change_of_state(table: OpenTable, files: Sequence[DataFile], instead_of: Sequence[LiveFile] | None) -> Change:
@@ -78,7 +78,7 @@ def _build_replacement(table: OpenTable, manifests: Sequence[Manifest]) -> Chang
     return Change(adds, removes_of(list(old.values())), is_overwrite=True)
 
 
-def _by_partition(table: OpenTable, manifests: Sequence[Manifest]) -> Change:
+def _partition_change(table: OpenTable, manifests: Sequence[Manifest]) -> Change:
     change = Change(is_overwrite=True)
     for manifest in manifests:
         label = label_of(manifest.label)
@@ -94,7 +94,7 @@ def _by_partition(table: OpenTable, manifests: Sequence[Manifest]) -> Change:
     return change
 
 
-def _by_path(table: OpenTable, manifests: Sequence[Manifest]) -> Change:
+def _path_change(table: OpenTable, manifests: Sequence[Manifest]) -> Change:
     change = Change()
     for manifest in manifests:
         label = label_of(manifest.label)

@@ -72,7 +72,7 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
                     "E615", "the table cannot be created", where=folder, why=str(error), fix=fix
                 ) from error
             if attempt == _MOST_TRIES:
-                raise _too_busy(folder) from error
+                raise _creation_conflict_error(folder) from error
             time.sleep(attempt * _PAUSE)
     with open_table(folder) as table:
         refuse_stranger(table, project)
@@ -115,7 +115,7 @@ def _is_refused_put(error: DeltaError) -> bool:
     return isinstance(error, CommitFailedError) or "Invalid table version" in str(error)
 
 
-def _too_busy(folder: str) -> WaterclockError:
+def _creation_conflict_error(folder: str) -> WaterclockError:
     return WaterclockError(
         "E622",
         "another writer started the first commit of this table and did not finish it",

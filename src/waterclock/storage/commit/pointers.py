@@ -77,7 +77,7 @@ def commit_slices(
         if version is not None:
             return version
         time.sleep(random.uniform(0, 0.002 * min(look + 1, 25)))  # noqa: S311 - only spreads the next attempts
-    raise too_busy(folder)
+    raise commit_race_error(folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]
                 live = tuple(table.files.values())
                 return MergeLook(None, table.version, known, live, may_rewrite(table))
             _add_columns(table, wide, identity)
-    raise too_busy(folder)
+    raise commit_race_error(folder)
 
 
 def add_new_columns(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> None:
@@ -121,7 +121,7 @@ def add_new_columns(folder: str, identity: Identity, manifests: Sequence[Manifes
             if wide == table.schema:
                 return
             _add_columns(table, wide, identity)
-    raise too_busy(folder)
+    raise commit_race_error(folder)
 
 
 def commit_state(
@@ -177,7 +177,7 @@ def kill(folder: str, claim: int, *, project: str | None = None) -> None:
             if try_commit(table, Change(), identity) is not None:
                 return
         time.sleep(random.uniform(0, 0.002 * min(look + 1, 25)))  # noqa: S311
-    raise too_busy(folder)
+    raise commit_race_error(folder)
 
 
 def commit_nothing(folder: str, identity: Identity) -> int:
@@ -232,7 +232,7 @@ def _add_columns(table: OpenTable, wide: str, identity: Identity) -> None:
         )
 
 
-def too_busy(folder: str) -> WaterclockError:
+def commit_race_error(folder: str) -> WaterclockError:
     """Return the error for a commit that lost the race against other commits at every attempt."""
     return WaterclockError(
         "E622",

@@ -130,7 +130,7 @@ def start_over(folder: str, identity: Identity, *, above: int, stamp: str) -> in
     if is_folder(
         entry_path(folder, "_delta_log")
     ):  # in an object store perhaps only a part, if an earlier reset was killed
-        set_log_aside(folder, f"reset-{stamp}")
+        move_log(folder, f"reset-{stamp}")
     recreate(folder, BARE, is_partitioned=False, project=identity.project, above=above)
     if (version := _empty_table(folder, identity)) is None:
         raise AssertionError(f"{folder}: a log that was just made cannot be continued")
@@ -159,7 +159,7 @@ def _empty_table(folder: str, identity: Identity) -> int | None:
     return None
 
 
-def set_log_aside(folder: str, name: str) -> str:
+def move_log(folder: str, name: str) -> str:
     """Move a table's log to `_delta_log.<name>` next to it and return that path. The folder then holds no table."""
     forget(folder)
     aside = entry_path(folder, f"_delta_log.{name}")

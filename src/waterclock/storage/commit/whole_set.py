@@ -12,7 +12,7 @@ from waterclock.faults import fault
 from waterclock.filesystem import entry_path, link_file, make_folder, remove_folder
 from waterclock.storage.commit.change import NeedsSpark, require_known_layout
 from waterclock.storage.commit.creation import create_table, refuse_stranger
-from waterclock.storage.commit.pointers import find_claim_version, too_busy
+from waterclock.storage.commit.pointers import commit_race_error, find_claim_version
 from waterclock.storage.commit.write_commit import (
     Action,
     Change,
@@ -125,7 +125,7 @@ def commit_content(folder: str, identity: Identity, content: Content) -> int:
         if version is not None:
             return version
         time.sleep(0.002 * min(look + 1, 25))
-    raise too_busy(folder)
+    raise commit_race_error(folder)
 
 
 def _create_if_absent(folder: str, content: Content, *, project: str) -> None:

@@ -100,7 +100,7 @@ def try_commit(table: OpenTable, change: Change, identity: Identity) -> int | No
     if not put_if_absent(commit_file(table.folder, version), text):
         return None
     table.follow()
-    if version % _between_checkpoints(table.file_count) == 0:
+    if version % _checkpoint_interval(table.file_count) == 0:
         with suppress(DeltaError, OSError):  # the data is committed; the next reader reports a fault in the log
             delta = table.delta()
             delta.create_checkpoint()
@@ -179,7 +179,7 @@ def _partition(label: str | None) -> dict[str, str]:
     return {} if label is None else {TIMELABEL: label}
 
 
-def _between_checkpoints(files: int) -> int:
+def _checkpoint_interval(files: int) -> int:
     """Return the number of commits between checkpoints. It grows with the files, so that commits cost the same."""
     return max(_LEAST_BETWEEN_CHECKPOINTS, files // _FILES_A_COMMIT)
 

@@ -18,7 +18,7 @@ from waterclock.flow.column_types import type_of
 from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.write_state import DELETED
 from waterclock.storage.slices.manifest import Manifest, read_manifest
-from waterclock.storage.slices.order_bounds import deletes_sql, may_beat, order_struct, place_sql, with_known_bounds
+from waterclock.storage.slices.order_bounds import clear_foreign_bounds, deletes_sql, may_beat, order_struct, place_sql
 from waterclock.storage.slices.read import frame_of_files, frame_of_slices
 from waterclock.storage.types import fields_of, sql_type, widen_schema
 from waterclock.timelabel.label import TIMELABEL
@@ -56,7 +56,9 @@ def fold(
 
     Cost: one shuffle of their rows, and a second pass by key if some slices have no value for some columns.
     """
-    rows = _select_winners(_all_rows(spark, folder, manifests, merge, schema, past or Past()), manifests, merge, schema)
+    rows = _select_winners(
+        _read_rows(spark, folder, manifests, merge, schema, past or Past()), manifests, merge, schema
+    )
     return rows.where(f"NOT {DELETED}").drop(DELETED)
 
 
@@ -70,7 +72,7 @@ def winners_of(
     past: Past,
 ) -> DataFrame:
     """Return the winning row of each of `keys`, with deletes marked. Cost: a shuffle of their rows, a read of all."""
-    rows = _all_rows(spark, folder, manifests, merge, schema, past)
+    rows = _read_rows(spark, folder, manifests, merge, schema, past)
     same = [F.col(quote_name(key)).eqNullSafe(F.col(f"_asked{index}")) for index, key in enumerate(merge.keys)]
     asked = keys.select(*(F.col(quote_name(key)).alias(f"_asked{index}") for index, key in enumerate(merge.keys)))
     known = rows.join(asked, _all_of(same), "left_semi")
@@ -110,7 +112,7 @@ def mark_deletes(rows: DataFrame, merge: Merge) -> DataFrame:
     return rows.withColumn(DELETED, F.expr(deletes_sql(merge)))
 
 
-def with_ordering_columns(schema: str, table: Table) -> str:
+def add_ordering_columns(schema: str, table: Table) -> str:
     """Return a schema with the declared columns that ORDER BY and DELETE WHEN name and that no slice has yet.
 
     They are NULL in all rows. A name inside another word or a text counts as named: an extra column only costs its
@@ -145,7 +147,7 @@ def slices_with_later_deletes(
         return ()
     fields = fields_of(schema)
     types = [fields[name]["type"] for name in merge.order_by]
-    lows = {with_known_bounds(manifest, merge).order_low for manifest in later}
+    lows = {clear_foreign_bounds(manifest, merge).order_low for manifest in later}
     found = []
     for path in earlier:
         has_deletes, high = _delete_high(folder, path, merge)
@@ -160,10 +162,10 @@ def later_slices_with_deletes(
     """Return later slices with a delete that sorts at or after the lowest order of this slice's rows."""
     fields = fields_of(schema)
     types = [fields[name]["type"] for name in merge.order_by]
-    manifest = with_known_bounds(manifest, merge)
+    manifest = clear_foreign_bounds(manifest, merge)
     return tuple(
         later
-        for later in (with_known_bounds(each, merge) for each in after)
+        for later in (clear_foreign_bounds(each, merge) for each in after)
         if later.has_deletes and (not types or may_beat(later.delete_high, manifest.order_low, types, is_later=True))
     )
 
@@ -182,7 +184,7 @@ def drop_deleted_rows(winners: DataFrame, deletes: DataFrame, merge: Merge) -> D
     return winners.join(deletes, _all_of([F.col(_ORDER) > F.expr(place_sql(merge.order_by)), *same]), "left_anti")
 
 
-def with_all_columns(rows: DataFrame, schema: str) -> DataFrame:
+def fill_columns(rows: DataFrame, schema: str) -> DataFrame:
     """Return the columns of a schema, with NULL for those that the rows do not have."""
     there = set(rows.columns)
     texts = [
@@ -192,17 +194,17 @@ def with_all_columns(rows: DataFrame, schema: str) -> DataFrame:
     return rows.selectExpr(*texts, *([DELETED] if DELETED in there else []))
 
 
-def _all_rows(
+def _read_rows(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str, past: Past
 ) -> DataFrame:
     """Return all rows that take part in the fold, each with its order, its slice and the number of its column set."""
     parts = []
-    for number, (_, members) in enumerate(_by_columns(manifests).items()):
+    for number, (_, members) in enumerate(_group_by_columns(manifests).items()):
         paths = [file.path for manifest in members for file in manifest.files]
         rows = mark_deletes(frame_of_files(spark, folder, paths, schema), merge)
         parts.append(_add_order(rows, merge, f"concat('{_AFTER}', {TIMELABEL})", number))
     if past.state is not None:
-        state = with_all_columns(past.state, schema).withColumn(DELETED, F.expr("false"))
+        state = fill_columns(past.state, schema).withColumn(DELETED, F.expr("false"))
         parts.append(_add_order(state, merge, f"'{_STATE}'", _ALL))
     if past.deletes:
         rows = mark_deletes(frame_of_slices(spark, folder, past.deletes, schema), merge).where(DELETED)
@@ -222,11 +224,11 @@ def _add_order(rows: DataFrame, merge: Merge, place: str, carries: int) -> DataF
 
 def _deletes_only(keys: DataFrame, merge: Merge, schema: str, place: str) -> DataFrame:
     """Return for each key a delete that sorts below all other rows, so that an unknown key counts as gone."""
-    rows = with_all_columns(keys, schema).withColumn(DELETED, F.expr("true"))
+    rows = fill_columns(keys, schema).withColumn(DELETED, F.expr("true"))
     return _add_order(rows, merge, f"'{place}'", _ALL)
 
 
-def _by_columns(manifests: Sequence[Manifest]) -> Mapping[tuple[str, ...], list[Manifest]]:
+def _group_by_columns(manifests: Sequence[Manifest]) -> Mapping[tuple[str, ...], list[Manifest]]:
     """Group slices with the same columns: each group is one read, however many slices it has."""
     groups: dict[tuple[str, ...], list[Manifest]] = {}
     for manifest in manifests:
@@ -236,7 +238,7 @@ def _by_columns(manifests: Sequence[Manifest]) -> Mapping[tuple[str, ...], list[
 
 
 def _select_winners(rows: DataFrame, manifests: Sequence[Manifest], merge: Merge, schema: str) -> DataFrame:
-    groups = list(_by_columns(manifests))
+    groups = list(_group_by_columns(manifests))
     lacking = {name: [n for n, own in enumerate(groups) if name not in own] for name in fields_of(schema)}
     if any(lacking.values()):
         return _carry_values(rows, lacking, merge)
@@ -284,7 +286,7 @@ def _all_of(conditions: Sequence[Column]) -> Column:
 def _delete_high(folder: str, path: str, merge: Merge) -> tuple[bool, str | None]:
     known = _delete_highs.get((folder, path, merge))
     if known is None:
-        manifest = with_known_bounds(read_manifest(folder, path), merge)
+        manifest = clear_foreign_bounds(read_manifest(folder, path), merge)
         known = (manifest.has_deletes, manifest.delete_high)
         with _lock:
             _delete_highs[(folder, path, merge)] = known

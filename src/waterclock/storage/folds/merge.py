@@ -19,7 +19,7 @@ from waterclock.storage.folds.fold import (
     slices_with_later_deletes,
     winners_of,
 )
-from waterclock.storage.folds.older_states import find_newest_state, manifests_of, with_slices_placed
+from waterclock.storage.folds.older_states import find_newest_state, manifests_of, place_in_steps
 from waterclock.storage.folds.state_after import merged_state
 from waterclock.storage.folds.winners_at_head import Restatement, is_decided_by_head, winners_at_head
 from waterclock.storage.folds.write_state import DELETED, Winners, is_newer
@@ -29,7 +29,7 @@ from waterclock.storage.log.identity import Identity
 from waterclock.storage.slices.damage import require_whole
 from waterclock.storage.slices.key_checks import duplicate_keys, may_be_null, require_one_row_per_order
 from waterclock.storage.slices.manifest import Manifest
-from waterclock.storage.slices.order_bounds import with_known_bounds
+from waterclock.storage.slices.order_bounds import clear_foreign_bounds
 from waterclock.storage.types import fields_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def merge_slice(
             E620 for two different rows of one key and order
             E616, E617 where the slice does not fit the table
     """
-    manifest = with_known_bounds(manifest, merge)
+    manifest = clear_foreign_bounds(manifest, merge)
     look = prepare_merge(folder, identity, [manifest])
     if look.done is not None:
         return look.done
@@ -119,7 +119,7 @@ def restate_slices(
     if not replaced and not any(each.rows for each in new.values()):
         return commit_nothing(folder, identity)
     changed = tuple(new.values())
-    before, placed = with_slices_placed(folder, changed, steps)
+    before, placed = place_in_steps(folder, changed, steps)
     if len(changed) == 1:
         asked = Restatement(
             lake, merge, look.schema, changed[0], next(iter(replaced), None), before,

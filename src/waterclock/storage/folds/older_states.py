@@ -24,17 +24,17 @@ from waterclock.flow.folds import Merge, Temporal
 from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.fold import (
     Past,
+    add_ordering_columns,
+    fill_columns,
     fold,
     slices_with_later_deletes,
-    with_all_columns,
-    with_ordering_columns,
 )
 from waterclock.storage.folds.table_columns import empty_schema
 from waterclock.storage.folds.versions import temporal_of, versions_of
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import NO_VERSION, LogStep, Resolved
 from waterclock.storage.slices.manifest import Manifest, is_sealed, read_manifest, with_columns_of
-from waterclock.storage.slices.read import frame_if_kept, frame_of_files, frame_of_slices, table_schema
+from waterclock.storage.slices.read import frame_of_files, frame_of_slices, table_schema, try_frame_at_version
 from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import label_of
 
@@ -66,9 +66,9 @@ def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: R
     is_replace = table.mode is Mode.REPLACE
     if not (is_replace and is_sealed(folder, resolved.steps[0].slice_path)):
         bounds = {} if is_replace else {"low": resolved.low, "high": resolved.high}
-        rows = frame_if_kept(spark, folder, resolved.version, is_partitioned=table.is_partitioned, **bounds)
+        rows = try_frame_at_version(spark, folder, resolved.version, is_partitioned=table.is_partitioned, **bounds)
         if rows is not None:
-            return with_all_columns(rows, schema)
+            return fill_columns(rows, schema)
     return frame_of_slices(spark, folder, manifests_of(folder, resolved.steps), schema)
 
 
@@ -86,7 +86,7 @@ def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[LogS
     if stored is not None:
         return stored
     if table.merge is None:
-        made = with_all_columns(versions_of(spark, folder, manifests_of(folder, steps), table), schema)
+        made = fill_columns(versions_of(spark, folder, manifests_of(folder, steps), table), schema)
     else:
         start = find_newest_state(spark, lake, table.name, steps, table.merge, schema)
         past = start.fold_base(folder, start.manifests, table.merge, schema)
@@ -103,7 +103,7 @@ def state_from(spark: SparkSession, folder: str, manifests: Sequence[Manifest], 
     if table.merge is None:
         return versions_of(spark, folder, manifests, table)
     schema = with_columns_of(table_schema(folder).json(), manifests)
-    rows = fold(spark, folder, manifests, table.merge, with_ordering_columns(schema, table))
+    rows = fold(spark, folder, manifests, table.merge, add_ordering_columns(schema, table))
     return rows.select(*map(quote_name, fields_of(schema)))
 
 
@@ -149,9 +149,9 @@ def _read_stored_state(
 ) -> DataFrame | None:
     """Return the state after a step if a Delta version contains it or it was cached before, else None."""
     if step.version != NO_VERSION:
-        state = frame_if_kept(spark, lake.folder(table), step.version, is_partitioned=False)
+        state = try_frame_at_version(spark, lake.folder(table), step.version, is_partitioned=False)
         if state is not None:
-            return with_all_columns(state, schema)
+            return fill_columns(state, schema)
     made = _find_written_state(_place(lake, table, step, name))
     return None if made is None else _read(spark, made, schema)
 
@@ -175,7 +175,7 @@ def manifests_of(folder: str, steps: Iterable[LogStep]) -> tuple[Manifest, ...]:
     return tuple(found)
 
 
-def with_slices_placed(
+def place_in_steps(
     folder: str, manifests: Sequence[Manifest], steps: Sequence[LogStep]
 ) -> tuple[tuple[LogStep, ...], list[Manifest]]:
     """Return the steps before the first label of `manifests`, and the table's slices from that label on.

@@ -13,10 +13,10 @@ from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.pointers import commit_nothing, prepare_merge
 from waterclock.storage.commit.rebuild import commit_whole_state
 from waterclock.storage.folds.commit_merged import commit_winners
-from waterclock.storage.folds.fold import with_all_columns
+from waterclock.storage.folds.fold import fill_columns
 from waterclock.storage.folds.older_states import manifests_of
 from waterclock.storage.folds.swap_keys import Make, swap_rows
-from waterclock.storage.folds.versions import EFFECTIVE, as_shown, raw_schema, temporal_of, versions_of
+from waterclock.storage.folds.versions import EFFECTIVE, raw_schema, table_manifest, temporal_of, versions_of
 from waterclock.storage.folds.write_state import DELETED, MOST_ROWS_BROADCAST, Winners
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import LogStep
@@ -80,17 +80,17 @@ def place_slices(
             E640 where slices that are needed are gone
     """
     folder = lake.folder(table.name)
-    shown = [as_shown(manifest, temporal_of(table)) for manifest in manifests]
+    shown = [table_manifest(manifest, temporal_of(table)) for manifest in manifests]
     look = prepare_merge(folder, identity, shown)
     if look.done is not None:
         return look.done
-    among = _among(folder, table, manifests, steps, is_whole=is_whole)
+    among = _find_rivals(folder, table, manifests, steps, is_whole=is_whole)
     if among is None:
         return commit_nothing(folder, identity)
     slices, schema = among.slices, look.schema
 
     def make(keys: DataFrame | None) -> DataFrame:
-        return with_all_columns(versions_of(spark, folder, slices, table, keys), schema)
+        return fill_columns(versions_of(spark, folder, slices, table, keys), schema)
 
     is_whole = is_whole or (table.is_snapshot and (_is_put_before_others(among) or _has_other_columns(among)))
     if is_whole or not look.live or among.most >= _WHOLE_FROM * sum(each.rows for each in slices):
@@ -101,7 +101,7 @@ def place_slices(
         return _put(spark, folder, make, keys, shown, identity, look)
 
 
-def versions_after(
+def resulting_versions(
     spark: SparkSession,
     lake: Lake,
     table: Table,
@@ -117,26 +117,26 @@ def versions_after(
 
     Raises  E640 where slices that are needed are gone
     """
-    folder, shown = lake.folder(table.name), [as_shown(manifest, temporal_of(table)) for manifest in manifests]
+    folder, shown = lake.folder(table.name), [table_manifest(manifest, temporal_of(table)) for manifest in manifests]
     schema = with_columns_of(table_schema(folder).json(), shown)
-    stands = with_all_columns(frame_of_version(spark, folder, head(folder)), schema)
-    among = _among(folder, table, manifests, steps, is_whole=is_whole)
+    stands = fill_columns(frame_of_version(spark, folder, head(folder)), schema)
+    among = _find_rivals(folder, table, manifests, steps, is_whole=is_whole)
     if among is None:
         return stands
 
     def make(keys: DataFrame | None) -> DataFrame:
-        return with_all_columns(versions_of(spark, folder, among.slices, table, keys), schema)
+        return fill_columns(versions_of(spark, folder, among.slices, table, keys), schema)
 
     is_whole = is_whole or (
         table.is_snapshot and (not among.rivals or _is_put_before_others(among) or _has_other_columns(among))
     )
     if is_whole or among.most >= _WHOLE_FROM * sum(each.rows for each in among.slices):
         return make(None)
-    keys = _keys_changed(spark, folder, table, among) if table.is_snapshot else _keys_held(spark, folder, table, among)
+    keys = _keys_changed(spark, folder, table, among) if table.is_snapshot else _read_keys(spark, folder, table, among)
     return stands.join(keys, keys.columns, "left_anti").unionByName(make(keys))
 
 
-def _among(
+def _find_rivals(
     folder: str, table: Table, manifests: Sequence[Manifest], steps: Sequence[LogStep], *, is_whole: bool
 ) -> _Among | None:
     """Find the new slices that differ from the current ones, and their rivals. Return None if nothing changes."""
@@ -151,7 +151,7 @@ def _among(
     placed = tuple(new.values())
     old = [each for each in known if each.label in new]
     others = manifests_of(folder, [step for step in steps if step.label not in new])
-    rivals = tuple(old) or (_one_before(others, placed[0]) if table.is_snapshot else ())
+    rivals = tuple(old) or (_previous_snapshot(others, placed[0]) if table.is_snapshot else ())
     # snapshots are compared with each other, so the earlier one's rows add nothing to the bound
     most = sum(each.rows for each in (placed if table.is_snapshot else (*placed, *rivals)))
     is_first_of_several = table.is_snapshot and bool(others)
@@ -172,7 +172,7 @@ def _is_put_before_others(among: _Among) -> bool:
     return label < among.slices[-1].label and all(rival.label != label for rival in among.rivals)
 
 
-def _one_before(others: Sequence[Manifest], manifest: Manifest) -> tuple[Manifest, ...]:
+def _previous_snapshot(others: Sequence[Manifest], manifest: Manifest) -> tuple[Manifest, ...]:
     """Return the snapshot that a new one follows."""
     earlier = sorted((each for each in others if each.label < manifest.label), key=lambda each: each.label)
     return tuple(earlier[-1:])
@@ -186,7 +186,7 @@ def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _Among)
     touches those whose rows differ from the snapshot that it replaces or follows. These are computed once.
     """
     if not table.is_snapshot:
-        yield _keys_held(spark, folder, table, among)
+        yield _read_keys(spark, folder, table, among)
         return
     keys = _keys_changed(spark, folder, table, among).persist()
     try:
@@ -196,7 +196,7 @@ def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _Among)
         keys.unpersist()
 
 
-def _keys_held(spark: SparkSession, folder: str, table: Table, among: _Among) -> DataFrame:
+def _read_keys(spark: SparkSession, folder: str, table: Table, among: _Among) -> DataFrame:
     """Return the keys of the new slices and their rivals; some may occur twice, which costs less than a shuffle."""
     slices = [*among.new, *among.rivals]
     rows = frame_of_slices(spark, folder, slices, raw_schema(slices))

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from waterclock.storage.folds.fold import fold
-from waterclock.storage.folds.older_states import find_newest_state, with_slices_placed
-from waterclock.storage.folds.place_versions import versions_after
+from waterclock.storage.folds.older_states import find_newest_state, place_in_steps
+from waterclock.storage.folds.place_versions import resulting_versions
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import LogStep
 from waterclock.storage.slices.manifest import Manifest, with_columns_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _COUNTS_ROWS = re.compile(r"count\s*\(\s*\*\s*\)", re.IGNORECASE)
 
 
-def state_after(
+def resulting_state(
     spark: SparkSession,
     lake: Lake,
     table: Table,
@@ -42,12 +42,12 @@ def state_after(
     and not among them. `asked` are the expressions that will be evaluated on the state: columns of a MERGE table that
     none of them names may be missing.
     Cost: no job here. MERGE: one shuffle, and a scan of the newest stored state before the labels and of all later
-    slices, in the named columns. TEMPORAL: as `versions_after`.
+    slices, in the named columns. TEMPORAL: as `resulting_versions`.
 
     Raises  E640 where slices that are needed are gone
     """
     if table.merge is None:
-        return versions_after(spark, lake, table, manifests, steps, is_whole=is_whole)
+        return resulting_versions(spark, lake, table, manifests, steps, is_whole=is_whole)
     known = with_columns_of(table_schema(lake.folder(table.name)).json(), manifests)
     return merged_state(spark, lake, manifests, table.merge, _prune_schema(known, table.merge, asked), steps)
 
@@ -58,7 +58,7 @@ def merged_state(
     """Return the state of a MERGE table as it will be with the slices `manifests`, in the columns of `schema`."""
     name = manifests[0].table
     folder = lake.folder(name)
-    before, placed = with_slices_placed(folder, manifests, steps)
+    before, placed = place_in_steps(folder, manifests, steps)
     start = find_newest_state(spark, lake, name, before, merge, schema)
     later = [*start.manifests, *placed]
     return fold(spark, folder, later, merge, schema, start.fold_base(folder, later, merge, schema))

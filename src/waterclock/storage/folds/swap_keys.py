@@ -19,10 +19,10 @@ from waterclock.storage.folds.write_state import (
     FILE,
     MOST_PLACES,
     PLACE,
+    add_row_positions,
     is_small,
     may_copy,
     may_rewrite_files,
-    with_places,
 )
 from waterclock.storage.log.identity import Identity
 from waterclock.storage.log.live_files import LiveFile, relative_path
@@ -99,7 +99,7 @@ def _find_touched_files(spark: SparkSession, folder: str, keys: DataFrame, look:
     there = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     most = MOST_PLACES // max(len(look.live), 1)
     found = (
-        with_places(there)
+        add_row_positions(there)
         .join(keys, keys.columns, "left_semi")
         .groupBy(FILE)
         .agg(F.expr(f"count(*) AS {_ROWS}"), F.expr(f"if(count(*) <= {most}, collect_list({PLACE}), NULL) AS {PLACE}"))

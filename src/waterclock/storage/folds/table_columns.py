@@ -47,7 +47,7 @@ def brought_schema(folder: str, table: Table) -> StructType:
     return empty_schema(folder, table) if table.temporal is None else _parse_declared_columns(table)
 
 
-def _how_to_know(table: Table) -> str:
+def _unknown_columns_fix(table: Table) -> str:
     """Return the fix for unknown columns. A derived table has no declaration of its own."""
     if table.late_rows is not None:
         return "`waterclock run` first: the first batch takes the columns of its inputs"
@@ -64,7 +64,7 @@ def _parse_declared_columns(table: Table) -> StructType:
             f"{table.name} has no columns yet",
             where=table.name,
             why="it is read before its first batch, and its declaration gives no types",
-            fix=_how_to_know(table),
+            fix=_unknown_columns_fix(table),
         )
     parsed = StructType.fromDDL(", ".join(f"`{column.name}` {column.type}" for column in declared))
     fields = StructType.fromJson(json.loads(parsed.json())).fields

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the field's own name for 
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.folds import RECORD
 from waterclock.spark_sql import quote_name, sql_text
-from waterclock.storage.folds.fold import with_ordering_columns
+from waterclock.storage.folds.fold import add_ordering_columns
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.row_filter import MISSING
@@ -72,13 +72,13 @@ def raw_schema(manifests: Iterable[Manifest]) -> str:
     return text
 
 
-def raw_known(newest: Manifest, table: str, temporal: Temporal) -> str:
+def known_raw_schema(newest: Manifest, table: str, temporal: Temporal) -> str:
     """Return the known columns of raw rows: those of the newest slice, and the attributes of `table`."""
     fields = [field for name, field in fields_of(table).items() if name not in RECORD or name == temporal.at]
     return widen_schema(newest.schema, json.dumps({"type": "struct", "fields": fields})) or newest.schema
 
 
-def as_shown(manifest: Manifest, temporal: Temporal) -> Manifest:
+def table_manifest(manifest: Manifest, temporal: Temporal) -> Manifest:
     """Return a slice's manifest with only the columns that the table has, to check them against the table's types."""
     kept = set(fields_of(table_schema_of(manifest.schema, temporal)))
     files = tuple(replace(file, types={n: t for n, t in file.types.items() if n in kept}) for file in manifest.files)
@@ -158,13 +158,13 @@ def versions_of(
     """Return the versions that slices add up to, for some keys or for all, in the columns of the table.
 
     Rows of one key and time are ordered by ORDER BY, then by label. `timelabel` is that of the row that started the
-    version. Rows without a key or a valid time (`lacking_sql`) are left out. For snapshots, see `_with_lives`.
+    version. Rows without a key or a valid time (`lacking_sql`) are left out. For snapshots, see `_extend_lives`.
     Cost: a scan of the slices, and one shuffle and sort of the remaining rows; for snapshots one more sort.
     """
     from waterclock.temporal import compute_temporal
 
     temporal, raw = temporal_of(table), raw_schema(manifests)
-    rows = frame_of_slices(spark, folder, manifests, with_ordering_columns(raw, table))
+    rows = frame_of_slices(spark, folder, manifests, add_ordering_columns(raw, table))
     if keys is not None:
         rows = rows.join(keys, list(temporal.keys), "left_semi")
     rows = rows.where(f"NOT ({' OR '.join(lacking_sql(temporal).values())})")
@@ -174,7 +174,7 @@ def versions_of(
     order = [f"{_ORDER}{at}" for at, _ in enumerate(temporal.order_by)]
     sequence = [*order, _LABEL]
     if temporal.is_of_snapshots and windows is not None:
-        said = _with_lives(said, windows, temporal.keys, order)
+        said = _extend_lives(said, windows, temporal.keys, order)
         sequence = [_LABEL, *order]  # a life may begin at the instant at which the previous snapshot ended one
     attributes = attributes_of(raw, temporal)
     whole = [name for name in _values(attributes, temporal) if not _may_be_missing(name, rows, lacking)]
@@ -267,7 +267,7 @@ def _windows(spark: SparkSession, manifests: Sequence[Manifest], table: Table) -
     return F.broadcast(spark.createDataFrame(rows, f"{schema} {_NEXT} string, {_NEXT_END} timestamp"))
 
 
-def _with_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], order: Sequence[str]) -> DataFrame:
+def _extend_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], order: Sequence[str]) -> DataFrame:
     """Extend the lives of keys as far as the snapshots allow.
 
     A snapshot contains a key if the last of its rows with the key is not a delete. Deletes before that row are ignored.

@@ -34,7 +34,7 @@ from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import LogStep
 from waterclock.storage.slices.key_checks import duplicate_keys, may_be_null, same_key_sql
 from waterclock.storage.slices.manifest import Manifest
-from waterclock.storage.slices.order_bounds import may_beat, place_sql, with_known_bounds
+from waterclock.storage.slices.order_bounds import clear_foreign_bounds, may_beat, place_sql
 from waterclock.storage.types import fields_of
 from waterclock.timelabel.label import TIMELABEL, label_of
 
@@ -85,14 +85,14 @@ def is_decided_by_head(asked: Restatement) -> bool:
         return True
     if asked.old is not None or not all(own <= columns for columns in carried):
         return False
-    has_deletes = with_known_bounds(asked.new, asked.merge).has_deletes
+    has_deletes = clear_foreign_bounds(asked.new, asked.merge).has_deletes
     return (is_whole or not has_deletes) and not any(_may_pass(asked, each) for each in after)
 
 
 def _may_pass(asked: Restatement, later: Manifest) -> bool:
     """Return whether a row of the new slice may sort after one of a newer slice."""
-    order_by, high = asked.merge.order_by, with_known_bounds(asked.new, asked.merge).order_high
-    low = with_known_bounds(later, asked.merge).order_low
+    order_by, high = asked.merge.order_by, clear_foreign_bounds(asked.new, asked.merge).order_high
+    low = clear_foreign_bounds(later, asked.merge).order_low
     if not order_by or not asked.new.rows:
         return False
     types = [fields_of(asked.schema)[name]["type"] for name in order_by]

@@ -85,7 +85,7 @@ def may_copy(spark: SparkSession, folder: str, files: Sequence[LiveFile]) -> boo
     return sum(file.size for file in files) <= most and can_thin(entry_path(folder), [file.path for file in files])
 
 
-def with_places(rows: DataFrame) -> DataFrame:
+def add_row_positions(rows: DataFrame) -> DataFrame:
     """Add to each row of files the file's path, as Spark names it, and the row's position in the file, from 0."""
     file = rows.metadataColumn("_metadata")  # found although a column of the rows may have that name
     return rows.withColumns({FILE: file["file_path"], PLACE: file["row_index"]})
@@ -151,7 +151,7 @@ def _write(rows: DataFrame, folder: str, path: str) -> None:
 def _match_winners(spark: SparkSession, folder: str, winners: Winners, look: MergeLook) -> DataFrame:
     """Return the winners' keys that the table has: its row's position, whether the winner wins, and values to keep."""
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
-    joined = with_places(old).alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "inner")
+    joined = add_row_positions(old).alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "inner")
     keys = [f"s.{quote_name(key)} AS {quote_name(key)}" for key in winners.keys]
     kept = [f"t.{quote_name(name)} AS {quote_name(name)}" for name in _list_missing_columns(winners, look.schema)]
     return joined.selectExpr(*keys, *kept, FILE, PLACE, f"({winners.beats}) IS TRUE AS {_WINS}")

@@ -29,7 +29,7 @@ class Commits:
     missing: int
 
 
-def commits_after(folder: str, version: int) -> Commits:
+def read_new_commits(folder: str, version: int) -> Commits:
     """Read the commits after a version from the log's JSON files. Cost: one listing, 0.1 ms a commit."""
     log = entry_path(folder, "_delta_log")
     numbers = sorted(int(name[:-5]) for name in names_in(log, "") if name.endswith(".json") and name[:-5].isdecimal())

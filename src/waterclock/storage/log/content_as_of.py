@@ -71,11 +71,11 @@ def resolve(
     for it. A state of a TEMPORAL table includes that snapshot. Nothing is opened: reading the files finds out whether
     they still exist. Cost: microseconds a record.
     """
-    known, is_whole = _filter_known(records, known_at)
-    known = _since_anew(known)
+    known, is_whole = _select_known(records, known_at)
+    known = _drop_before_reset(known)
     boundary = table.cadence.floor(tick)
     low = find_retained_start(table, boundary)
-    steps, version = _of_mode(table, boundary, low, known)
+    steps, version = _select_steps(table, boundary, low, known)
     if not is_whole:
         steps, version = tuple(replace(step, version=NO_VERSION) for step in steps), NO_VERSION
     return Resolved(table.name, table.mode, table.is_partitioned, tick, known_at, version, low, boundary, steps)
@@ -112,7 +112,7 @@ def current(records: Iterable[DataCommit]) -> dict[datetime, DataCommit]:
     return dict(sorted(found.items()))
 
 
-def _filter_known(records: Iterable[DataCommit], known_at: datetime | None) -> tuple[list[DataCommit], bool]:
+def _select_known(records: Iterable[DataCommit], known_at: datetime | None) -> tuple[list[DataCommit], bool]:
     """Return the records known at an instant, and whether they are exactly the commits up to one version.
 
     Claims of a partitioned table run in parallel, and may be recorded in another order than they were committed in.
@@ -134,7 +134,7 @@ def _filter_known(records: Iterable[DataCommit], known_at: datetime | None) -> t
     return known, is_whole
 
 
-def _since_anew(known: list[DataCommit]) -> list[DataCommit]:
+def _drop_before_reset(known: list[DataCommit]) -> list[DataCommit]:
     """Return the records from the newest reset of the table on."""
     first = max((place for place, record in enumerate(known) if record.begins_anew), default=0)
     while first and known[first - 1].version == known[first].version:
@@ -149,7 +149,7 @@ def find_retained_start(table: Table, boundary: datetime) -> datetime | None:
     return table.cadence.ceil(table.retain.subtract_from(boundary, table.cadence.zone))
 
 
-def _of_mode(
+def _select_steps(
     table: Table, boundary: datetime, low: datetime | None, known: Sequence[DataCommit]
 ) -> tuple[tuple[LogStep, ...], int]:
     slices = current(known)

@@ -97,7 +97,7 @@ def foreign_commits(folder: str, *, after_version: int, project: str) -> list[Fo
     return found
 
 
-def read_commits_after(folder: str, version: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+def iterate_commits(folder: str, version: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """Yield the commits after a version with their actions, up to the first missing file. Raises  E643."""
     while True:
         version += 1
@@ -108,11 +108,11 @@ def read_commits_after(folder: str, version: int) -> Iterator[tuple[int, list[di
         yield version, _actions(folder, version, text)
 
 
-def claims_after(folder: str, version: int, *, project: str) -> frozenset[int]:
+def read_claims(folder: str, version: int, *, project: str) -> frozenset[int]:
     """Return the claims under which a project's batches committed after a version, as far as the log can be read."""
     found: set[int] = set()
     with suppress(WaterclockError):
-        for _, actions in read_commits_after(folder, version):
+        for _, actions in iterate_commits(folder, version):
             identity = identity_in(info_of(actions))
             if identity is not None and identity.project == project and identity.kind in _BATCHES:
                 found.add(identity.claim)

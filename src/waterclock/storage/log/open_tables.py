@@ -25,7 +25,7 @@ from waterclock.storage.log.delta_log import (
     commit_identity,
     damaged_log,
     find_checkpoint_version,
-    read_commits_after,
+    iterate_commits,
     require_commits,
     table_exists,
 )
@@ -141,7 +141,7 @@ class OpenTable:
         if head != self._head and not is_cleaned:
             self._reopen()  # a copy of the table was restored, or its log was recreated
         seen = self.version
-        for version, actions in read_commits_after(self.folder, self.version):
+        for version, actions in iterate_commits(self.folder, self.version):
             if not all(_FOLLOWED.issuperset(action) for action in actions):
                 self._reopen()
                 return
@@ -216,7 +216,7 @@ def _transactions_in(folder: str, version: int) -> set[str] | None:
         except (OSError, KeyError, pa.ArrowException):
             return None  # a checkpoint in parts, or with its actions in other files
         found.update(pc.struct_field(column.drop_null(), "appId").to_pylist())
-    for commit, actions in read_commits_after(folder, checkpoint):
+    for commit, actions in iterate_commits(folder, checkpoint):
         read = commit
         found.update(str(action["txn"]["appId"]) for action in actions if "txn" in action)
     # a missed claim would be committed twice: commits are cleaned up, and a checkpoint may be named late
@@ -240,7 +240,7 @@ def open_table(folder: str) -> Iterator[OpenTable]:
 
     Raises  E623 where the folder has no table, E643 where its log is damaged
     """
-    kept = _of(folder)
+    kept = _cache_entry(folder)
     with kept.lock:
         try:
             if kept.table is None:
@@ -261,7 +261,7 @@ def open_table(folder: str) -> Iterator[OpenTable]:
             # it may be at a version that its log does not contain
             kept.table = None
             raise
-    _let_go()
+    _evict()
 
 
 def live_bytes(folder: str) -> int:
@@ -291,7 +291,7 @@ def forget(folder: str) -> None:
             del _kept[key]
 
 
-def _of(folder: str) -> _Kept:
+def _cache_entry(folder: str) -> _Kept:
     key = (folder, *_identity_of_log(folder))
     with _lock:
         kept = _kept.setdefault(key, _Kept())
@@ -310,7 +310,7 @@ def _identity_of_log(folder: str) -> tuple[int, ...]:
     return log.st_dev, log.st_ino
 
 
-def _let_go() -> None:
+def _evict() -> None:
     """Evict the oldest tables above the limits on tables and on files."""
     with _lock:
         files = sum(kept.table.file_count for kept in _kept.values() if kept.table is not None)

@@ -104,12 +104,12 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
     frame, renamed = _legal_names(frame, table, may_rename=may_rename)
     came = frame.schema
     if zone != "UTC":
-        frame = _in_zone(frame, declared, zone, loose)
+        frame = _parse_local_times(frame, declared, zone, loose)
     plan = replace(_Plan.of(frame.schema, declared, known, table, frozenset(loose or ())), values=values)
     if not may_lack:
         plan.refuse_lost()
     label = [TIMELABEL] if TIMELABEL in frame.columns else []
-    raw, hidden = (None, []) if loose is None else _as_they_came(frame, plan, loose)
+    raw, hidden = (None, []) if loose is None else _input_columns(frame, plan, loose)
     if raw is not None and keeps_unread(declared):
         hidden.append(_line(frame, raw, table))
     wanted = [*label, *(plan.column(name) for name in plan.names), *hidden]
@@ -208,8 +208,8 @@ class _Plan:
             text = _cast(source, type_, wanted, name, is_loose=is_loose)
         elif name in self.known and _fits(type_, self.known[name].dataType):
             text = f"CAST({source} AS {sql_type(self.known[name].dataType.jsonValue())})"
-        elif _without_void(type_) != type_:
-            text = f"CAST({source} AS {sql_type(_without_void(type_).jsonValue())})"
+        elif _replace_void(type_) != type_:
+            text = f"CAST({source} AS {sql_type(_replace_void(type_).jsonValue())})"
         return text
 
     def refuse_lost(self) -> None:
@@ -306,13 +306,13 @@ def _missing_column_error(table: str, name: str, there: Sequence[str]) -> Waterc
     )
 
 
-def _as_they_came(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+def _input_columns(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Return the names of the input columns in the frame, and SQL for the hidden columns added to the table's."""
     shown = {plan.from_frame[name].name for name in plan.names if plan.column(name) == quote_name(name)}
     came = [name for name in frame.columns if name != TIMELABEL and not name.startswith(HIDDEN)]
     raw, hidden = {}, [quote_name(name) for name in IN_ROWS.values() if name in frame.columns]
     for at, name in enumerate(came):
-        before = _before_zone(name)
+        before = _original_column(name)
         if before in frame.columns:
             raw[name], text = before, quote_name(before)
         elif name in shown:
@@ -324,7 +324,7 @@ def _as_they_came(frame: DataFrame, plan: _Plan, loose: Mapping[str, str]) -> tu
     for name in plan.names:
         if name.lower() in loose:
             source = plan.from_frame[name].name
-            came_as = _before_zone(source) if _before_zone(source) in frame.columns else source
+            came_as = _original_column(source) if _original_column(source) in frame.columns else source
             bad = f"({quote_name(came_as)} IS NOT NULL AND ({plan.value(name)}) IS NULL)"
             hidden.append(f"{bad} AS {quote_name(loose[name.lower()])}")
     return raw, hidden
@@ -344,8 +344,8 @@ def _line(frame: DataFrame, raw: dict[str, str], table: str) -> str:
     return UNREAD if UNREAD in frame.columns else f"CAST(NULL AS STRING) AS {UNREAD}"
 
 
-def _before_zone(name: str) -> str:
-    """Return the hidden name for the original values of a column that `_in_zone` changed."""
+def _original_column(name: str) -> str:
+    """Return the hidden name for the original values of a column that `_parse_local_times` changed."""
     return f"{HIDDEN}came_{name}"
 
 
@@ -366,7 +366,7 @@ def _refusal(source: str, wanted: str, name: str) -> str:
     return f"if({source} IS NULL, NULL, CAST({said} AS {wanted}))"
 
 
-def _in_zone(frame: DataFrame, declared: Columns, zone: str, loose: Mapping[str, str] | None) -> DataFrame:
+def _parse_local_times(frame: DataFrame, declared: Columns, zone: str, loose: Mapping[str, str] | None) -> DataFrame:
     """Parse columns declared TIMESTAMP but of another type in a zone: Spark's own cast uses the session's zone, UTC."""
     there = {field.name.lower(): field for field in frame.schema.fields}
     columns = {}
@@ -376,7 +376,7 @@ def _in_zone(frame: DataFrame, declared: Columns, zone: str, loose: Mapping[str,
             continue
         read = instant(frame, field.name, zone, where=column.name)
         if loose is not None:
-            columns[_before_zone(field.name)] = F.col(quote_name(field.name))
+            columns[_original_column(field.name)] = F.col(quote_name(field.name))
         if loose is None or column.name.lower() not in loose:
             read = F.coalesce(read, F.expr(_refusal(quote_name(field.name), "TIMESTAMP", column.name)))
         columns[field.name] = read
@@ -397,7 +397,7 @@ def _fits(have: DataType, stored: DataType) -> bool:
     return have != stored and readable_as(have.jsonValue(), stored.jsonValue())
 
 
-def _without_void(type_: DataType) -> DataType:
+def _replace_void(type_: DataType) -> DataType:
     """Return the type with STRING in place of every VOID: a column with only nulls has no type of its own."""
     return map_leaf_types(type_, lambda leaf: StringType() if isinstance(leaf, NullType) else leaf)
 

@@ -43,7 +43,7 @@ def duplicate_keys(
     if manifest.rows <= 1:
         return []
     if manifest.rows <= _MOST_ROWS_HERE and _are_plain(manifest, keys):
-        return _duplicates_here(folder, manifest, keys, most)
+        return _find_duplicates(folder, manifest, keys, most)
     rows = frame_of_slices(spark, folder, [manifest]).groupBy(*map(quote_name, keys)).count().where("count > 1")
     return [row[: len(keys)] for row in rows_of(rows, most)]
 
@@ -88,7 +88,7 @@ def _are_plain(manifest: Manifest, keys: Sequence[str]) -> bool:
     return all(types.get(key) in _GROUPED_ALIKE or str(types.get(key)).startswith("decimal") for key in keys)
 
 
-def _duplicates_here(folder: str, manifest: Manifest, keys: Sequence[str], most: int) -> list[tuple[Any, ...]]:
+def _find_duplicates(folder: str, manifest: Manifest, keys: Sequence[str], most: int) -> list[tuple[Any, ...]]:
     columns = list(keys)
     parts = [pq.ParquetFile(readable(entry_path(folder, file.path))).read(columns=columns) for file in manifest.files]
     counted = pa.concat_tables(parts, promote_options="permissive").group_by(columns).aggregate([([], "count_all")])

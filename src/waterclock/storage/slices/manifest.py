@@ -113,7 +113,7 @@ def require_within(path: str) -> None:
         raise ValueError(f"the path {path!r} leads out of the table's folder")
 
 
-def aside_measure(manifest: Manifest) -> dict[str, int]:
+def quarantine_measure(manifest: Manifest) -> dict[str, int]:
     """Return the count of quarantined rows as a measure of the batch, or nothing if there are none."""
     return {QUARANTINED: manifest.aside_rows} if manifest.aside else {}
 

@@ -33,9 +33,9 @@ def order_measures(merge: Merge) -> list[tuple[str, Column]]:
     if merge.order_by:
         order = order_sql(merge.order_by)
         texts |= {
-            "_order_high": _as_json(f"max({order})"),
-            "_order_low": _as_json(f"min({order})"),
-            "_delete_high": _as_json(f"max(if({deleted}, {order}, NULL))"),
+            "_order_high": _json_sql(f"max({order})"),
+            "_order_low": _json_sql(f"min({order})"),
+            "_delete_high": _json_sql(f"max(if({deleted}, {order}, NULL))"),
         }
     return [(name, F.expr(text)) for name, text in texts.items()]
 
@@ -58,7 +58,7 @@ def is_measured_for(manifest: Manifest, fold: Merge | Temporal) -> bool:
     return not manifest.rows or manifest.measured_for in {"", measured_for(fold)}
 
 
-def with_known_bounds(manifest: Manifest, merge: Merge) -> Manifest:
+def clear_foreign_bounds(manifest: Manifest, merge: Merge) -> Manifest:
     """Return a slice's manifest, with unknown bounds if the slice was measured for another ORDER BY or DELETE WHEN.
 
     Each row of such a slice may be a delete, and may be ordered above or below any other row.
@@ -103,7 +103,7 @@ def may_beat(delete_high: str | None, order_low: str | None, types: Sequence[Any
     return high is None or low is None or high > low or (is_later and high == low)
 
 
-def _as_json(text: str) -> str:
+def _json_sql(text: str) -> str:
     return f"to_json({text}, {JSON_OPTIONS_SQL})"
 
 

@@ -63,7 +63,7 @@ def frame_at(
     return _within(_frame(spark, folder, version, direct), bounds)
 
 
-def frame_if_kept(
+def try_frame_at_version(
     spark: SparkSession,
     folder: str,
     version: int,
@@ -89,7 +89,7 @@ def frame_of_version(spark: SparkSession, folder: str, version: int) -> DataFram
     """Return the rows of a version of an unpartitioned table, also after OPTIMIZE and VACUUM have moved them."""
     with open_table(folder) as table:
         is_newest = table.version == version
-    kept = None if is_newest else frame_if_kept(spark, folder, version, is_partitioned=False)
+    kept = None if is_newest else try_frame_at_version(spark, folder, version, is_partitioned=False)
     return frame_at(spark, folder, version, is_partitioned=False) if kept is None else kept
 
 

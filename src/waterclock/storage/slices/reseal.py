@@ -80,12 +80,12 @@ def reseal(
         code=known.code,
         source=known.source,
         sealed_at=datetime.now(UTC),
-        **_find_aside(folder, known.slice_path),
+        **_find_quarantine(folder, known.slice_path),
     )
     measured = _measure_rows(spark, folder, draft, fold)
     if rows and (not measured or digest_of_row(measured) != known.digest):
         return None
-    manifest = _with_order(draft, measured, fold)
+    manifest = _add_order(draft, measured, fold)
     path = entry_path(folder, known.slice_path, MANIFEST)
     if is_there(path):
         move_file(path, path.with_name(f"{MANIFEST}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"))
@@ -102,7 +102,7 @@ def _schema_of(folder: str, files: tuple[DataFile, ...]) -> str | None:
     return None
 
 
-def _find_aside(folder: str, slice_path: str) -> dict[str, Any]:
+def _find_quarantine(folder: str, slice_path: str) -> dict[str, Any]:
     """Return the quarantine of a manifest that can be read, as far as its files are intact."""
     try:
         former = read_manifest(folder, slice_path)
@@ -125,7 +125,7 @@ def _measure_rows(
     return digests(rows, order_measures(fold) if isinstance(fold, Merge) else ()).get(label_of(draft.label), {})
 
 
-def _with_order(draft: Manifest, measured: Mapping[str, Any], fold: Merge | Temporal | None) -> Manifest:
+def _add_order(draft: Manifest, measured: Mapping[str, Any], fold: Merge | Temporal | None) -> Manifest:
     return replace(
         draft,
         has_deletes=bool(measured.get("_deletes")),

@@ -62,7 +62,7 @@ def add_rule_marks(frame: DataFrame, through: Through) -> DataFrame:
     marked = frame.selectExpr(*map(quote_name, needed), f"{marks_text(row_filter)} AS {BROKEN}")
     if row_filter.keys:
         names = [*map(quote_name, needed), BROKEN]
-        marked = _beside_past(marked, through, names)
+        marked = _add_earlier_keys(marked, through, names)
         tie = row_hash_text(StructType([field for field in frame.schema.fields if field.name in shown]))
         found = _key_mark(row_filter, tie, has_label=TIMELABEL in shown, has_past=through.past is not None)
         marked = marked.selectExpr(*names, *([_IS_PAST] if through.past is not None else []), f"{found} AS {_FOUND}")
@@ -126,7 +126,7 @@ def fate_text(row_filter: RowFilter) -> str:
     return f"CASE WHEN {BROKEN} & {out}L = 0 THEN {STAYS} ELSE {gone} END"
 
 
-def _beside_past(marked: DataFrame, through: Through, names: Sequence[str]) -> DataFrame:
+def _add_earlier_keys(marked: DataFrame, through: Through, names: Sequence[str]) -> DataFrame:
     """Add the keys of earlier labels as rows without other values, so that one exchange groups them with new rows."""
     if through.past is None:
         return marked

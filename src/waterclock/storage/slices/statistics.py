@@ -177,7 +177,7 @@ def _bounds(leaf: _Leaf) -> tuple[Bound, Bound]:
     return None, None
 
 
-def _as_is(_: pa.DataType, low: Any, high: Any) -> tuple[Bound, Bound]:
+def _keep_bounds(_: pa.DataType, low: Any, high: Any) -> tuple[Bound, Bound]:
     return low, high
 
 
@@ -227,8 +227,8 @@ def _instant(micros: int, zone: str) -> str | None:
 
 _EXACT = Context(prec=76)
 _WRITERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, Any, Any], tuple[Bound, Bound]]], ...] = (
-    (pa.types.is_signed_integer, _as_is),
-    (pa.types.is_decimal, _as_is),
+    (pa.types.is_signed_integer, _keep_bounds),
+    (pa.types.is_decimal, _keep_bounds),
     (pa.types.is_floating, _floats),
     (pa.types.is_string, _strings),
     (pa.types.is_date, _dates),

@@ -128,7 +128,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     for path in paths.values():
         if is_sealed(folder, path):
             raise already_sealed(folder, path)
-    ordered = _with_label(frame, labels)
+    ordered = _add_label(frame, labels)
     shown = StructType([field for field in ordered.schema.fields if not is_hidden(field.name)])
     draft = _SliceDraft(folder, name or _table_of(folder), claim, schema_text(shown), code, through, measured_for(fold))
     taken = [*measures, *(order_measures(fold) if isinstance(fold, Merge) else ())]
@@ -155,7 +155,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
         aside = {label: _collect_quarantine(draft, paths[label], files[label], aside[label]) for label in labels}
     if inputs_aside is not None:
         aside = {
-            label: _with_inputs(folder, label, paths[label], aside.get(label, Aside()), inputs_aside)
+            label: _add_quarantined_inputs(folder, label, paths[label], aside.get(label, Aside()), inputs_aside)
             for label in labels
         }
     manifests = tuple(
@@ -218,7 +218,7 @@ class _SliceDraft:
         )
 
 
-def _with_label(frame: DataFrame, labels: Sequence[datetime]) -> DataFrame:
+def _add_label(frame: DataFrame, labels: Sequence[datetime]) -> DataFrame:
     if len(labels) > 1:
         others = [F.col(quote_name(name)) for name in frame.columns if name.lower() != TIMELABEL]
         return frame.select(F.col(TIMELABEL).cast("string").alias(TIMELABEL), *others)
@@ -281,9 +281,9 @@ def _write_through(
         leaf = entry_path(draft.folder, path)
         remove_folder(leaf)
         make_folder(leaf.parent)
-        if not _move_if_there(entry_path(draft.folder, own, f"{FATE}={STAYS}"), leaf):
+        if not _move_folder(entry_path(draft.folder, own, f"{FATE}={STAYS}"), leaf):
             make_folder(leaf)
-        _move_if_there(entry_path(draft.folder, own, f"{FATE}={SET_ASIDE}"), leaf / QUARANTINE)
+        _move_folder(entry_path(draft.folder, own, f"{FATE}={SET_ASIDE}"), leaf / QUARANTINE)
     remove_folder(scratch)
     if not in_pass:
         return {}, aside
@@ -291,7 +291,7 @@ def _write_through(
     return {label: {key: row[f"{key}{index}"] for key in (ROWS, HIGH, LOW)} for index, label in enumerate(paths)}, aside
 
 
-def _move_if_there(source: Path, target: Path) -> bool:
+def _move_folder(source: Path, target: Path) -> bool:
     """Move a folder if it exists, and return whether it did."""
     if not is_folder(source):
         return False
@@ -314,7 +314,7 @@ def _collect_quarantine(draft: _SliceDraft, path: str, files: Sequence[DataFile]
     )
 
 
-def _with_inputs(folder: str, label: datetime, path: str, own: Aside, inputs_aside: SetAside) -> Aside:
+def _add_quarantined_inputs(folder: str, label: datetime, path: str, own: Aside, inputs_aside: SetAside) -> Aside:
     """Add the quarantined input rows of a batch to its own quarantined rows."""
     files = (*own.files, *inputs_aside.move_files(folder, label, path))
     return replace(own, files=files, digest=quarantine_digest(folder, files), rules=(*own.rules, *inputs_aside.rules))
@@ -425,7 +425,7 @@ def _scan(
     """Digest and measure a group by one scan of its files. A label without rows has the digest of no rows."""
     drafts = [draft.manifest(label, paths[label], files[label], {}, {}) for label in paths]
     rows = digests(frame_of_slices(frame.sparkSession, draft.folder, drafts, draft.schema), measures)
-    nothing = _of_no_rows(frame, measures) if len(rows) < len(paths) else {}
+    nothing = _measures_without_rows(frame, measures) if len(rows) < len(paths) else {}
     return {label: rows.get(label_of(label), nothing) for label in paths}
 
 
@@ -445,7 +445,7 @@ def _measure_label(
     return dict(row.asDict())
 
 
-def _of_no_rows(frame: DataFrame, measures: Measures) -> dict[str, Any]:
+def _measures_without_rows(frame: DataFrame, measures: Measures) -> dict[str, Any]:
     """Return the digest and the measures of no rows. Spark computes the counts and sums of an empty frame."""
     nothing: dict[str, Any] = {ROWS: 0, HIGH: 0, LOW: 0}
     if measures:
@@ -468,7 +468,7 @@ def _write_nothing(
         leaf = entry_path(draft.folder, path)
         remove_folder(leaf)
         make_folder(leaf)
-    return dict.fromkeys(paths, _of_no_rows(frame, measures))
+    return dict.fromkeys(paths, _measures_without_rows(frame, measures))
 
 
 def _table_of(folder: str) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from waterclock.batches.audit_records import CLOSED, Audit
 from waterclock.batches.ledger_snapshot import RELEASE, describe_missing_inputs, parse_missing_inputs
-from waterclock.batches.records import rows_aside
+from waterclock.batches.records import count_quarantined
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Table
 from waterclock.operations.audit_json import batch_record
@@ -21,11 +21,11 @@ from waterclock.operations.formatting import (
     short_label,
 )
 from waterclock.operations.held_batches import retry_words
-from waterclock.operations.held_results import held_result
+from waterclock.operations.held_results import find_held_result
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject, known_label_bounds, one_table
 from waterclock.operations.rule_results import rules_broken
-from waterclock.operations.source_waits import source_waits, with_waits
+from waterclock.operations.source_waits import add_source_waits, source_waits
 from waterclock.operations.states import state_of
 from waterclock.operations.wait_chain import WhyStep, find_wait_chain
 from waterclock.planner.label_states import LabelState
@@ -35,7 +35,7 @@ from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address
 from waterclock.ui.pages.batch_actions import CAN_BE_RETRIED, actions_of_batch, count_blocked_batches
 from waterclock.ui.pages.batches import several, states_of
-from waterclock.ui.pages.quality import note_told
+from waterclock.ui.pages.quality import note_content
 
 _SAYS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
 _DECISIONS = frozenset({
@@ -71,7 +71,7 @@ def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
     window = table.cadence.window_of(one.label)
     due = table.cadence.due_at(window)
     zone, state = table.cadence.zone, state_of(one.status)
-    plan = with_waits(plan, source_waits(at, plan))
+    plan = add_source_waits(plan, source_waits(at, plan))
     way = find_wait_chain(plan, table.name, one.label)
     return {
         "kind": "one",
@@ -157,16 +157,16 @@ def _facts(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content
     current = None if audit is None else audit.current
     made = current.revision if current else None
     usual = at.snapshot.of(table.name).seconds_per_batch
-    held = held_result(at, table, None if audit is None else audit.cell)
+    held = find_held_result(at, table, None if audit is None else audit.cell)
     if held is not None:
-        aside = rows_aside(held.measures)
+        aside = count_quarantined(held.measures)
         beside = f", and {count_words(aside, 'row')} quarantined" if aside else ""
         facts.append({"name": "Held back", "text": f"{count_words(held.rows, 'row')}{beside}: not visible"})
     if made is not None and current is not None:
         took = seconds_words(sum(made.timings.values()))
         compared = f", usually {seconds_words(usual)}" if usual is not None else ""
         facts += [
-            {"name": "Holds", "text": f"{count_words(made.rows, 'row')}{_of_older(audit)}"},
+            {"name": "Holds", "text": f"{count_words(made.rows, 'row')}{_describe_older_rows(audit)}"},
             {"name": "Made", "text": f"{page_time(made.recorded_at, table.cadence.zone)} by {current.who}"},
             {"name": "Took", "text": f"{took}{compared}"},
             {"name": "Revision", "text": f"claim {number_words(current.claim)}, Delta version {made.version}"},
@@ -199,7 +199,7 @@ def _books(at: OpenedProject, table: Table, label: datetime) -> list[Content]:
     return [] if closing is None else [{"name": "Books", "text": books_words(closing, table.cadence.zone)}]
 
 
-def _of_older(audit: Audit | None) -> str:
+def _describe_older_rows(audit: Audit | None) -> str:
     """Note that the rows are of an older revision, if the newest attempt made none."""
     if audit is None or audit.cell.claim == audit.cell.current_claim:
         return ""
@@ -254,4 +254,4 @@ def _notes(at: OpenedProject, table: Table, audit: Audit | None) -> list[Content
         return []
     notes = at.ledger.past.rule_notes([table.name])
     found = [notes[table.name, rule] for rule in broken if (table.name, rule) in notes]
-    return [note_told(note, table.cadence.zone) for note in found]
+    return [note_content(note, table.cadence.zone) for note in found]

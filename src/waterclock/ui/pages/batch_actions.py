@@ -60,7 +60,7 @@ def _actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: 
     elif one.status is Status.SKIPPED and not _is_stood_for(at, table, one):
         actions.append(_action(Verb.RETRY, "Make it after all…", table.name, one.label))
     if is_done(one) and not _is_dropped(at, table, one):
-        actions += _actions_of_done(at, table, one)
+        actions += _done_actions(at, table, one)
     return actions
 
 
@@ -79,7 +79,7 @@ def _actions_of_root(at: OpenedProject, plan: Plan, root: WhyStep) -> list[Conte
     return actions
 
 
-def _actions_of_done(at: OpenedProject, table: Table, one: LabelState) -> list[Content]:
+def _done_actions(at: OpenedProject, table: Table, one: LabelState) -> list[Content]:
     """Return the actions that make a done batch again."""
     actions: list[Content] = []
     if _can_be_replayed(at, table, one.label):
@@ -99,7 +99,7 @@ def _can_be_replayed(at: OpenedProject, table: Table, label: datetime) -> bool:
     """Return whether a batch has quarantined rows that the current rules have not checked."""
     if at.ledger is None or not can_quarantine_rows(table):
         return False
-    aside = at.ledger.reads.set_aside(table.name)
+    aside = at.ledger.reads.list_quarantined_labels(table.name)
     return label in aside and aside[label][1] != table.fingerprint
 
 

@@ -122,12 +122,12 @@ def _block(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labe
     waiting = {name: find_withdrawable_labels(at.snapshot.of(name)) for name in edges}
     asked = {name: sum(1 for label in waiting[name] if begin <= label < end) for name, (begin, end) in edges.items()}
     return {
-        name: replace(_of_table(settled, name, older, states, asked[name]), warned=warned[name])
+        name: replace(_table_batches(settled, name, older, states, asked[name]), warned=warned[name])
         for name, (older, states) in found.items()
     }
 
 
-def _of_table(settled: Settled, name: str, older: StatesIn, states: StatesIn, asked: int) -> _OfTable:
+def _table_batches(settled: Settled, name: str, older: StatesIn, states: StatesIn, asked: int) -> _OfTable:
     done = settled.done.get(name, ())
     has_rows = {cell.label for cell in settled.others if cell.table == name and cell.current_claim is not None}
     made = frozenset(one.label for one in states.listed if one.label in has_rows or is_in(done, one.label))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from waterclock.operations.formatting import count_words
-from waterclock.operations.lineage import column_trees, columns_known
+from waterclock.operations.lineage import column_trees, list_lineage_columns
 from waterclock.operations.opening import OpenedProject
 from waterclock.ui.layout import Sizes, lay_out
 from waterclock.ui.page_query import Content, PageQuery, lineage_address, table_address
@@ -41,7 +41,7 @@ def column_lineage(at: OpenedProject, asked: PageQuery, table: str) -> Content:
         "list": lineage_address(table, asked, view="list"),
         "svg": lineage_address(table, asked, suffix=".svg", view=""),
         "page": table_address(table),
-        "columns": list(columns_known(at.project, table, at.ledger)),
+        "columns": list(list_lineage_columns(at.project, table, at.ledger)),
         "depth": 0,
         "fewer": "",
         "further": "",

@@ -55,7 +55,7 @@ def grid(at: OpenedProject, asked: PageQuery) -> Content:
         "cell": _cell(axis),
         "columns": list(_columns(axis)),
         "took": _took(at, tables, axis),
-        "layers": [_layer(at, schema, rows, found, plan) for schema, rows in _by_schema(drawn)],
+        "layers": [_layer(at, schema, rows, found, plan) for schema, rows in _group_by_schema(drawn)],
         "are_closed": len(tables) > _CLOSED_FROM,
         "next_due": instant_text(plan.next_due),
     }
@@ -191,7 +191,7 @@ def _is_period_start(local: datetime, before: datetime | None, unit: TimeUnit) -
     return (local.month != before.month) if unit is TimeUnit.WEEK else (local.year != before.year)
 
 
-def _by_schema(drawn: Iterable[Ribbon]) -> Iterator[tuple[str, list[Ribbon]]]:
+def _group_by_schema(drawn: Iterable[Ribbon]) -> Iterator[tuple[str, list[Ribbon]]]:
     for schema, of_schema in groupby(drawn, key=lambda ribbon: ribbon.table.rpartition(".")[0]):
         yield schema, list(of_schema)
 

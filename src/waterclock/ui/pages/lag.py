@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from waterclock.flow.declarations import Table
-from waterclock.operations.deadline_words import group_due_windows, left_words, stand_words
+from waterclock.operations.deadline_words import group_due_windows, remaining_time_words, situation_words
 from waterclock.operations.deadlines import (
     NO_DEADLINES,
     DeadlineWindow,
     Stand,
     deadlines,
-    with_deadlines,
+    tables_with_deadlines,
 )
 from waterclock.operations.formatting import count_words, number_words, page_time, short_label, span_words
 from waterclock.operations.json import instant_text
@@ -32,13 +32,13 @@ _NONE = "–"
 
 
 def lag(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the lateness of the selected tables. Cost: as `in_time`."""
+    """Return the lateness of the selected tables. Cost: as `lag_content`."""
     tables, _ = asked.tables(at)
-    found = in_time(at, tables)
+    found = lag_content(at, tables)
     return {"title": title_of(found), "tabs": tabs("Lag", asked), **found}
 
 
-def in_time(at: OpenedProject, tables: Sequence[Table]) -> Content:
+def lag_content(at: OpenedProject, tables: Sequence[Table]) -> Content:
     """Return missed and near deadlines, slow batches, silent collects, and how far each table is behind.
 
     Cost: two plans of these tables (and of their inputs), and up to six queries of the ledger. Each reads a fixed
@@ -51,7 +51,7 @@ def in_time(at: OpenedProject, tables: Sequence[Table]) -> Content:
         "deadlines": [_deadline(at, alike) for alike in groups[:_MOST]],
         "counts": {str(stand): sum(each.stand is stand for each in due.found) for stand in Stand},
         "more_deadlines": max(0, len(groups) - _MOST),
-        "with_deadline": len(with_deadlines(at.flow, names)),
+        "with_deadline": len(tables_with_deadlines(at.flow, names)),
         "silent": [_silence(at, each) for each in silent(at, names).found],
         "lags": [_lag(at, each) for each in lags(at, names)],
     }
@@ -98,7 +98,7 @@ def _deadline(at: OpenedProject, alike: Sequence[DeadlineWindow]) -> Content:
         "words": words if len(alike) == 1 else f"{words} to {short_label(last.window.start, cadence, at.now)}",
         "by": instant_text(first.by),
         "seconds": round(first.left.total_seconds(), 3),
-        "says": stand_words(alike, at.flow, left_words(first)),
+        "says": situation_words(alike, at.flow, remaining_time_words(first)),
         "fresh_to": instant_text(first.fresh_to),
         "by_watermark": None if first.reached is None else first.reached.to_json(),
         "cause": {

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from waterclock.errors import WaterclockError
 from waterclock.operations.formatting import count_words, number_words
-from waterclock.operations.lineage import between, columns_known, map_inputs, reverse_arrows, tables_within
+from waterclock.operations.lineage import (
+    list_lineage_columns,
+    map_inputs,
+    reverse_arrows,
+    tables_on_paths,
+    tables_within,
+)
 from waterclock.operations.opening import OpenedProject, one_table
 from waterclock.operations.states import State
 from waterclock.selection import select
@@ -28,11 +34,11 @@ def lineage(at: OpenedProject, asked: PageQuery) -> Content:
     if asked.values.get("column"):
         return column_lineage(at, asked, name)
     if asked.values.get("to"):
-        return _between(at, asked, name)
-    return _around(at, asked, name)
+        return _paths_content(at, asked, name)
+    return _neighborhood_content(at, asked, name)
 
 
-def _around(at: OpenedProject, asked: PageQuery, name: str) -> Content:
+def _neighborhood_content(at: OpenedProject, asked: PageQuery, name: str) -> Content:
     up, depth = map_inputs(at.flow), _depth(asked)
     down = reverse_arrows(up)
     names = tables_within(up, [name], depth) | tables_within(down, [name], depth)
@@ -45,16 +51,16 @@ def _around(at: OpenedProject, asked: PageQuery, name: str) -> Content:
     return describe_drawing(scene, asked) | {
         "title": title,
         "more": _describe_freshness(scene, name),
-        "columns": list(columns_known(at.project, name, at.ledger)),
+        "columns": list(list_lineage_columns(at.project, name, at.ledger)),
         "depth": depth,
         "fewer": lineage_address(name, asked, depth=str(depth - 1) if depth > 2 else "") if depth > 1 else "",
         "further": "" if is_all else lineage_address(name, asked, depth=str(depth + 1)),
     }
 
 
-def _between(at: OpenedProject, asked: PageQuery, name: str) -> Content:
+def _paths_content(at: OpenedProject, asked: PageQuery, name: str) -> Content:
     other, _ = one_table(at.flow, asked.values["to"])
-    found = between(map_inputs(at.flow), name, other)
+    found = tables_on_paths(map_inputs(at.flow), name, other)
     scene = Scene.of(at, asked, found or {name, other}, here=name, has_stubs=False)
     count = len(found) - len({name, other})
     lie = "No table is" if not count else "One table is" if count == 1 else f"{number_words(count)} tables are"

@@ -22,10 +22,10 @@ def describe_pause(at: OpenedProject, name: str | None) -> Content:
     actions = [_build_action(verb, f"{verb.capitalize()}{what}…", said)]
     if name is not None and at.snapshot.paused is not None:
         actions.append(_build_action(Verb.RESUME, "Resume all…", ""))
-    return {"paused": None if found is None else pause_told(found, at.zone), "can_pause": actions}
+    return {"paused": None if found is None else pause_content(found, at.zone), "can_pause": actions}
 
 
-def pause_told(pause: Pause, zone: str) -> Content:
+def pause_content(pause: Pause, zone: str) -> Content:
     """Return a pause for the pages."""
     return {**pause.to_dict(), "all": pause.is_of_all, "says": pause.words(zone)}
 
@@ -33,13 +33,13 @@ def pause_told(pause: Pause, zone: str) -> Content:
 def paused_by_name(at: OpenedProject) -> list[Content]:
     """Return the tables that are paused by name, each with the action that resumes it."""
     return [
-        {"table": name, **pause_told(pause, at.zone), "action": _build_action(Verb.RESUME, "Resume…", f"`{name}`")}
+        {"table": name, **pause_content(pause, at.zone), "action": _build_action(Verb.RESUME, "Resume…", f"`{name}`")}
         for name in at.flow.order
         if (pause := at.snapshot.of(name).paused)
     ]
 
 
-def pauses_told(at: OpenedProject, name: str) -> list[Content]:
+def list_pauses(at: OpenedProject, name: str) -> list[Content]:
     """Return when a table was paused and resumed, newest first."""
     found = () if at.ledger is None else at.ledger.past.pauses(name)
     return [

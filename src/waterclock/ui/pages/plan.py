@@ -51,7 +51,7 @@ def _describe_plan(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> C
         "word": _WORDS[proposal.verb],
         "count": proposal.count,
         "is_possible": proposal.is_possible,
-        "of_tables": None if proposal.of_tables is None else _of_tables(at, proposal, proposal.of_tables),
+        "of_tables": None if proposal.of_tables is None else _pause_tables_content(at, proposal, proposal.of_tables),
         "kept": [] if proposal.of_tables else waiting_request_lines(at.snapshot, everything, at.zone),
         "total": total,
         "may_differ": proposal.may_differ,
@@ -83,7 +83,7 @@ def _describe_plan(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> C
     }
 
 
-def _of_tables(at: OpenedProject, proposal: Proposal, of: OfTables) -> Content:
+def _pause_tables_content(at: OpenedProject, proposal: Proposal, of: OfTables) -> Content:
     """Return the paused or resumed tables, how many batches of them run, and the other pauses."""
     names = at.flow.tables if of.is_of_all else of.names
     running = sum(len(claim.labels) for name in names for claim in at.snapshot.of(name).open_claims)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from waterclock.batches.audit_records import RuleNote
 from waterclock.operations.formatting import page_time, short_label
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.rule_results import LabelResult, RuleResults, note_rule, rule_results
+from waterclock.operations.rule_results import LabelResult, RuleResults, rule_results, store_rule_note
 from waterclock.operations.states import State
 from waterclock.operations.suggested_rules import has_rules, suggested_rules
 from waterclock.timelabel.label import label_of
@@ -26,7 +26,7 @@ def quality(at: OpenedProject, asked: PageQuery) -> Content:
     broken = [rule for rule in found if rule.is_broken]
     return {
         "tabs": tabs("Rules", asked),
-        "rules": [rule_told(at, rule) for rule in found],
+        "rules": [rule_content(at, rule) for rule in found],
         "newest": NEWEST,
         "broken": len(broken),
         "newly_broken": [_name(rule) for rule in broken if rule.is_newly_broken],
@@ -50,10 +50,10 @@ def store_note(at: OpenedProject, asked: PageQuery, who: str) -> None:
     table, rule = (asked.values.get(name, "") for name in ("table", "rule"))  # as they are declared, with their spaces
     text = " ".join(asked.values.get("text", "").split())
     name = " ".join(asked.values.get("who", "").split())[:80] or who
-    note_rule(at, table, rule, text[:2000], name)
+    store_rule_note(at, table, rule, text[:2000], name)
 
 
-def note_told(note: RuleNote, zone: str) -> Content:
+def note_content(note: RuleNote, zone: str) -> Content:
     """Return a note on a rule, with its author and time."""
     return {"rule": note.rule, "text": note.text, "who": note.who, "at": page_time(note.at, zone)}
 
@@ -62,7 +62,7 @@ def _name(rule: RuleResults) -> Content:
     return {"table": rule.table, "rule": rule.rule, "address": table_address(rule.table, "quality")}
 
 
-def rule_told(at: OpenedProject, rule: RuleResults) -> Content:
+def rule_content(at: OpenedProject, rule: RuleResults) -> Content:
     """Return a rule over its newest batches for the page, with its counts of results."""
     states = [answer.state for answer in rule.answers]
     cadence = at.flow.tables[rule.table].cadence
@@ -84,7 +84,7 @@ def rule_told(at: OpenedProject, rule: RuleResults) -> Content:
             "refused": states.count(State.FAILED),
         },
         "address": table_address(rule.table, "quality"),
-        "note": None if rule.note is None else note_told(rule.note, cadence.zone),
+        "note": None if rule.note is None else note_content(rule.note, cadence.zone),
     }
 
 

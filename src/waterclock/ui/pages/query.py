@@ -55,7 +55,7 @@ def query(at: OpenedProject, given: PageQuery, asker: Asker) -> Content:
     }
 
 
-def as_csv(at: OpenedProject, given: PageQuery, asker: Asker) -> str:
+def build_csv(at: OpenedProject, given: PageQuery, asker: Asker) -> str:
     """Return the same rows, up to LIMIT_OF_FILE, as CSV with a header line. NULL is empty.
 
     With `formulas=escape`, texts that a spreadsheet would treat as formulas are prefixed with an apostrophe.

@@ -15,7 +15,7 @@ _TRIED = 5  # of these, until one made a batch
 _IS_SLOWER = 1.5
 
 
-def run_before(ledger: Ledger, run: RunRecord, most: int) -> tuple[RunRecord, list[RunClaim]] | None:
+def find_earlier_run(ledger: Ledger, run: RunRecord, most: int) -> tuple[RunRecord, list[RunClaim]] | None:
     """Find the newest earlier ended run of the same command, with its claims. Cost: some queries."""
     runs = ledger.past.runs(_EARLIER)
     earlier = [
@@ -31,7 +31,7 @@ def run_before(ledger: Ledger, run: RunRecord, most: int) -> tuple[RunRecord, li
 
 def side_by_side(claims: Iterable[RunClaim], before: Iterable[RunClaim]) -> list[Content]:
     """Return a row for each table with batches in either run. Tables with a notable change of speed come first."""
-    now, then = _by_table(claims), _by_table(before)
+    now, then = _group_by_table(claims), _group_by_table(before)
     rows = [
         {
             "table": name,
@@ -60,7 +60,7 @@ class _PageWork:
         return self.seconds / self.batches
 
 
-def _by_table(claims: Iterable[RunClaim]) -> dict[str, _PageWork]:
+def _group_by_table(claims: Iterable[RunClaim]) -> dict[str, _PageWork]:
     found: dict[str, list[RunClaim]] = {}
     for claim in claims:
         if claim.status == "done":

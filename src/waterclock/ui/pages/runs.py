@@ -19,7 +19,7 @@ from waterclock.planner.plan import Status
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address
 from waterclock.ui.pages.pauses import describe_pause, paused_by_name
-from waterclock.ui.pages.run_against import run_before, side_by_side
+from waterclock.ui.pages.run_against import find_earlier_run, side_by_side
 
 _MOST = 100
 _MOST_CLAIMS = 400
@@ -39,7 +39,7 @@ def runs(at: OpenedProject, _: PageQuery) -> Content:
     if at.ledger is None:
         return {"runs": [], "runners": [], "alive": 0, "paused": None, "can_pause": [], "paused_tables": []}
     now = at.ledger.now()
-    runners = [runner_told(at, runner, now) for runner in at.ledger.runners.all()]
+    runners = [runner_content(at, runner, now) for runner in at.ledger.runners.all()]
     return {
         "runs": [_run(at, run) for run in at.ledger.past.runs(_MOST)],
         "runners": runners,
@@ -49,7 +49,7 @@ def runs(at: OpenedProject, _: PageQuery) -> Content:
     }
 
 
-def runner_told(at: OpenedProject, runner: RunnerSeen, now: datetime) -> Content:
+def runner_content(at: OpenedProject, runner: RunnerSeen, now: datetime) -> Content:
     """Return one runner for the page: whether it is alive, and its claims."""
     return {
         "runner": runner.runner,
@@ -117,7 +117,7 @@ def _against(
     if named:
         other = _find(ledger, named)
         before = other, ledger.past.claims_of_run(other, _MOST_CLAIMS)
-    elif (earlier := run_before(ledger, found, _MOST_CLAIMS)) is not None:
+    elif (earlier := find_earlier_run(ledger, found, _MOST_CLAIMS)) is not None:
         before = earlier
     else:
         return None

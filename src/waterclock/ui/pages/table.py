@@ -8,7 +8,7 @@ from waterclock.batches.audit_records import Cell
 from waterclock.dpl.statement_texts import statement_texts
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
-from waterclock.operations.description import columns_said, declared_pairs
+from waterclock.operations.description import declared_pairs, describe_columns
 from waterclock.operations.first_windows import first_windows
 from waterclock.operations.formatting import (
     count_words,
@@ -19,7 +19,7 @@ from waterclock.operations.formatting import (
     short_label,
 )
 from waterclock.operations.freshness import Freshness, freshness
-from waterclock.operations.held_results import held_result
+from waterclock.operations.held_results import find_held_result
 from waterclock.operations.opening import OpenedProject, one_table
 from waterclock.operations.states import LOUDNESS, State, state_of
 from waterclock.planner.label_states import LabelState, label_states
@@ -29,9 +29,9 @@ from waterclock.ui.page_query import Content, PageQuery, batch_address, table_ad
 from waterclock.ui.pages.grid import axis_of, cadence_words, fresh_words
 from waterclock.ui.pages.held import describe_label_rows
 from waterclock.ui.pages.history import history
-from waterclock.ui.pages.pauses import describe_pause, pauses_told
+from waterclock.ui.pages.pauses import describe_pause, list_pauses
 from waterclock.ui.pages.table_quality import table_quality
-from waterclock.ui.pages.versions import versions_told
+from waterclock.ui.pages.versions import list_versions
 
 TABS = ("overview", "batches", "quality", "code", "history")
 _BARS = 60
@@ -68,8 +68,8 @@ def table(at: OpenedProject, asked: PageQuery) -> Content:
     if tab == "history":
         return content | {
             "codes": history(at, declared),
-            "pauses": pauses_told(at, name),
-            **versions_told(at, declared),
+            "pauses": list_pauses(at, name),
+            **list_versions(at, declared),
         }
     states, cells = _states(at, declared, _LISTED if tab == "batches" else _BARS)
     if tab == "batches":
@@ -131,7 +131,7 @@ def _overview(
         ],
         "columns": [
             {"name": it.name, "type": it.type, "says": it.says, "comment": it.comment}
-            for it in columns_said(at, declared)
+            for it in describe_columns(at, declared)
         ],
         "is_open": declared.columns.is_open,
         "made_from": _neighbours(found, dict.fromkeys(read.table for read in declared.reads)),
@@ -203,7 +203,9 @@ def _bars(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> C
     """
     rows = {one.label: one.stored.rows for one in states if one.stored is not None and one.stored.rows is not None}
     held = [one for one in states if one.status is Status.HELD and one.label not in rows]
-    sealed = {one.label: found.rows for one in held if (found := held_result(at, declared, one.stored)) is not None}
+    sealed = {
+        one.label: found.rows for one in held if (found := find_held_result(at, declared, one.stored)) is not None
+    }
     most = max((*rows.values(), *sealed.values()), default=0) or 1
     bars = []
     for one in states:

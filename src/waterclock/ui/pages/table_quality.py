@@ -17,7 +17,7 @@ from waterclock.operations.measure_series import (
     ColumnProfile,
     MeasurePoint,
     MeasureSeries,
-    labels_back,
+    count_labels_needed,
     profile_of,
     series_of,
 )
@@ -26,8 +26,8 @@ from waterclock.operations.rule_results import RuleResults, filter_evaluated_bat
 from waterclock.operations.states import State
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, batch_address, quarantine_address
-from waterclock.ui.pages.lag import in_time, title_of
-from waterclock.ui.pages.quality import NEWEST, rule_told
+from waterclock.ui.pages.lag import lag_content, title_of
+from waterclock.ui.pages.quality import NEWEST, rule_content
 
 _MOST_MEASURES = 24
 _MOST_COLUMNS = 60
@@ -39,14 +39,14 @@ _MARGIN = 6
 def table_quality(at: OpenedProject, table: Table) -> Content:
     """Return a table's rules and measures over its newest batches, the quarantined rows, and its lateness.
 
-    Cost: three queries of the ledger about its newest batches, and those of `in_time`. If rules use the usual value,
-    the labels needed for it are read too, at most 4,560; each such measure takes 0.15 s for hourly windows
+    Cost: three queries of the ledger about its newest batches, and those of `lag_content`. If rules use the usual
+    value, the labels needed for it are read too, at most 4,560; each such measure takes 0.15 s for hourly windows
     """
     cells: Sequence[Cell] = ()
     counted: Sequence[Counted] = ()
     notes: Mapping[tuple[str, str], RuleNote] = {}
     if at.ledger is not None and (cells := filter_evaluated_batches(at.ledger.past.newest(table.name, NEWEST))):
-        counted = at.ledger.past.newest_counted(table.name, labels_back(table, cells[-1].label, NEWEST))
+        counted = at.ledger.past.newest_counted(table.name, count_labels_needed(table, cells[-1].label, NEWEST))
         notes = at.ledger.past.rule_notes([table.name])
     labels = [cell.label for cell in cells]
     shown = [each for each in counted if each.label >= labels[0]] if labels else []
@@ -56,7 +56,7 @@ def table_quality(at: OpenedProject, table: Table) -> Content:
     states = {cell.label: str(cell.status) for cell in cells}
     words = {label: short_label(label, table.cadence, at.now) for label in labels}
     profile = profile_of(shown, labels)
-    late = in_time(at, [table])
+    late = lag_content(at, [table])
     return {
         "newest": NEWEST,
         "sentence": [*_sentence(rules, len(labels)), *title_of(late, is_empty_where_well=True)],
@@ -97,18 +97,18 @@ def _rule(at: OpenedProject, table: Table, rule: RuleResults, shown: Iterable[Co
     measured = [each.measures.get(INPUTS_FOUND, {}).get(of, {}) if of else each.measures for each in shown]
     sifted = [measures for measures in measured if "broken" in measures]
     takes = None if check is None else check.row_action
-    return rule_told(at, rule) | {
+    return rule_content(at, rule) | {
         "rows": sum(int(each["broken"].get(rule.rule, 0)) for each in sifted) if check and sifted else None,
         "taken": sum(int(each.get("first", {}).get(rule.rule, 0)) for each in sifted) if takes and sifted else None,
         "takes": "" if takes is None else _TAKES[takes],
-        "aside": _aside_address(table, check),
+        "aside": _quarantine_page(table, check),
     }
 
 
 _TAKES = {Action.QUARANTINE: "quarantined", Action.DROP: "dropped"}
 
 
-def _aside_address(table: Table, check: Check | None) -> str | None:
+def _quarantine_page(table: Table, check: Check | None) -> str | None:
     if check is None or check.row_action is not Action.QUARANTINE:
         return None
     return quarantine_address(table.name, check.name)

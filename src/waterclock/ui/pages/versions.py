@@ -13,7 +13,7 @@ from waterclock.ui.page_query import Content, batch_address
 _MOST = 50
 
 
-def versions_told(at: OpenedProject, table: Table) -> Content:
+def list_versions(at: OpenedProject, table: Table) -> Content:
     """Return the newest versions of each side, newest first. Cost: one query, for at most 51 versions of each side."""
     found = () if at.ledger is None else at.ledger.past.newest_schemas(table.name, _MOST + 1)
     said = {

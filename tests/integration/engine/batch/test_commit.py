@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tiny import Tiny, day, described
-from waterclock.engine.reads.as_of import steps_before
+from waterclock.engine.reads.as_of import list_state_steps
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,9 +29,9 @@ def test_only_where_a_delete_may_beat_a_row_are_all_slices_looked_up(
 
     def noted(ledger: Any, table: str, instant: Any) -> Any:
         asked.append(table)
-        return steps_before(ledger, table, instant)
+        return list_state_steps(ledger, table, instant)
 
-    monkeypatch.setattr("waterclock.engine.batch.commit.steps_before", noted)
+    monkeypatch.setattr("waterclock.engine.batch.commit.list_state_steps", noted)
     for number in (2, 3, 4):
         outcome = tiny.run(day(number))
         assert not outcome.failed, described(outcome)

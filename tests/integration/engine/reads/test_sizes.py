@@ -11,7 +11,7 @@ from tests.tiny import Tiny, day, described
 from waterclock.engine.batch.transform import transform_parts
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.reads.pin import pin
-from waterclock.engine.reads.sizes import bytes_held, bytes_read, set_shuffle_partitions
+from waterclock.engine.reads.sizes import bytes_read, count_live_bytes, set_shuffle_partitions
 from waterclock.engine.runner import Runner
 from waterclock.storage import spark_settings
 from waterclock.storage.spark_settings import PARTITIONS
@@ -50,11 +50,11 @@ def test_what_a_group_reads_is_counted_once_and_sets_the_parts(
     with tiny.opened() as work:
         (group,) = Runner(work).plan(day(3)).groups
         pins = pin(work.ledger, work.lake, work.flow, group.batches).values()
-        state = bytes_held(work.lake.folder("raw.kinds"))
+        state = count_live_bytes(work.lake.folder("raw.kinds"))
         size = bytes_read(work.lake, work.flow, pins)
         assert size == files_of(tiny, "raw.sales") + state
         assert state > 0
-        assert bytes_held(work.lake.folder("raw.none")) == 0
+        assert count_live_bytes(work.lake.folder("raw.none")) == 0
         monkeypatch.setattr(spark_settings, "_BYTES_A_PARTITION", size // 20)
 
         def watched(work: RunContext, session: SparkSession, *rest: Any) -> Any:

@@ -85,7 +85,7 @@ def test_a_run_is_json_even_where_nothing_is_due(busy_shop: Shop) -> None:
 def test_a_run_of_what_is_not_over_yet_is_refused(
     busy_shop: Shop, arguments: tuple[str, ...], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "_driven", _never)
+    monkeypatch.setattr(running, "_drive_run", _never)
     found = busy_shop.ask("run", *arguments)
     assert found.exit_code == 1
     assert f"E904 {what}" in found.stderr
@@ -99,7 +99,7 @@ def test_nothing_is_due_of_what_was_asked_for_alone(
     plan = Planner(flow).plan(busy_shop.ledger.reads.snapshot(flow), NOW)
     ready = sum(batch.status is Status.READY for batch in plan.batches)
     assert ready
-    monkeypatch.setattr(running, "_driven", lambda *_: RunOutcome(done=1, plan=Plan(now=NOW)))
+    monkeypatch.setattr(running, "_drive_run", lambda *_: RunOutcome(done=1, plan=Plan(now=NOW)))
     said = busy_shop.ask(command, "shop.orders@2024-11-18", "--yes", width=200).stdout
     assert "nothing is due" in said
     assert f"{ready} batch" in said

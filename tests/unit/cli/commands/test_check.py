@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 
 from tests.slices import hour, sealed
 from tests.unit.cli.conftest import Shop, ask, cpu_seconds
-from waterclock.cli.views.check import check_project, in_order
+from waterclock.cli.views.check import check_project, sort_errors
 from waterclock.engine.connections import connections_of
 from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
@@ -212,7 +212,13 @@ def test_check_takes_less_than_a_second_of_cpu(fresh: Path) -> None:
 def test_errors_are_sorted_by_file_then_line_then_column_as_numbers() -> None:
     places = ["b.dpl:1:1", "a.dpl:10:2", "a.dpl:9:30", "a.dpl:9:4", None]
     errors = [WaterclockError("E1", "x", where=place) for place in places]
-    assert [error.where for error in in_order(errors)] == [None, "a.dpl:9:4", "a.dpl:9:30", "a.dpl:10:2", "b.dpl:1:1"]
+    assert [error.where for error in sort_errors(errors)] == [
+        None,
+        "a.dpl:9:4",
+        "a.dpl:9:30",
+        "a.dpl:10:2",
+        "b.dpl:1:1",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def with_grades(shop: Shop, *, is_shown: bool) -> None:
     (shop.folder / "flows" / "grades.py").write_text(GRADES)
     if is_shown:
         code = load_project(shop.folder, capabilities=capabilities()).flow.tables["sales.grades"].fingerprint
-        shop.ledger.lineage.note_code("sales.grades", code, SHOWN)
+        shop.ledger.lineage.record_code_lineage("sales.grades", code, SHOWN)
 
 
 def test_a_python_transform_is_followed_and_what_is_not_known_is_told_as_maybe(busy_shop: Shop) -> None:

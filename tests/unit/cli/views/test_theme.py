@@ -10,12 +10,12 @@ from rich.text import Text
 from waterclock.cli.views.theme import (
     LOOKS,
     PALETTES,
-    by_words,
     ground,
     make_console,
     mark,
     sign,
     theme,
+    wrap_words,
 )
 from waterclock.operations.states import State, state_of, worst
 from waterclock.planner.plan import Status
@@ -62,11 +62,11 @@ def test_quiet_squares_stand_out_too_and_words_more(palette: str, ground_colour:
     ],
 )
 def test_long_lines_break_between_words_and_go_on_indented(line: str, broken: str) -> None:
-    assert by_words(Text(line), 16).plain == broken
+    assert wrap_words(Text(line), 16).plain == broken
 
 
 def test_styles_stay_with_their_words() -> None:
-    text = by_words(Text.assemble("one two three ", ("four", "bold"), " five six"), 16)
+    text = wrap_words(Text.assemble("one two three ", ("four", "bold"), " five six"), 16)
     (span,) = text.spans
     assert text.plain[span.start : span.end] == "four"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.systems import HERE
-from waterclock.engine.batch.batch_errors import without_values
+from waterclock.engine.batch.batch_errors import hide_values
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns
 from waterclock.flow.published import MadeAs
@@ -20,13 +20,13 @@ NAMED = Columns((Column("id", HERE), Column("born", HERE)), is_open=False)
 )
 def test_what_was_said_of_a_row_is_left_out(code: str, why: str | None) -> None:
     raised = WaterclockError(code, "The value 'S3cret' is no INT", where="out.people@2020", why=why, transient=True)
-    found = without_values(MADE, raised)
+    found = hide_values(MADE, raised)
     assert "S3cret" not in found.render()
     assert (found.code, found.where, found.transient) == (code, raised.where, True)
     assert found.why
     assert found.why.startswith(why or "")
     assert found.fix
-    assert without_values(NAMED, raised) is raised
+    assert hide_values(NAMED, raised) is raised
 
 
 @pytest.mark.parametrize(
@@ -34,4 +34,4 @@ def test_what_was_said_of_a_row_is_left_out(code: str, why: str | None) -> None:
 )
 def test_what_is_of_no_row_is_told_as_it_is(code: str, why: str) -> None:
     raised = WaterclockError(code, "it has no column x", where="out.people@2020", why=why)
-    assert without_values(MADE, raised) is raised
+    assert hide_values(MADE, raised) is raised

@@ -13,7 +13,7 @@ import pytest
 
 from tests.ledgers import Desk, desk, table
 from tests.unit.engine.batch.test_plan_lineage import attribute, node
-from waterclock.engine.batch.code_lineage import alias_inputs, note_lineage
+from waterclock.engine.batch.code_lineage import alias_inputs, record_lineage
 from waterclock.engine.code_lineages import CodeLineages
 from waterclock.flow.code_lineage import CodeLineage, Input
 from waterclock.flow.declarations import Place, PythonFunction, Read, Table
@@ -70,8 +70,8 @@ def note(at: Desk, folder: Path, code: str, *frames: Any) -> CodeLineage:
     for frame in frames:
         given, sources = alias_inputs({Read("raw.t"): frame}, ())
         rows = given[Read("raw.t")]
-        note_lineage(work, made, rows, given, sources)
-        note_lineage(work, made, rows, given, sources)
+        record_lineage(work, made, rows, given, sources)
+        record_lineage(work, made, rows, given, sources)
         frame.asked = getattr(rows, "asked", 0)
     return at.ledger.lineage.of_code(at.flow)["mart.m"]
 

@@ -11,13 +11,13 @@ from tests.ledgers import SOMEWHERE, table
 from tests.unit.engine.fakes import manifest
 from waterclock.engine.batch.expectations import (
     RuleVerdict,
-    asked_of_batch,
+    excluded_row_warnings,
     has_unasked,
     judge,
-    left_out_warnings,
+    measured_batch_rules,
     refusal,
 )
-from waterclock.flow.checks import all_rules
+from waterclock.flow.checks import list_batch_rules
 from waterclock.flow.choices import Action, Mode, Scope
 from waterclock.flow.declarations import Column, Columns, Rule, Table
 from waterclock.flow.folds import Merge
@@ -45,7 +45,7 @@ def verdict_of(of: Table, measures: dict[str, Any], rows: int = 10) -> RuleVerdi
 
 def test_the_rules_of_a_table_come_before_those_of_its_columns() -> None:
     own, of_column = rule("own", action=Action.FAIL), rule("of_column", action=Action.WARN)
-    found = all_rules(audited(own, columns=(column("id", rules=(of_column,)),)))
+    found = list_batch_rules(audited(own, columns=(column("id", rules=(of_column,)),)))
     assert found == (own, of_column)
 
 
@@ -93,8 +93,8 @@ BATCH_RULES = [
 @pytest.mark.parametrize(("expression", "is_in_pass"), BATCH_RULES)
 def test_what_spark_observes_while_it_writes_costs_no_job_of_its_own(expression: str, *, is_in_pass: bool) -> None:
     of = audited(Rule(expression, "r", Scope.BATCH, Action.FAIL, SOMEWHERE))
-    assert has_unasked(of, {f"batch:{each.name}": True for each in asked_of_batch(of)}) is not is_in_pass
-    assert asked_of_batch(of, at_rest=True) == list(of.rules), "one scan of the sealed rows asks all"
+    assert has_unasked(of, {f"batch:{each.name}": True for each in measured_batch_rules(of)}) is not is_in_pass
+    assert measured_batch_rules(of, at_rest=True) == list(of.rules), "one scan of the sealed rows asks all"
 
 
 def test_a_rule_of_the_batch_that_was_observed_holds_only_where_it_is_true() -> None:
@@ -117,8 +117,8 @@ def test_a_refusal_says_all_that_is_wrong_and_that_nothing_is_visible() -> None:
 
 
 def test_what_a_source_s_reading_set_aside_is_said_with_its_counts() -> None:
-    assert left_out_warnings({"rows without a data time": 3, "rows whose data time cannot be read": 1}) == (
+    assert excluded_row_warnings({"rows without a data time": 3, "rows whose data time cannot be read": 1}) == (
         "left out, rows without a data time: 3",
         "left out, rows whose data time cannot be read: 1",
     )
-    assert left_out_warnings({}) == ()
+    assert excluded_row_warnings({}) == ()

@@ -7,7 +7,7 @@ import pytest
 
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
-from waterclock.engine.batch.failed_expressions import with_expression
+from waterclock.engine.batch.failed_expressions import add_failed_expression
 from waterclock.engine.spark.errors import to_error
 from waterclock.errors import WaterclockError
 
@@ -70,7 +70,7 @@ def named(folder: Path, table: str, raised: Exception) -> WaterclockError:
     (folder / "waterclock.toml").write_text('[project]\nname = "x"\n')
     (folder / "flows" / "a.dpl").write_text(FLOW)
     project = load_project(folder, capabilities=capabilities())
-    return with_expression(to_error(raised, where=WHERE), raised, project, project.flow.tables[table])
+    return add_failed_expression(to_error(raised, where=WHERE), raised, project, project.flow.tables[table])
 
 
 def test_a_value_that_cannot_be_cast_names_the_expression_its_place_and_how_to_find_the_row(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
 from tests.ledgers import SOMEWHERE, table
-from waterclock.batches.records import rows_aside
+from waterclock.batches.records import count_quarantined
 from waterclock.dpl.query.column_readers import is_asked
-from waterclock.engine.batch.input_rules import InputFindings, _findings, input_filters_of, seen_by_query
+from waterclock.engine.batch.input_rules import InputFindings, _findings, filter_query_inputs, input_filters_of
 from waterclock.engine.batch.row_filters import find_actions
 from waterclock.flow.checks import can_quarantine_rows, every_rule, input_checks, input_rules_of
 from waterclock.flow.choices import Action, ReadKind, Scope
@@ -59,7 +59,7 @@ def test_only_what_is_read_by_its_plain_name_goes_through_the_door() -> None:
 
     plain, frame = Read("a.read"), Frame()
     others: list[Any] = [Read("a.read", ReadKind.PREVIOUS), Flat(plain), Read("a.other")]
-    seen = seen_by_query(asking(GOOD, TOLD), cast("dict[Any, DataFrame]", dict.fromkeys([plain, *others], frame)))
+    seen = filter_query_inputs(asking(GOOD, TOLD), cast("dict[Any, DataFrame]", dict.fromkeys([plain, *others], frame)))
     assert seen == {plain: "(n > 0)", **dict.fromkeys(others, frame)}
 
 
@@ -90,8 +90,8 @@ def test_rows_that_were_read_and_made_are_in_one_quarantine() -> None:
             "a.read": {"in": 10, "quarantined": 2, "dropped": 1, "broken": {"good": 2}, "first": {"good": 2}}
         }
     }
-    assert rows_aside({"quarantined": 3} | found.measures()) == 5
-    assert rows_aside(InputFindings().measures()) == 0
+    assert count_quarantined({"quarantined": 3} | found.measures()) == 5
+    assert count_quarantined(InputFindings().measures()) == 0
 
 
 def test_a_rule_of_what_is_read_reads_its_columns() -> None:

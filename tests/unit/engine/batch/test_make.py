@@ -40,7 +40,7 @@ def test_the_columns_of_a_source_are_compared_for_the_labels_that_a_batch_makes(
         raise KeyError
 
     monkeypatch.setattr(making, "gather", lambda *_: CollectResult(Collected(ROWS), {}))
-    monkeypatch.setattr(making, "with_origins", lambda _, frame: frame)
+    monkeypatch.setattr(making, "add_origins", lambda _, frame: frame)
     monkeypatch.setattr(making, "find_source_changes", find_source_changes)
     with pytest.raises(KeyError):
         making._make_slices(SimpleNamespace(), ROWS, TABLE, group("web.clicks", 5, 6), bound(2, 3), day(9), None)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from tests.unit.engine.fakes import group, manifest
 from waterclock.batches.former_names import FormerNames
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Slice
 from waterclock.engine.batch.claim_record import write_claim_record
-from waterclock.engine.batch.releasing import find_held
+from waterclock.engine.batch.releasing import find_held_batch
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
@@ -69,7 +69,7 @@ def find(
             reads=SimpleNamespace(held_claim=lambda *_: CLAIM, slices=slices),
         ),
     )
-    return find_held(work, publish, group(NAME, HELD), {day(HELD): ()})
+    return find_held_batch(work, publish, group(NAME, HELD), {day(HELD): ()})
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from tests.ledgers import day
 from tests.unit.engine.fakes import FakeSessions, group, table, work_of
 from waterclock.engine.batch import retry
-from waterclock.engine.batch.expectations import RuleVerdict, held_batch_error
+from waterclock.engine.batch.expectations import RuleVerdict, batch_hold_error
 from waterclock.engine.progress import GroupReport
 from waterclock.errors import WaterclockError
 from waterclock.ledger.refusals import ClaimRefused
@@ -92,7 +92,7 @@ def test_labels_that_are_held_back_are_taken_out_of_their_group_at_once(monkeypa
         found = held & {one.label for one in tried.batches}
         if not found:
             return None
-        return held_batch_error(table("a.b"), "a.b", RuleVerdict(holds=("few: 1 row",)), found)
+        return batch_hold_error(table("a.b"), "a.b", RuleVerdict(holds=("few: 1 row",)), found)
 
     attempts, reports, work = carried(monkeypatch, answer, group("a.b", *range(1, 32)))
     others = [number for number in range(1, 32) if day(number) not in held]
@@ -107,7 +107,7 @@ def test_labels_that_are_held_back_are_taken_out_of_their_group_at_once(monkeypa
 def test_of_a_group_of_which_past_windows_alone_are_held_halves_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(tried: Group) -> WaterclockError | None:
         return (
-            held_batch_error(table("a.b"), "a.b", RuleVerdict(holds=("few",)), [day(0)])
+            batch_hold_error(table("a.b"), "a.b", RuleVerdict(holds=("few",)), [day(0)])
             if len(tried.batches) > 1
             else None
         )

@@ -60,6 +60,6 @@ def test_windows_beyond_retain_are_left_out(
     )
     days = replace(table("a.days", partitioned=True), retain=parse_duration(retain) if retain else None)
     sealed: Any = [SimpleNamespace(label=day(label), schema="{}") for label in labels]
-    table_rules._with_slices(work, None, days, sealed)  # type: ignore[arg-type]
+    table_rules._frame_with_slices(work, None, days, sealed)  # type: ignore[arg-type]
     assert asked["low"] == first
     assert [each.label for each in asked["new"]] == [day(label) for label in labels if day(label) >= first]

@@ -36,7 +36,7 @@ class Overtaken:
     def table(self, _: str) -> Any:
         return SimpleNamespace(start=day(0))
 
-    def taken_items(self, _: str, names: Iterable[str] | None = None) -> Mapping[str, datetime]:
+    def list_collected_items(self, _: str, names: Iterable[str] | None = None) -> Mapping[str, datetime]:
         if names is None:  # what an archive need not be looked at for
             return {}
         return {name: day(1) for name in names if name == "late" and self._is_recorded()}

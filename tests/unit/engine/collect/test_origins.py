@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.ledgers import SOMEWHERE, table
-from waterclock.engine.collect.origins import with_origins
+from waterclock.engine.collect.origins import add_origins
 from waterclock.flow.declarations import Column, Columns, Table
 
 
@@ -26,7 +26,7 @@ FILE = Column("File", SOMEWHERE, tells="file")
 
 
 def made(told: Table, *columns: str) -> Any:
-    return with_origins(told, Rows(*columns))  # type: ignore[arg-type] # stands for a frame
+    return add_origins(told, Rows(*columns))  # type: ignore[arg-type] # stands for a frame
 
 
 def test_what_the_source_tells_becomes_a_column_and_stays_beside_the_row() -> None:
@@ -43,4 +43,4 @@ def test_rows_that_were_kept_tell_it_by_their_own_column() -> None:
 def test_where_nothing_tells_it_is_null() -> None:
     assert made(of(Column("n", SOMEWHERE, tells="row")), "id") == ("`id`", "CAST(NULL AS BIGINT) AS `n`")
     rows = Rows("id")
-    assert with_origins(of(Column("id", SOMEWHERE)), rows) is rows  # type: ignore[arg-type,comparison-overlap]
+    assert add_origins(of(Column("id", SOMEWHERE)), rows) is rows  # type: ignore[arg-type,comparison-overlap]

@@ -140,7 +140,7 @@ def test_a_spark_that_did_not_start_is_not_tried_again_until_it_is_revived(
         raise WaterclockError("E701", "java is missing")
 
     monkeypatch.setattr(session, "_start_session", opened)
-    monkeypatch.setattr(session, "_session_there", lambda: None)
+    monkeypatch.setattr(session, "_live_session", lambda: None)
     sessions = Sessions(work_folder=machine)
     for _ in range(2):
         with pytest.raises(WaterclockError, match="java is missing"):

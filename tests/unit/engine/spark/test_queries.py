@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from waterclock.engine.spark import queries
-from waterclock.engine.spark.queries import literal_of, with_values
+from waterclock.engine.spark.queries import insert_values, literal_of
 
 TOKYO = ZoneInfo("Asia/Tokyo")
 
@@ -26,7 +26,7 @@ TOKYO = ZoneInfo("Asia/Tokyo")
     ],
 )
 def test_values_stand_in_the_place_of_their_markers_alone(text: str, written: str) -> None:
-    assert with_values(text, {"n": 5, "name": "it's"}) == written
+    assert insert_values(text, {"n": 5, "name": "it's"}) == written
 
 
 @pytest.mark.parametrize(

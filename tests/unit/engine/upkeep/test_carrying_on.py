@@ -78,7 +78,7 @@ def test_a_watch_does_not_wait_for_ever_for_a_rebuild_that_was_killed(
 
     monkeypatch.setattr(run, "watch", watch)
     asked = run.RunOptions("run", watch_seconds=60)
-    run._driven(cast("Any", None), work, cast("Any", work.listener), asked, day(5), None, threading.Event())
+    run._drive_run(cast("Any", None), work, cast("Any", work.listener), asked, day(5), None, threading.Event())
     assert looked == [None]
     known = work.ledger.keeping.current_rebuilding()
     assert known is None or known.is_done

@@ -64,7 +64,7 @@ def test_a_batch_that_is_held_again_is_released_again(
             seal(lake.folder(NAME), replace(manifest(NAME, 2, digest="3:1:1"), claim=claim.number, slice_path=path))
             return RunOutcome(failed=[held])
 
-        monkeypatch.setattr(rebuild_all, "runner_beside", lambda *_: SimpleNamespace(run_once=run_once))
+        monkeypatch.setattr(rebuild_all, "second_set_runner", lambda *_: SimpleNamespace(run_once=run_once))
         outcome = rebuild_all._run(other, cut, other)
         events = [each for each in ledger.past.rows("events") if each["kind"] == "release requested"]
     assert runs == (["None", "release"] if is_released else ["None"])

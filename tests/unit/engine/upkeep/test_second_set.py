@@ -71,7 +71,7 @@ def kept(work: RunContext, monkeypatch: pytest.MonkeyPatch, now: datetime = NOW)
     monkeypatch.setattr(second_set, "seed_from_live_slices", bring)
     cut = second_set.cut_of(work, now)
     with Ledger.open("sqlite://") as ledger:
-        second_set.keep_what_cannot_be_made(work, cut, second_set.second_set_context(work, cut, ledger))
+        second_set.link_unmakeable_labels(work, cut, second_set.second_set_context(work, cut, ledger))
     assert {name: sorted(labels) for name, labels in cut.kept.items()} == brought
     return brought
 

@@ -29,7 +29,7 @@ def test_the_newest_labels_are_told_as_they_were_done_first(at_desk: Desk) -> No
     made(at_desk, "raw.b", 0)
     made(at_desk, "raw.a", 1, seconds=7, rows=5, restates="again")
     past = at_desk.ledger.past
-    found = past.newest_made(["raw.a", "raw.b", "raw.c"], 2)
+    found = past.list_newest_labels(["raw.a", "raw.b", "raw.c"], 2)
     assert set(found) == {"raw.a", "raw.b"}
     assert [(it.label, it.end, it.rows) for it in found["raw.a"]] == [(day(1), day(2), 5), (day(2), day(3), 7)]
     assert [it.took.total_seconds() for it in found["raw.a"]] == [5, 3]
@@ -43,7 +43,7 @@ def test_a_batch_takes_as_long_as_its_claim_though_the_clock_went_back_before(at
     made(at_desk, "raw.a", 0, seconds=10)
     at_desk.clock.pass_by(hours=-1)
     made(at_desk, "raw.a", 1, seconds=7)
-    assert [it.took.total_seconds() for it in at_desk.ledger.past.newest_made(["raw.a"], 2)["raw.a"]] == [10, 7]
+    assert [it.took.total_seconds() for it in at_desk.ledger.past.list_newest_labels(["raw.a"], 2)["raw.a"]] == [10, 7]
 
 
 def test_instants_go_by_the_clock_that_their_run_was_told(at_desk: Desk) -> None:
@@ -52,7 +52,7 @@ def test_instants_go_by_the_clock_that_their_run_was_told(at_desk: Desk) -> None
         run = at_desk.ledger.past.begin_run(who="ann", command="run", now=told)
         made(at_desk, "raw.a", at, seconds=60, run=run)
     real = at_desk.clock.at
-    dones = [it.done for it in at_desk.ledger.past.newest_made(["raw.a"], 5)["raw.a"]]
+    dones = [it.done for it in at_desk.ledger.past.list_newest_labels(["raw.a"], 5)["raw.a"]]
     assert dones == [day(1) + timedelta(seconds=60), day(2) + timedelta(seconds=60), real]
 
 
@@ -62,8 +62,10 @@ def test_what_is_at_work_is_told_with_its_labels(at_desk: Desk) -> None:
     claim = at_desk.claim("raw.a", 3, 4)
     since = at_desk.clock.at
     at_desk.clock.pass_by(seconds=5)
-    assert at_desk.ledger.past.at_work(["raw.a", "raw.b"]) == (AtWork("raw.a", claim.number, day(3), 2, since),)
-    assert at_desk.ledger.past.at_work(["raw.b"]) == ()
+    assert at_desk.ledger.past.list_open_claims(["raw.a", "raw.b"]) == (
+        AtWork("raw.a", claim.number, day(3), 2, since),
+    )
+    assert at_desk.ledger.past.list_open_claims(["raw.b"]) == ()
 
 
 def test_a_table_began_with_its_first_claim_whatever_came_of_it(at_desk: Desk) -> None:
@@ -94,10 +96,10 @@ def test_each_question_is_one_statement_for_any_number_of_tables(at_desk: Desk) 
         made(at_desk, name, 0, 1, rows=0)
     past = at_desk.ledger.past
     for ask in (
-        lambda: past.newest_made(names, 10),
+        lambda: past.list_newest_labels(names, 10),
         lambda: past.newest_rows(names, 10),
         lambda: past.empty_at_last(names),
-        lambda: past.at_work(names),
+        lambda: past.list_open_claims(names),
         lambda: past.began(names),
         lambda: past.began_by(names),
     ):

@@ -51,13 +51,13 @@ def test_messages_go_out_in_order_one_at_a_time_and_again_where_a_runner_died(at
     assert alerts.take_message("mail", LEASE) is not None
     at_desk.clock.pass_by(minutes=3)
     assert alerts.take_message("ops", LEASE) == first
-    alerts.note_lost(first.number, "it answered 503", timedelta(minutes=1))
+    alerts.record_lost(first.number, "it answered 503", timedelta(minutes=1))
     assert alerts.take_message("ops", LEASE) is None, "it is left alone, and what follows waits behind it"
     at_desk.clock.pass_by(minutes=2)
     again = alerts.take_message("ops", LEASE)
     assert again is not None
     assert (again.number, again.attempts, again.error) == (first.number, 1, "it answered 503")
-    alerts.note_sent(again.number)
+    alerts.record_sent(again.number)
     following = alerts.take_message("ops", LEASE)
     assert following is not None
     assert following.body["title"] == "2 to ops"
@@ -75,8 +75,8 @@ def test_turns_and_delays_from_before_the_clock_was_set_back_are_over(at_desk: D
     assert lineage.take(LEASE) == 0
     assert alerts.take_message("ops", LEASE) is None
     assert lineage.take(LEASE) is None
-    alerts.note_lost(first.number, "it answered 503", timedelta(minutes=10))
-    lineage.note_lost("it answered 503", timedelta(minutes=10))
+    alerts.record_lost(first.number, "it answered 503", timedelta(minutes=10))
+    lineage.record_lost("it answered 503", timedelta(minutes=10))
     at_desk.clock.pass_by(hours=-3)
     assert alerts.take_message("ops", LEASE) is not None
     assert lineage.take(LEASE) == 0

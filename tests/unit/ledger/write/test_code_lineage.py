@@ -15,9 +15,9 @@ def test_what_batches_showed_of_a_code_is_put_together(at_desk: Desk) -> None:
     other = CodeLineage({"x": Origin(frozenset({("raw.a", "y")}))}, {"filter": frozenset({("raw.a", "z")})})
     lineage = at_desk.ledger.lineage
     assert lineage.of_code(at_desk.flow) == {}
-    assert lineage.note_code("mart.m", "old", other) == other
+    assert lineage.record_code_lineage("mart.m", "old", other) == other
     assert lineage.of_code(at_desk.flow) == {}
-    assert lineage.note_code("mart.m", "new", one) == one
-    assert lineage.note_code("mart.m", "new", one) == one
-    assert lineage.note_code("mart.m", "new", other) == one | other
+    assert lineage.record_code_lineage("mart.m", "new", one) == one
+    assert lineage.record_code_lineage("mart.m", "new", one) == one
+    assert lineage.record_code_lineage("mart.m", "new", other) == one | other
     assert lineage.of_code(at_desk.flow) == {"mart.m": one | other}

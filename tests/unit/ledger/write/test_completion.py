@@ -208,12 +208,12 @@ def items(*names: str) -> dict[str, object]:
 
 def test_items_are_taken_with_the_record(at_desk: Desk) -> None:
     held = at_desk.claim("raw.a", 0)
-    assert at_desk.ledger.reads.taken_items("raw.a") == set()
+    assert at_desk.ledger.reads.list_collected_items("raw.a") == set()
     at_desk.ledger.claims.record_done(held, [result(0, source=items("f1", "f2"))])
-    assert at_desk.ledger.reads.taken_items("raw.a") == {"f1", "f2"}
-    assert at_desk.ledger.reads.taken_items("raw.a", ["f2", "f3"]) == {"f2"}
-    assert at_desk.ledger.reads.taken_items("raw.b") == set()
-    assert at_desk.ledger.reads.taken_items("raw.a", (f"f{n}" for n in range(2000))) == {"f1", "f2"}
+    assert at_desk.ledger.reads.list_collected_items("raw.a") == {"f1", "f2"}
+    assert at_desk.ledger.reads.list_collected_items("raw.a", ["f2", "f3"]) == {"f2"}
+    assert at_desk.ledger.reads.list_collected_items("raw.b") == set()
+    assert at_desk.ledger.reads.list_collected_items("raw.a", (f"f{n}" for n in range(2000))) == {"f1", "f2"}
 
 
 def test_an_item_belongs_to_one_batch(at_desk: Desk) -> None:
@@ -222,7 +222,7 @@ def test_an_item_belongs_to_one_batch(at_desk: Desk) -> None:
     with pytest.raises(WaterclockError, match=r"f1 was taken by raw\.a@20130101000000") as refused:
         at_desk.ledger.claims.record_done(held, [result(1, source=items("f1", "f2"))])
     assert refused.value.code == "E414"
-    assert at_desk.ledger.reads.taken_items("raw.a") == {"f1"}
+    assert at_desk.ledger.reads.list_collected_items("raw.a") == {"f1"}
 
 
 def test_an_item_belongs_to_one_label_of_a_claim(at_desk: Desk) -> None:
@@ -231,7 +231,7 @@ def test_an_item_belongs_to_one_label_of_a_claim(at_desk: Desk) -> None:
     with pytest.raises(WaterclockError, match=r"f1 was taken by raw\.a@20130101000000") as refused:
         at_desk.ledger.claims.record_done(held, found)
     assert refused.value.code == "E414"
-    assert at_desk.ledger.reads.taken_items("raw.a") == set()
+    assert at_desk.ledger.reads.list_collected_items("raw.a") == set()
 
 
 def test_items_of_many_labels_are_asked_for_by_one_question(at_desk: Desk) -> None:
@@ -249,17 +249,17 @@ def test_items_of_many_labels_are_asked_for_by_one_question(at_desk: Desk) -> No
         sa.event.remove(sa.Engine, "before_cursor_execute", heard)
     assert len([sql for sql in asked if sql.startswith("SELECT items")]) == 1
     assert len([sql for sql in asked if sql.startswith("DELETE FROM items")]) <= 1
-    assert len(at_desk.ledger.reads.taken_items("raw.a")) == 60
+    assert len(at_desk.ledger.reads.list_collected_items("raw.a")) == 60
 
 
 def test_a_restated_batch_frees_the_items_it_no_longer_has(at_desk: Desk) -> None:
     at_desk.ledger.claims.record_done(at_desk.claim("raw.a", 0), [result(0, source=items("f1", "f2"))])
     held = at_desk.claim("raw.a", 0, restates="recollect")
     at_desk.ledger.claims.record_done(held, [result(0, source=items("f2", "f3"))])
-    assert at_desk.ledger.reads.taken_items("raw.a") == {"f2", "f3"}
+    assert at_desk.ledger.reads.list_collected_items("raw.a") == {"f2", "f3"}
     held = at_desk.claim("raw.a", 0, restates="recompute")
     at_desk.ledger.claims.record_done(held, [result(0)])  # says nothing of items: they stay taken
-    assert at_desk.ledger.reads.taken_items("raw.a") == {"f2", "f3"}
+    assert at_desk.ledger.reads.list_collected_items("raw.a") == {"f2", "f3"}
 
 
 def test_a_request_made_while_the_claim_was_open_is_still_to_be_done(at_desk: Desk) -> None:
@@ -341,14 +341,14 @@ def test_no_batch_is_recorded_before_an_earlier_one_though_the_clock_went_back(a
 
 def test_a_clock_that_is_back_is_known_until_it_has_passed_the_last_record(at_desk: Desk) -> None:
     reads = at_desk.ledger.reads
-    assert reads.clock_back() is None
+    assert reads.measure_clock_lag() is None
     at_desk.done("raw.a", 0)
     last = at_desk.clock.at
-    assert reads.clock_back() is None
+    assert reads.measure_clock_lag() is None
     at_desk.clock.pass_by(hours=-1)
-    assert reads.clock_back() == ClockBack(last - timedelta(hours=1), last, "this machine")
+    assert reads.measure_clock_lag() == ClockBack(last - timedelta(hours=1), last, "this machine")
     at_desk.clock.pass_by(hours=1)
-    assert reads.clock_back() is None
+    assert reads.measure_clock_lag() is None
 
 
 def test_what_was_known_at_an_instant_stays_known_though_the_clock_went_back(at_desk: Desk) -> None:

@@ -230,7 +230,7 @@ def _wanted(at_desk: Desk) -> set[object]:
 
 
 def test_the_newest_note_of_a_rule_stands_until_it_is_taken_back(at_desk: Desk) -> None:
-    note, notes = at_desk.ledger.decisions.note_rule, at_desk.ledger.past.rule_notes
+    note, notes = at_desk.ledger.decisions.record_rule_note, at_desk.ledger.past.rule_notes
     for rule, text in (("some", "one"), ("few", "two")):
         note("raw.a", rule, text, who="ann")
     note("raw.a", "some", "four", who="bo")

@@ -34,7 +34,7 @@ def test_values_are_told_of_the_rows_that_readers_see(at_desk: Desk) -> None:
     claim = held.number
     offline, past = at_desk.ledger.offline, at_desk.ledger.past
     offline.keep_found("raw.a", "c", [LabelFound(day(0), claim, SUM, {"total": ["sum bigint", "3"]})])
-    assert offline.kept_labels("raw.a") == {day(0): KeptLabel(claim, "c", True)}
+    assert offline.list_measured_labels("raw.a") == {day(0): KeptLabel(claim, "c", True)}
     assert offline.states("raw.a", day(0), day(1)) == {day(0): (claim, {"total": ["sum bigint", "3"]})}
     told = [(row["timelabel"], row["name"], row["value"], row["claim"]) for row in past.rows("measures")]
     assert told == [("20130101000000", "nothing", None, claim), ("20130101000000", "total", "3", claim)]
@@ -59,7 +59,7 @@ def test_spans_are_told_and_states_go_once_they_are_not_needed(at_desk: Desk) ->
     spans = [SpanFound(day(0), day(2), 2, SUM), SpanFound(day(2), day(4), 1, SUM)]
     offline.end_look("raw.a", "c", looked_at=day(3), labels=3, seconds=1.0, spans=spans, forget_before=day(2))
     assert offline.newest_spans("raw.a", 1) == (spans[1],)
-    assert [it.has_states for it in offline.kept_labels("raw.a").values()] == [False, False, True]
+    assert [it.has_states for it in offline.list_measured_labels("raw.a").values()] == [False, False, True]
     assert [*offline.states("raw.a", day(0), day(9))] == [day(2)]
     rows = [(it["first"], it["until"], it["labels"], it["name"]) for it in at_desk.ledger.past.rows("measured_spans")]
     of = ("20130101000000", "20130103000000", 2)

@@ -170,7 +170,7 @@ def test_before_the_run_all_is_read_and_written_under_the_new_name(at_desk: Desk
     lived(at_desk)
     before = at_desk.ledger.reads.snapshot(flow(*BEFORE))
     after = flow(*AFTER, fingerprint="flow 2")
-    at_desk.ledger.declared.say_pending(after)
+    at_desk.ledger.declared.apply_pending_renames(after)
     at_desk.ledger.declared.refuse_pending(after)
     assert at_desk.ledger.declared.pending_renames() == {NEW: OLD}
     told = at_desk.ledger.reads.snapshot(after)
@@ -187,7 +187,7 @@ def test_before_the_run_all_is_read_and_written_under_the_new_name(at_desk: Desk
 def test_one_that_was_declared_and_has_nothing_gives_way(at_desk: Desk) -> None:
     lived(at_desk)
     at_desk.apply(daily(NEW), fingerprint="flow 2")
-    at_desk.ledger.declared.say_pending(flow(*AFTER, fingerprint="flow 3"))
+    at_desk.ledger.declared.apply_pending_renames(flow(*AFTER, fingerprint="flow 3"))
     assert at_desk.ledger.reads.snapshot(flow(*AFTER, fingerprint="flow 3")).of(NEW).covered
     at_desk.apply(*AFTER, fingerprint="flow 3")
     assert at_desk.ledger.reads.table(NEW).location == "tables/shop/daily"

@@ -24,7 +24,7 @@ def test_what_was_said_stays_said_where_the_transaction_fails_at_its_end(at_desk
     lived(at_desk)
     after = flow(*AFTER, fingerprint="flow 2")
     declared = at_desk.ledger.declared
-    declared.say_pending(after)
+    declared.apply_pending_renames(after)
 
     class Torn(dict[str, str]):
         def items(self) -> Any:
@@ -50,7 +50,7 @@ def test_the_code_of_who_reads_a_new_table_of_the_old_name_is_its_own(at_desk: D
         daily("c.daily", was=OLD),
         replace(own, reads=(Read("c.daily"),), fingerprint="reads c", code_before="reads shop"),
     )
-    at_desk.ledger.declared.say_pending(flow(*rest, *moved, fingerprint="flow 4"))
+    at_desk.ledger.declared.apply_pending_renames(flow(*rest, *moved, fingerprint="flow 4"))
     assert at_desk.ledger.reads.snapshot(flow(*rest, *moved, fingerprint="flow 4")).of("marts.own").codes == {
         "reads c": 1
     }
@@ -130,14 +130,14 @@ def test_what_is_said_of_a_rename_that_is_done_costs_no_look_at_batches(at_desk:
     lived(at_desk)
     after, declared = flow(*AFTER, fingerprint="flow 2"), at_desk.ledger.declared
     for is_done, most in ((False, 5), (True, 3)):
-        for ask in (declared.say_pending, declared.refuse_pending):
+        for ask in (declared.apply_pending_renames, declared.refuse_pending):
             asked = statements_of(at_desk, partial(ask, after))
             said = [text for text in asked if text.startswith("SELECT")]
             assert len(said) <= most, said
             assert not [text for text in said if "FROM batches" in text and "EXISTS" not in text]
             assert is_done <= (not [text for text in said if "batches" in text])
         if not is_done:
-            declared.say_pending(flow(*BEFORE))
+            declared.apply_pending_renames(flow(*BEFORE))
             at_desk.apply(*AFTER, fingerprint="flow 2")
 
 
@@ -174,7 +174,7 @@ def test_what_was_said_ends_where_another_runner_renames(tmp_path: Path, does: s
     before = at_desk.ledger.reads.snapshot(flow(*BEFORE))
     after = flow(*AFTER, fingerprint="flow 2")
     with at_desk.ledger, Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}", clock=at_desk.clock) as other:
-        other.declared.say_pending(after)
+        other.declared.apply_pending_renames(after)
         assert other.reads.snapshot(after).of(NEW) == before.of(OLD)
         at_desk.apply(*AFTER, fingerprint="flow 2")
         if does == "apply":
@@ -189,7 +189,7 @@ def test_what_was_said_ends_where_another_runner_renames(tmp_path: Path, does: s
 
 def test_status_tables_say_what_the_next_run_renames_by_its_new_name(at_desk: Desk) -> None:
     lived(at_desk)
-    at_desk.ledger.declared.say_pending(flow(*AFTER, fingerprint="flow 2"))
+    at_desk.ledger.declared.apply_pending_renames(flow(*AFTER, fingerprint="flow 2"))
     past = at_desk.ledger.past
     for name, column in (("batches", "table"), ("events", "table"), ("inputs", "input")):
         assert OLD not in past.columns(name, [column])[column], name

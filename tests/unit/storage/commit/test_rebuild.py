@@ -10,7 +10,7 @@ import pytest
 
 from tests.slices import PROJECT, SCHEMA, hour, identity, ids, new_table, rows_in, rows_of, schema_json, sealed
 from waterclock.storage.commit.pointers import commit_slices
-from waterclock.storage.commit.rebuild import recreate, remake, set_log_aside
+from waterclock.storage.commit.rebuild import move_log, recreate, remake
 from waterclock.storage.log.delta_log import is_older_than, is_unfinished
 from waterclock.storage.slices.read import table_schema
 
@@ -36,7 +36,7 @@ def test_a_new_log_waits_for_its_rows_until_they_are_back(
     folder = new_table(tmp_path, is_partitioned=is_partitioned)
     manifest = sealed(folder, hour(0), 1, rows_of(1, 2))
     commit_slices(folder, identity(1, hour(0)), [manifest], mode="append")
-    set_log_aside(folder, "now")
+    move_log(folder, "now")
     recreate(folder, schema_json(SCHEMA), is_partitioned=is_partitioned, project=PROJECT, above=KNOWN)
     assert is_unfinished(folder, KNOWN)
     manifests = [manifest] if shown else []

@@ -133,5 +133,5 @@ def test_columns_that_order_or_delete_rows_are_known_before_a_slice_has_them(
         collect("raw.a", mode=Mode.MERGE, is_partitioned=False), columns=Columns(tuple(declared)), fold=keyed
     )
     plain = schema_json(pa.schema([("timelabel", pa.string()), ("k", INT)]))
-    found = fields_of(fold.with_ordering_columns(plain, table))
+    found = fields_of(fold.add_ordering_columns(plain, table))
     assert {name: field["type"] for name, field in found.items() if name not in fields_of(plain)} == added

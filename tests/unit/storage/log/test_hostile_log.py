@@ -14,7 +14,7 @@ import pytest
 from tests.slices import commit, hour, identity, new_table, rows_of
 from waterclock.errors import WaterclockError
 from waterclock.storage.commit.foreign import foreign_change
-from waterclock.storage.log.commit_history import commits_after
+from waterclock.storage.log.commit_history import read_new_commits
 from waterclock.storage.log.delta_log import commit_file, foreign_commits
 from waterclock.storage.log.identity import KEY, identity_in
 from waterclock.storage.log.live_files import open_kept_version
@@ -83,7 +83,7 @@ def test_odd_information_of_a_foreign_commit_is_shown_as_far_as_it_can_be(
     _write(folder, before + 1, "\n".join(map(json.dumps, ({"commitInfo": info}, {"add": added}))))
     found = foreign_commits(folder, after_version=before, project="shop")
     assert [each.at for each in found] == [at]
-    assert [each.at for each in commits_after(folder, before).found] == [at]
+    assert [each.at for each in read_new_commits(folder, before).found] == [at]
     refused = foreign_change(folder, "raw.sales", project="shop", after_version=before)
     assert refused is not None
     assert refused.code == "E751"
