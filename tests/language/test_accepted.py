@@ -93,7 +93,7 @@ def parts_of(table: Table) -> Iterator[str]:
         "pool": table.pool if table.pool != "default" else None,
         "on restate": table.on_restate if table.on_restate != "recompute" else None,
         "where": table.where and f"{table.where.text}: {terms_of(table.where.term)}",
-        "in order": table.in_label_order or None,
+        "in order": table.is_in_label_order or None,
         "about": table.about,
         "reads": ", ".join(str(read) for read in table.reads) or None,
         "from": table.source
@@ -165,7 +165,7 @@ def test_appendix_a_is_the_flow_that_it_describes(tmp_path: Path) -> None:
     assert flow.tables["raw.airlines"].is_snapshot
     assert flow.tables["marts.delays"].reads == (Read("clean.flights"), Read("raw.airlines"))
     assert flow.tables["marts.hours_flown"].reads[0] == Read("marts.hours_flown", ReadKind.PREVIOUS)
-    assert flow.tables["marts.hours_flown"].in_label_order
+    assert flow.tables["marts.hours_flown"].is_in_label_order
     assert flow.tables["ops.plane_use"].merge == Merge(("tailnum",))
     assert flow.tables["clean.flights"].rules[0].scope is Scope.ROW
     assert flow.order.index("raw.flights") < flow.order.index("clean.flights") < flow.order.index("ops.delays")

@@ -348,7 +348,7 @@ class Driver:
         asked = self.ledger.reads.snapshot(self.flow, asking=asking)
         resting = self.planner.find_dependent_labels(asked, self.now, {name: [label]})
         asking |= {(FOLLOW, other): labels for other, labels in resting.items()}
-        assert asked.with_following(resting) == self.ledger.reads.snapshot(self.flow, asking=asking)
+        assert asked.add_followers(resting) == self.ledger.reads.snapshot(self.flow, asking=asking)
         for other, labels in resting.items():
             self.ledger.decisions.request_restate(other, sorted(labels), FOLLOW, who="test")
 

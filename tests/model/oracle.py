@@ -183,7 +183,7 @@ class Oracle:
 
         Where no table's windows choose what they read, or are closed in order, they can whenever this one can.
         """
-        is_ordered = table.in_label_order or self._is_by_label(table) or self._in_circle(table)
+        is_ordered = table.is_in_label_order or self._is_by_label(table) or self._in_circle(table)
         if not is_ordered or not any(other.choices or other.closes for other in self.flow.tables.values()):
             return True
         before = [window.start for window in self.due(table) if window.start < label]

@@ -99,7 +99,7 @@ class World:
                     "shop.orders",
                     *sorted([label, *map(number, look.again)]),
                     restates="changed" if look.again or label in self.held else None,
-                    seen=look.seen_claims,
+                    seen=look.scanned_claims,
                 )
             except ClaimRefused as refused:
                 if refused.code == "E828":
@@ -108,9 +108,9 @@ class World:
             break
         past, seen = (
             [number(piece) for piece in look.again],
-            {of: self.made_by[number_of(of)] for of in look.seen_claims},
+            {of: self.made_by[number_of(of)] for of in look.scanned_claims},
         )
-        assert seen == look.seen_claims, "nobody has made a past window since the look"
+        assert seen == look.scanned_claims, "nobody has made a past window since the look"
         yield
         read = {of: self.there(of) for of in (label, *past)}
         yield

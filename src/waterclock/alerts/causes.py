@@ -128,14 +128,14 @@ class _Unsettled:
         if trouble.kind in _TOLD_BESIDE:
             return {}
         if trouble.of_run:
-            return trouble.batches if not self._was_looked_at(trouble) else {}
+            return trouble.batches if not self._is_checked(trouble) else {}
         left = {
             name: frozenset(label for label in labels if self._is_left(name, label))
             for name, labels in trouble.batches.items()
         }
         return {name: labels for name, labels in left.items() if labels}
 
-    def _was_looked_at(self, trouble: RootCause) -> bool:
+    def _is_checked(self, trouble: RootCause) -> bool:
         if self.looked.of_run is None:
             return False
         gone = {name for name in trouble.batches if name and name not in self.looked.flow.tables}

@@ -35,12 +35,12 @@ class FormerNames:
             return request
         by_folder = {folder: name for name, folder in self.folders.items()}
         inputs = {
-            label: tuple(_rename_read(it, by_folder.get(it.location) or self._of(it)) for it in of_label)
+            label: tuple(_rename_read(it, by_folder.get(it.location) or self._current_name(it)) for it in of_label)
             for label, of_label in request.inputs.items()
         }
         return replace(request, table=table, code=self.code(request.code, own), inputs=inputs)
 
-    def _of(self, read: Input) -> str:
+    def _current_name(self, read: Input) -> str:
         """Return the current name of an input's table. Keep its name if the folder does not match the renamed table."""
         now = self.tables.get(read.table, read.table)
         return now if read.location == folder_of(now) else read.table

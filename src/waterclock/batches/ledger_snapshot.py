@@ -269,7 +269,7 @@ class LedgerSnapshot:
         """Return the pause that applies to `table`: its own, otherwise that of all tables."""
         return self.of(table).paused or self.paused
 
-    def with_following(self, asked: Mapping[str, Collection[datetime]]) -> LedgerSnapshot:
+    def add_followers(self, asked: Mapping[str, Collection[datetime]]) -> LedgerSnapshot:
         """Return this snapshot as if users had asked these done batches of REPLACE transforms, by table, to follow.
 
         The result equals the ledger's own (`ledger.reads.snapshot`, `asking`) if each of the batches is already a

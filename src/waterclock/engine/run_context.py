@@ -75,11 +75,11 @@ class RunContext:
         return self.lake.folder(f"publish/{table.name}" if table.kind is Kind.PUBLISH else table.name)
 
     def keep_alive(self, claim: Claim) -> None:
-        """Have the heartbeat renew the claim's lease until `let_go`."""
+        """Have the heartbeat renew the claim's lease until `end_lease`."""
         with self._lock:
             self._held[claim.number] = claim
 
-    def let_go(self, claim: Claim) -> None:
+    def end_lease(self, claim: Claim) -> None:
         """Stop renewing the claim's lease."""
         with self._lock:
             self._held.pop(claim.number, None)

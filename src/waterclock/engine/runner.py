@@ -105,7 +105,7 @@ class Runner:
             absent=self._absent,
         )
 
-    def _look_at_books(self, now: datetime, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
+    def _close_books(self, now: datetime, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
         """Close the books of windows whose condition holds. A condition that cannot be evaluated fails once per run."""
         if not any(table.closes for table in self._work.flow.tables.values()):
             return
@@ -179,7 +179,7 @@ class Runner:
     def _refuse_releases(self, now: datetime) -> None:
         """Record that a release was refused for batches whose release was requested and that are no longer due."""
         ledger = self._work.ledger
-        for name, labels in self._planner.beyond_release(ledger.reads.snapshot(self._work.flow), now).items():
+        for name, labels in self._planner.find_unreleasable(ledger.reads.snapshot(self._work.flow), now).items():
             for label in labels:
                 who = self._work.settings.who
                 ledger.decisions.refuse_release(name, label, who=who, why="it is no longer due")
@@ -255,17 +255,17 @@ class Runner:
         before = ledger.sequence()
         if self._take_over():
             return True
-        others = self._at_work_elsewhere()
+        others = self._find_live_claims()
         if not others:  # the refusing runner has ended by now; one more plan is enough if nothing was written since
             is_new, self._seen = bool(self._refused) and before != self._seen, before
             return is_new
         self._work.report_once(f"waiting for {others[0].runner}, which makes {others[0].table}")
-        while ledger.sequence() == before and self._at_work_elsewhere() == others:
+        while ledger.sequence() == before and self._find_live_claims() == others:
             if self._stop.wait(_LOOK_SECONDS):
                 return False
         return True
 
-    def _at_work_elsewhere(self) -> list[ClaimRequest]:
+    def _find_live_claims(self) -> list[ClaimRequest]:
         """Return the claims of live runners on batches that are due here; all of them if a batch was refused here."""
         own = self._work.settings.runner
         left = {claim.number for claim in expired_claims(self._work)}
@@ -295,10 +295,10 @@ class Runner:
                 raise
             error.forget_frames()
             found, outcome.away = deque[Group](), error
-        self._tell_away(outcome.away)
+        self._report_store_outage(outcome.away)
         return found
 
-    def _tell_away(self, error: WaterclockError | None) -> None:
+    def _report_store_outage(self, error: WaterclockError | None) -> None:
         """Report once that a store became unavailable, and once that it is back."""
         said = "" if error is None else f"{error.where}: {error.what}: {error.why}"
         if bool(said) != bool(self._away):
@@ -318,7 +318,7 @@ class Runner:
     def _plan_once(
         self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
     ) -> deque[Group]:
-        self._look_at_books(now, tried, outcome)
+        self._close_books(now, tried, outcome)
         plan = self.plan(now)
         self._work.listener.on_plan(plan)
         self._elsewhere = {(each.table, each.label) for each in plan.batches if each.status is Status.RUNNING}
@@ -343,12 +343,12 @@ class Runner:
             except Exception as raised:  # noqa: BLE001 - a failing source blocks only its own tables
                 where = f"{group.table}@{label_of(group.batches[0].label)}"
                 error = add_batch_place(to_error(raised, where=where), group.table, where)
-                self._note_absent(group, ())
+                self._record_incomplete(group, ())
                 self._report_unclaimed(GroupReport(group, None, error=error), tried, outcome)
                 continue
             self._unclaimed.pop(group.table, None)
             outcome.unclaimed.pop(group.table, None)
-            self._note_absent(group, passed.batches)
+            self._record_incomplete(group, passed.batches)
             if passed.batches:
                 fresh.append(passed)
         return fresh
@@ -363,7 +363,7 @@ class Runner:
             if (name, batch.label) not in tried:
                 self._report_unclaimed(GroupReport(Group(name, (batch,)), None, error=error), tried, outcome)
 
-    def _note_absent(self, group: Group, there: Iterable[Batch]) -> None:
+    def _record_incomplete(self, group: Group, there: Iterable[Batch]) -> None:
         """Note the labels for which the source is not complete yet, or could not be queried."""
         known = self._absent.get(group.table, frozenset())
         found = {batch.label for batch in group.batches} - {batch.label for batch in there}
@@ -421,7 +421,7 @@ class Runner:
         limit = self._work.flow.pools.get(table.pool, self._work.settings.threads)
         if in_pools[table.pool] >= limit:
             return False
-        is_alone = not table.is_partitioned or table.source is not None or table.in_label_order
+        is_alone = not table.is_partitioned or table.source is not None or table.is_in_label_order
         return not (is_alone and any(other.table == group.table for other in running.values()))
 
     def _note(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:

@@ -502,7 +502,7 @@ class Table(TableDeclaration):
         return any(read.table == self.name for read in self.reads)
 
     @property
-    def in_label_order(self) -> bool:
+    def is_in_label_order(self) -> bool:
         """True if a label runs only after all labels before it, and not in parallel."""
         return self.is_fold or self.is_sequential or self.reads_itself
 

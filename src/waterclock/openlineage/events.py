@@ -93,11 +93,11 @@ class Events:
 
     def of(self, it: LineageEvent) -> dict[str, Any]:
         """Return the OpenLineage event of a happening, as a dict for JSON."""
-        event = self._of_run(it) if it.label is None else self._of_batch(it, it.label)
+        event = self._run_event(it) if it.label is None else self._batch_event(it, it.label)
         fields: dict[str, Any] = _set_producer(Serde.to_dict(event))
         return fields
 
-    def _of_run(self, it: LineageEvent) -> ol.RunEvent:
+    def _run_event(self, it: LineageEvent) -> ol.RunEvent:
         state = _STATES.get(it.what) or _OUTCOMES.get(it.word, ol.RunState.ABORT)
         return ol.RunEvent(
             eventTime=it.at.isoformat(),
@@ -106,7 +106,7 @@ class Events:
             job=ol.Job(self.namespace, self.project.name, self._type("RUN")),
         )
 
-    def _of_batch(self, it: LineageEvent, label: datetime) -> ol.RunEvent:
+    def _batch_event(self, it: LineageEvent, label: datetime) -> ol.RunEvent:
         table = self.project.flow.tables.get(it.table)
         # facets of the code describe the code that ran the batch, never the current one if it has changed
         is_same = table is not None and table.fingerprint == it.code
@@ -171,7 +171,7 @@ class Events:
         if it.made is None:
             return ol.OutputDataset(namespace, name)
         made = it.made
-        facets = dict(self._made_facets(it, made, table, is_same=is_same))
+        facets = dict(self._output_facets(it, made, table, is_same=is_same))
         output_facets: dict[str, OutputDatasetFacet] = {
             "outputStatistics": output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
                 made.rows, made.bytes
@@ -179,7 +179,7 @@ class Events:
         }
         return ol.OutputDataset(namespace, name, facets=facets, outputFacets=output_facets)
 
-    def _made_facets(
+    def _output_facets(
         self, it: LineageEvent, made: MadeRows, table: Table | None, *, is_same: bool
     ) -> Iterator[tuple[str, Any]]:
         version = made.version if made.version >= 0 else it.claim

@@ -66,7 +66,7 @@ def build_requests(
     resting = at.planner.find_dependent_labels(snapshot, at.now, found)
     for name, labels in resting.items():
         asking[FOLLOW, name] = labels | asking.get((FOLLOW, name), frozenset())
-    return asking, snapshot.with_following(resting)
+    return asking, snapshot.add_followers(resting)
 
 
 def find_taken_late_rows(at: OpenedProject, ledger: Ledger, found: Found) -> Found:

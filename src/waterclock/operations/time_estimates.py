@@ -101,11 +101,11 @@ class Ways:
         return timedelta(seconds=seconds) if seconds is not None else said.to_timedelta() if said else _NOTHING
 
     def _add(self, batch: Batch) -> None:
-        way = self._of(batch)  # the ways of its inputs were computed before
+        way = self._way(batch)  # the ways of its inputs were computed before
         self._labels.setdefault(batch.table, []).append(batch.label)
         self._ways.setdefault(batch.table, []).append(way)
 
-    def _of(self, batch: Batch) -> Way:
+    def _way(self, batch: Batch) -> Way:
         ran = self.elapsed.get((batch.table, batch.label), _NOTHING)
         own = max(self.usual(batch.table) - ran, _NOTHING)
         rank = _GOES_ON if batch.status is Status.BLOCKED and batch.causes else _rank(batch.status)
@@ -122,7 +122,7 @@ class Ways:
 
     def _ahead(self, batch: Batch) -> Iterator[Way]:
         """Yield the ways to the batches that a batch waits for."""
-        if self.flow.tables[batch.table].in_label_order and self._ways.get(batch.table):
+        if self.flow.tables[batch.table].is_in_label_order and self._ways.get(batch.table):
             yield self._ways[batch.table][-1]
         for read in batch.reads:
             name = read.read.table

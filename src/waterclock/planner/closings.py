@@ -116,7 +116,7 @@ class Books:
         gap = self.settlement.settled[read.table].first_gap(low, newest)
         return newest if gap is None else cadence.floor(gap[0]) if gap[0] > low else None
 
-    def _was_looked_at(self, window: Window) -> bool:
+    def _is_checked(self, window: Window) -> bool:
         closing = self.past.closings.get(window.start, Closing())
         return closing.looked is not None and closing.asked == self.condition_hash
 
@@ -127,7 +127,7 @@ class Books:
         """
         closing = self.past.closings.get(window.start, Closing())
         bounds = [self.cadence.ceil(window.end)]
-        if closing.looked is not None and self._was_looked_at(window):
+        if closing.looked is not None and self._is_checked(window):
             bounds.append(self.cadence.next(closing.looked))
         before = self.previous_closing(window) if is_first else None
         return max([*bounds, *([before] if before is not None else [])])
@@ -162,12 +162,12 @@ class Books:
             return ()
         for window in (it for it in self.windows() if it.start >= first.start and not self.is_closed(it)):
             is_first = window == first
-            most = _OF_OPEN if is_first and self._was_looked_at(window) else _OF_NEW
+            most = _OF_OPEN if is_first and self._is_checked(window) else _OF_NEW
             new = list(islice(self._boundaries(window, limit, is_first=is_first), most))
             if not new or len(found) + len(new) > MOST_PAIRS:
                 break
             found += (Pair(window, boundary) for boundary in new)
-            if is_first and self._was_looked_at(window):
+            if is_first and self._is_checked(window):
                 break
         return tuple(found)
 

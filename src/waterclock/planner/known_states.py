@@ -144,7 +144,7 @@ class Worlds:
                         to_do.append(span)
         return found
 
-    def instant_before(self, conflicts: Collection[Conflict], at: datetime | None) -> datetime:
+    def find_instant_before_conflicts(self, conflicts: Collection[Conflict], at: datetime | None) -> datetime:
         """Return an instant before `at` when none of these conflicts existed, but right after which one of them did.
 
         If it is older than `history.since`, it is just the newest instant that this history does not cover. Cost: for
@@ -159,7 +159,7 @@ class Worlds:
                 found = self._find_last_agreement(conflict, found)
         return found
 
-    def first_made(self, table: str, label: datetime) -> datetime | None:
+    def first_record_time(self, table: str, label: datetime) -> datetime | None:
         """Return when the batch was first recorded, as far as this history goes back."""
         made = self.history.tables[table].made.get(label)
         return made[0].at if made else None
@@ -337,10 +337,10 @@ class _Undone:
 
     def between(self, first: int, end: int) -> tuple[int, int]:
         """Return the sums over the labels from one position up to another."""
-        (of_high, of_low), (less_high, less_low) = self._before(end), self._before(first)
+        (of_high, of_low), (less_high, less_low) = self._sum_before(end), self._sum_before(first)
         return of_high - less_high, of_low - less_low
 
-    def _before(self, place: int) -> tuple[int, int]:
+    def _sum_before(self, place: int) -> tuple[int, int]:
         of_high = of_low = 0
         while place:
             high, low = self._sums[place]

@@ -247,12 +247,12 @@ class _StateFacts:
             why = f"its inputs were restated since; `{again}` makes it again"
             return LabelState(label, Status.BEHIND, why, cell)
         if label in self.partial or (cell is not None and cell.status is not None and not self._is_given_up(cell)):
-            return self._as_stored(label, cell)
+            return self._stored_state(label, cell)
         if self.is_snapshot or self.covered.covers_instant(label):
             return LabelState(label, Status.STOOD_FOR, stored=cell)
         return LabelState(label, Status.NOT_NEEDED, stored=cell)
 
-    def _as_stored(self, label: datetime, cell: Cell | None) -> LabelState:
+    def _stored_state(self, label: datetime, cell: Cell | None) -> LabelState:
         """Return the state of a label that is not planned. A failed one is not needed: a newer state was made."""
         if label in self.partial:
             return LabelState(label, Status.DONE, f"partial, {describe_missing_inputs(self.partial[label])}", cell)

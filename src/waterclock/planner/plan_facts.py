@@ -41,6 +41,6 @@ class Facts:
         past, missing = self.snapshot.of(name), self.to_do[name].missing
         return Books(node.table, self.flow, past, missing, self.settlement, self.starts, self.now)
 
-    def books_beside(self, node: Node) -> Books:
+    def closing_books(self, node: Node) -> Books:
         """Return the closing state of the table whose open windows this table has; otherwise of the table itself."""
         return self.books(self.graph.nodes[node.table.open_of or node.table.name])

@@ -64,7 +64,7 @@ class Planner:
         return Plan(
             now=now,
             batches=tuple(batches),
-            groups=self._in_turn(groups),
+            groups=self._sort_groups(groups),
             left_out=left_out,
             next_due=self._next_due(starts, now),
             older_code=self._older_code(snapshot),
@@ -75,7 +75,9 @@ class Planner:
             },
             following=self._count_following(judge),
             behind={
-                name: labels for name, labels in self._behind(judge.facts.to_do).items() if name in judge.facts.selected
+                name: labels
+                for name, labels in self._find_behind_labels(judge.facts.to_do).items()
+                if name in judge.facts.selected
             },
             queries=self._queries(batches, left_out, request.group_cap),
             paused={
@@ -102,7 +104,7 @@ class Planner:
         groups: list[Group] = []
         for node, to_do in self._select_work(judge, request):
             groups += self._build_claimable_groups(judge, node, to_do, request)
-        return self._in_turn(groups)
+        return self._sort_groups(groups)
 
     def ticks(self, snapshot: LedgerSnapshot, now: datetime) -> Ticks:
         """Return an object that finds ticks at which tables can be queried together. It does not check due batches."""
@@ -120,7 +122,7 @@ class Planner:
             for name, labels in asked.items()
         }
 
-    def beyond_release(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, tuple[datetime, ...]]:
+    def find_unreleasable(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, tuple[datetime, ...]]:
         """Return by table the labels with a release request that no runner can ever fulfil.
 
         A later snapshot covers them, START or RETAIN excludes them, or RETAIN has dropped their inputs.
@@ -182,7 +184,7 @@ class Planner:
         """
         spans = find_dependent_windows(self.graph, snapshot, asking)
         rest = {}
-        for name, labels in self._behind(self._judge(snapshot, now, ALL).facts.to_do).items():
+        for name, labels in self._find_behind_labels(self._judge(snapshot, now, ALL).facts.to_do).items():
             if found := frozenset(label for label in labels if _covers_label(spans.get(name), label)):
                 rest[name] = found
         return rest
@@ -247,7 +249,7 @@ class Planner:
                 chosen = request.labels_of(name)
                 yield node, to_do if chosen is None else to_do.limit_to_labels(*chosen.bounds(node.table.cadence))
 
-    def _in_turn(self, groups: list[Group]) -> tuple[Group, ...]:
+    def _sort_groups(self, groups: list[Group]) -> tuple[Group, ...]:
         """Sort groups into the order of claiming: oldest first, upstream before downstream."""
         nodes = self.graph.nodes
         return tuple(sorted(groups, key=lambda group: (group.batches[0].window.end, nodes[group.table].rank)))
@@ -271,7 +273,7 @@ class Planner:
             end = cadence.next(end)
         return after.add_to(end, cadence.zone)
 
-    def _behind(self, to_do_of: Mapping[str, TableWork]) -> dict[str, tuple[datetime, ...]]:
+    def _find_behind_labels(self, to_do_of: Mapping[str, TableWork]) -> dict[str, tuple[datetime, ...]]:
         """Return by table the labels of the windows that are behind, oldest first."""
         found = {}
         for name, to_do in to_do_of.items():

@@ -76,9 +76,9 @@ class Judge:
             if trouble is not None and stopped.status is Status.HELD:
                 stopped = self._mark_outdated(stopped, node, trouble)
             return stopped
-        if cause := self._before_in_order(node, window, past):
+        if cause := self._find_earlier_batch(node, window, past):
             return self._build_stopped_batch(node, window, past, (), (cause,))
-        if found := self._unseen(node, window, past):
+        if found := self._find_unknown_wait(node, window, past):
             return found
         reads, causes = self._bind_reads(node, window, past)
         if reason := self._find_dropped_input(reads):
@@ -86,7 +86,7 @@ class Judge:
         missing: tuple[Missing, ...] = ()
         if causes:
             is_refused = any(cause.status is Status.BLOCKED for cause in causes)
-            partial = None if is_refused else self._without_the_rest(node, window, past, reads)
+            partial = None if is_refused else self._find_partial(node, window, past, reads)
             if partial is None:
                 return self._build_stopped_batch(node, window, past, reads, causes)
             reads, missing = partial.reads, partial.missing
@@ -127,16 +127,16 @@ class Judge:
         if self.is_brief or not trouble.read:
             return False
         past = self.facts.snapshot.of(node.table.name)
-        if self._before_in_order(node, window, past) or self._unseen(node, window, past):
+        if self._find_earlier_batch(node, window, past) or self._find_unknown_wait(node, window, past):
             return False  # its inputs are not known yet
         reads, causes = self._bind_reads(node, window, past)
         if causes:
-            partial = self._without_the_rest(node, window, past, reads)
+            partial = self._find_partial(node, window, past, reads)
             reads = () if partial is None else partial.reads
         read = [(fact.table, fact.low, fact.high) for fact in trouble.read]
         return bool(reads) and read != [(each.read.table, each.low, each.high) for each in reads]
 
-    def _unseen(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
+    def _find_unknown_wait(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
         """Return a batch that waits for another project, or for its own or other windows to close; None otherwise."""
         return (
             self._check_link(node, window, past)
@@ -183,7 +183,7 @@ class Judge:
 
     def _state_of_open(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
         """Return a batch of open windows that waits until these are known, or that expired; None if they are known."""
-        books = self.facts.books_beside(node)
+        books = self.facts.closing_books(node)
         if is_forgotten(books, window.end):
             reason = f"windows of {books.table.name} that were open then are closed since, and a newer state is made"
             return self._build_batch(node, window, past, Status.EXPIRED, reason)
@@ -191,9 +191,9 @@ class Judge:
         return None if waits is None else self._build_batch(node, window, past, Status.WAITING, waits)
 
     def _find_open_windows(self, node: Node, window: Window, ticks: Mapping[str, datetime]) -> tuple[OpenWindow, ...]:
-        return open_windows(self.facts.books_beside(node), window.end, ticks)
+        return open_windows(self.facts.closing_books(node), window.end, ticks)
 
-    def _without_the_rest(
+    def _find_partial(
         self, node: Node, window: Window, past: TableFacts, reads: tuple[BoundRead, ...]
     ) -> Partial | None:
         """Return the settled and missing inputs of a batch that stops waiting (PARTIAL AFTER); None if it still waits.
@@ -357,7 +357,7 @@ class Judge:
         found = Batch(node.table.name, window, status, reason, reads, causes, is_revision, stands, verb, chosen)
         return replace(found, begins=begins, closing=closing) if begins or closing else found
 
-    def _before_in_order(self, node: Node, window: Window, past: TableFacts) -> Cause | None:
+    def _find_earlier_batch(self, node: Node, window: Window, past: TableFacts) -> Cause | None:
         """Return the cause if an ordered table must finish another batch before this one."""
         if not node.is_ordered or past.covered.covers_instant(window.start):
             return None
@@ -387,7 +387,7 @@ class Judge:
             bound = bind(table, window, facts.flow, facts.starts, ticks, reads=reads, closing=closing)
         else:
             bound = () if causes else merge_reads(self._find_open_windows(node, window, ticks))
-        causes += [cause for read in bound if (cause := self._gap(read) or self._without_columns(node, read))]
+        causes += [cause for read in bound if (cause := self._gap(read) or self._find_missing_columns(node, read))]
         return bound, tuple(dict.fromkeys(causes))
 
     def _ticks(self, node: Node, window: Window, past: TableFacts) -> tuple[dict[str, datetime], list[Cause]]:
@@ -413,7 +413,7 @@ class Judge:
             first = self.facts.starts[node.table.name]
         return self._cause_at(node, node.table.cadence.window_of(first), f"{read} waits for a first batch")
 
-    def _without_columns(self, node: Node, read: BoundRead) -> Cause | None:
+    def _find_missing_columns(self, node: Node, read: BoundRead) -> Cause | None:
         """Return a cause if a table is read before its START and has neither declared columns nor a first batch.
 
         Tables in a cycle must declare their columns (E230), since none of their batches could come first.

@@ -86,7 +86,7 @@ class Ticks:
             fix="`waterclock status` shows the missing batches; --as-of TICK chooses another tick",
         )
 
-    def latest_known(
+    def newest_agreed_tick(
         self, tables: Collection[str], worlds: Worlds, at: datetime, *, is_partial: bool = False
     ) -> datetime:
         """Return the newest tick at which all tables, as known at an instant, agreed. Raises  E523 without one."""

@@ -67,15 +67,15 @@ class _Sight:
         aliases = _aliases(scope.expression)
         for column in scope.columns:
             if column.table:
-                yield from self._behind([scope.sources.get(column.table)], column.name)
+                yield from self._resolve_column([scope.sources.get(column.table)], column.name)
             elif column.name.lower() not in aliases or _is_in_alias_of_its_name(column):
-                yield from self._behind(list(scope.sources.values()), column.name)
+                yield from self._resolve_column(list(scope.sources.values()), column.name)
         for join in scope.expression.args.get("joins") or ():
             for name in join.args.get("using") or ():
                 for source in scope.sources.values():
-                    yield from self._behind([source], name.name)
+                    yield from self._resolve_column([source], name.name)
 
-    def _behind(self, sources: list[Any], column: str) -> Iterator[tuple[str, str]]:
+    def _resolve_column(self, sources: list[Any], column: str) -> Iterator[tuple[str, str]]:
         """Yield the one open collect that the name must belong to, or nothing if that is uncertain."""
         open_ones: set[str] = set()
         for source in sources:
@@ -89,7 +89,7 @@ class _Sight:
     def _origin(self, source: Any, column: str) -> set[str] | None:
         """Return the open collects that a source's column may belong to, or None if the source certainly has it."""
         if isinstance(source, exp.Table):
-            return self._of_table(self.tables.get(source.name), column)
+            return self._list_table_columns(self.tables.get(source.name), column)
         if not isinstance(source, Scope) or id(source) in self._busy:
             return set()
         select = source.expression
@@ -104,7 +104,7 @@ class _Sight:
             self._busy.discard(id(source))
         return None if None in found else set().union(*(each for each in found if each))
 
-    def _of_table(self, name: str | None, column: str) -> set[str] | None:
+    def _list_table_columns(self, name: str | None, column: str) -> set[str] | None:
         if name is None:
             return None  # a FLAT read, which may have the column
         table = self.flow.tables[name]

@@ -126,7 +126,7 @@ class SpecOutcome:
         """The scenarios that passed."""
         return tuple(each for each in self.scenarios if each.verdict is ScenarioVerdict.PASSED)
 
-    def by_feature(self) -> Iterator[tuple[Feature, tuple[ScenarioOutcome, ...]]]:
+    def outcomes_by_feature(self) -> Iterator[tuple[Feature, tuple[ScenarioOutcome, ...]]]:
         """Yield each feature with the results of its scenarios; features without any are left out."""
         for feature in self.features:
             meant = set(map(id, feature.scenarios))

@@ -66,7 +66,7 @@ def _head(outcome: SpecOutcome, title: str, at: datetime) -> str:
 
 def _contents(outcome: SpecOutcome) -> str:
     items = []
-    for number, (feature, found) in enumerate(outcome.by_feature(), 1):
+    for number, (feature, found) in enumerate(outcome.outcomes_by_feature(), 1):
         rules = [
             f'<li><a href="#f{number}r{at}">{escape(rule.name)}</a> {_sign(_rule_outcomes(rule, found))}</li>'
             for at, rule in enumerate(feature.rules, 1)
@@ -91,7 +91,7 @@ def _rule_outcomes(rule: SpecRule, found: Iterable[ScenarioOutcome]) -> tuple[Sc
 
 
 def _features(outcome: SpecOutcome) -> str:
-    return "\n".join(_feature(number, *each) for number, each in enumerate(outcome.by_feature(), 1))
+    return "\n".join(_feature(number, *each) for number, each in enumerate(outcome.outcomes_by_feature(), 1))
 
 
 def _feature(number: int, feature: Feature, found: tuple[ScenarioOutcome, ...]) -> str:

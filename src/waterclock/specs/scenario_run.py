@@ -122,7 +122,7 @@ class Bench:
             asked = self._asked.setdefault(name, set())
             asked.add(window.start)
             bounds = Labels.from_range(min(asked), window.start)
-            if self.derived.flow.tables[name].in_label_order:
+            if self.derived.flow.tables[name].is_in_label_order:
                 bounds = Labels(None, bounds.high)
             outcome = self._carry_out(
                 self.derived.flow, made, window.end, {name: bounds}, {name: frozenset({window.start})}
@@ -174,7 +174,7 @@ class Bench:
     def _find_unexpected_error(self, at: int, outcome: RunOutcome) -> WaterclockError | None:
         expected = {
             action.table.name
-            for action in self._until_next_run(at)
+            for action in self._actions_before_run(at)
             if isinstance(action, Expect) and action.meaning.does is Does.FAILS
         }
         for report in outcome.failed:
@@ -182,7 +182,7 @@ class Bench:
                 return report.error
         return None
 
-    def _until_next_run(self, at: int) -> Iterator[Action]:
+    def _actions_before_run(self, at: int) -> Iterator[Action]:
         for action in self.typed.script.actions[at + 1 :]:
             if isinstance(action, ScriptRun):
                 return

@@ -81,7 +81,7 @@ class SpecSchemas:
         spelled = {name.lower(): name for name in said}
         for name, type_name in extras.get(table.name, {}).items():
             said[spelled.get(name.lower(), name)] = type_name
-        return self._build_schema(table, self._as_spark_writes(said), is_whole=not table.columns.is_open)
+        return self._build_schema(table, self._spark_types(said), is_whole=not table.columns.is_open)
 
     def _build_made_schema(self, table: Table, extras: Extras) -> Schema:
         from pyspark.errors import PySparkException
@@ -96,7 +96,7 @@ class SpecSchemas:
         except (WaterclockError, PySparkException):
             # the run reports the query's error; until then only the declared columns are known
             said = {column.name: column.type or _UNSAID for column in table.columns.named}
-            return self._build_schema(table, self._as_spark_writes(said), is_whole=not table.columns.is_open)
+            return self._build_schema(table, self._spark_types(said), is_whole=not table.columns.is_open)
         return self._build_schema(table, _types_of(shaped.schema), is_whole=True)
 
     def _build_schema(self, table: Table, brought: Types, *, is_whole: bool) -> Schema:
@@ -110,12 +110,12 @@ class SpecSchemas:
         """Return an empty frame with the columns of a table; a table that reads itself must declare its own."""
         if name == reader.name:
             said = {column.name: column.type or _UNSAID for column in reader.columns.named}
-            types = self._build_schema(reader, self._as_spark_writes(said), is_whole=False).types
+            types = self._build_schema(reader, self._spark_types(said), is_whole=False).types
         else:
             types = self.of(name, extras).types
         return self._frame({**types, TIMELABEL: _UNSAID})
 
-    def _as_spark_writes(self, types: Types) -> Types:
+    def _spark_types(self, types: Types) -> Types:
         return _types_of(self._frame(types).schema) if types else {}
 
     def _frame(self, types: Types) -> DataFrame:

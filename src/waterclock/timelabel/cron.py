@@ -47,7 +47,9 @@ class _CronCompiler:
                 raise self._refusal("it fires every day of some months and never in the others", "EVERY DAY")
             return self._within_day() if len(fields.minutes) > 1 else self._calendar(TimeUnit.DAY, 0)
         if len(fields.minutes) > 1:
-            raise self._refusal("it fires several times on some days, never on others", self._each(*self._by_gap()))
+            raise self._refusal(
+                "it fires several times on some days, never on others", self._each(*self._periods_by_gap())
+            )
         if fields.days is Days.BY_WEEKDAY:
             return self._weekly()
         if fields.days is Days.BY_DATE:
@@ -58,7 +60,7 @@ class _CronCompiler:
         minutes = self.fields.minutes
         step = _DAY // len(minutes)
         if set(self._gaps()) != {step} or step not in MINUTE_COUNTS:
-            raise self._refusal(self._unequal(), self._each(*self._by_gap()))
+            raise self._refusal(self._unequal(), self._each(*self._periods_by_gap()))
         shifts = self._offset_minutes()
         delays = {(minutes[0] - offset) % step for offset in shifts}
         if len(delays) > 1:
@@ -116,7 +118,7 @@ class _CronCompiler:
         following = (*minutes[1:], minutes[0] + _DAY)
         return Counter(after - before for before, after in zip(minutes, following, strict=True))
 
-    def _by_gap(self) -> list[str]:
+    def _periods_by_gap(self) -> list[str]:
         """Return the periods nearest to the most frequent distance between firings."""
         gap = self._gaps().most_common(1)[0][0]
         near = nearest_periods(gap, "HOUR" if gap % 60 == 0 else "MINUTE")

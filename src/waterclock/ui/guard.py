@@ -88,9 +88,9 @@ class Guard:
             is_chunked = "transfer-encoding" in request.headers  # a length header does not count then
             if is_chunked or not _is_small(request.headers.get("content-length", "")):
                 return PlainTextResponse("the form is too large\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        return await self._without_token(request)
+        return await self._authorize_without_token(request)
 
-    async def _without_token(self, request: Request) -> Response | None:
+    async def _authorize_without_token(self, request: Request) -> Response | None:
         has_session = self.sessions.has_session(request.cookies.get(self.cookie, ""))
         code = request.query_params.get(LINK)
         if code is not None and request.method == "GET":  # programs that preview a link send HEAD

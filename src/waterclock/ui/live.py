@@ -50,7 +50,7 @@ class LiveProject:
         with self._lock:
             project, planner = self._current()
             ledger = self._open_ledger(project)
-            snapshot = LedgerSnapshot() if ledger is None else self._as_it_stands(ledger, project)
+            snapshot = LedgerSnapshot() if ledger is None else self._current_snapshot(ledger, project)
             if linked_tables(project.flow):
                 snapshot = add_links(snapshot, links_of(project, connections_of(project)).read_progress(ledger))
             return OpenedProject(project, ledger, planner, snapshot, now_of(self.now, project.flow, ledger))
@@ -109,7 +109,7 @@ class LiveProject:
             self._said_of = project
         return self._ledger
 
-    def _as_it_stands(self, ledger: Ledger, project: Project) -> LedgerSnapshot:
+    def _current_snapshot(self, ledger: Ledger, project: Project) -> LedgerSnapshot:
         if self._snapshot is None or self._snapshot.sequence != ledger.sequence():
             self._snapshot, self._left = ledger.reads.snapshot(project.flow), {}
         left = describe_abandoned_claims(ledger, self._snapshot)

@@ -68,9 +68,9 @@ class _Bounded(H11Protocol):
         self._watch(self.transport.get_write_buffer_size())
 
     def _watch(self, left: int) -> None:
-        self._answer = self.loop.call_later(self.seconds, self._look_again, left)
+        self._answer = self.loop.call_later(self.seconds, self._check_progress, left)
 
-    def _look_again(self, left: int) -> None:
+    def _check_progress(self, left: int) -> None:
         """End a connection whose client has read nothing since the last check. A slow client may continue."""
         now = self.transport.get_write_buffer_size()
         if now >= left:

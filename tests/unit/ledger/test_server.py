@@ -269,10 +269,10 @@ def test_a_ledger_that_came_meanwhile_is_moved_aside_only_where_that_is_asked_fo
         other.past.add_event("seen", who="ann")
     if not replaces:
         with pytest.raises(WaterclockError) as refused:
-            place.put_draft(day(0), replaces=False)
+            place.install_draft(day(0), replaces=False)
         assert refused.value.code == "E417"
     else:
-        assert place.put_draft(day(0), replaces=True) is not None
+        assert place.install_draft(day(0), replaces=True) is not None
     with Ledger.open(url) as found:
         assert len(list(found.past.rows("events"))) == (0 if replaces else 1)
 

@@ -105,9 +105,9 @@ class TestThen:
     def test_the_step_back_is_to_the_newest_instant_that_agrees(self) -> None:
         known = self.worlds()
         conflicts = known.conflicts(needs("h", *ALL), None)
-        assert known.instant_before(conflicts, None) == at("2014-01-01 12:00") - INSTANT
+        assert known.find_instant_before_conflicts(conflicts, None) == at("2014-01-01 12:00") - INSTANT
         earlier = known.conflicts(needs("h", *ALL), at("2014-01-01 10:30"))
-        assert known.instant_before(earlier, at("2014-01-01 10:30")) == at("2014-01-01 10:00") - INSTANT
+        assert known.find_instant_before_conflicts(earlier, at("2014-01-01 10:30")) == at("2014-01-01 10:00") - INSTANT
 
     def test_a_batch_that_was_not_there_is_in_nobodys_way(self) -> None:
         read = InputFact("a", at("2013-01-01"), at("2013-01-02"), content_text(7, 0), content_text(9, 0))
@@ -122,7 +122,7 @@ class TestThen:
         )
         known = then(flow(A, self.HISTORY), a=a, h=h)
         conflicts = known.conflicts(needs("h", *ALL), None)
-        before = known.instant_before(conflicts, None)
+        before = known.find_instant_before_conflicts(conflicts, None)
         assert before == at("2014-01-01 11:15") - INSTANT, "from there on it had read what was at 10:30"
         assert not known.conflicts(needs("h", *ALL), before)
 
@@ -130,7 +130,7 @@ class TestThen:
         read = InputFact("a", at("2013-01-02"), at("2013-01-03"), content_text(3, 0), content_text(1, 0))
         h = TableHistory(Mode.APPEND, covered(ALL), read={at("2013-01-02"): {8: (read,)}})
         known = then(flow(A, self.HISTORY), a=TableHistory(Mode.APPEND, covered(ALL)), h=h)
-        assert known.instant_before(known.conflicts(needs("h", *ALL), None), None) < SINCE
+        assert known.find_instant_before_conflicts(known.conflicts(needs("h", *ALL), None), None) < SINCE
 
     def test_a_batch_made_later_is_missing_before(self) -> None:
         known = self.worlds()
@@ -184,7 +184,7 @@ class TestThen:
         needed = {"t": next(iter(whole)), "h": next(iter(whole))}
         conflicts = known.conflicts(needed, NOON + timedelta(days=9))
         assert len(conflicts) == 6000
-        before = known.instant_before(conflicts, NOON + timedelta(days=9))
+        before = known.find_instant_before_conflicts(conflicts, NOON + timedelta(days=9))
         assert before == SINCE + timedelta(minutes=1) - INSTANT
         assert not known.conflicts(needed, before)
 
@@ -216,5 +216,5 @@ class TestThen:
         )
         known = Worlds(graph_of(tables), LedgerSnapshot(), history, {})
         ticks = Planner(tables).ticks(LedgerSnapshot(), NOON)
-        assert ticks.latest_known(["a", "b"], known, NOON) == hours[7], "what is read at it was not followed"
-        assert ticks.latest_known(["a"], known, NOON) == hours[-1] + timedelta(hours=1)
+        assert ticks.newest_agreed_tick(["a", "b"], known, NOON) == hours[7], "what is read at it was not followed"
+        assert ticks.newest_agreed_tick(["a"], known, NOON) == hours[-1] + timedelta(hours=1)

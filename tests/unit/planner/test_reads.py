@@ -206,4 +206,4 @@ def test_a_key_looks_back_at_its_own_labels_of_a_span_up_to_the_window_s_end_but
     )
     assert (first.low, first.high) == (at("2013-01-03"), at("2013-01-03"))
     assert (later.scope, later.low, later.high) == slices("2013-01-07", "2013-01-09")
-    assert own.in_label_order
+    assert own.is_in_label_order

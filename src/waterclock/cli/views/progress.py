@@ -94,7 +94,7 @@ class Progress(Listener):
             self.log.on_group_start(group)
             return
         with self._lock:
-            self._say_tick()
+            self._print_tick()
             self._running[_key(group)] = _Work(group, time.monotonic())
             if self._note.startswith("watching"):
                 self._note = ""
@@ -158,7 +158,7 @@ class Progress(Listener):
         if not self.is_quiet:
             self._screen.say(*lines)
 
-    def _say_tick(self) -> None:
+    def _print_tick(self) -> None:
         if self._now is None or not self.is_stepping:
             return
         text = f"{self._now.astimezone(nominal_zone(self.zone)):%A %-d %B %Y}"

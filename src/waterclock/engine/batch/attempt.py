@@ -92,12 +92,12 @@ class GroupAttempt:
             self.made = make(self.work, self.spark, self.table, self.group, bound, self.now)
             return self.made
 
-    def let_go(self) -> None:
+    def close(self) -> None:
         """Stop renewing the lease, and release the session and the resources of the source."""
         if self.made is not None:
             self.made.notes.close()
         if self.claim is not None:
-            self.work.let_go(self.claim)
+            self.work.end_lease(self.claim)
         if "spark" in self.__dict__:
             self.work.sessions.release(self.spark)
 

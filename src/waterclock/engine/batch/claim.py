@@ -66,7 +66,7 @@ def claim_request(attempt: GroupAttempt, bound: Bound) -> ClaimRequest:
         | _inputs_elsewhere(attempt, bound),
         run=work.run,
         restates=_restates(attempt, bound),
-        seen=bound.look.seen_claims,
+        seen=bound.look.scanned_claims,
         held={} if held is None else {held.manifest.label: held.manifest.claim},
         owned=owned_by_labels(bound.owned),
         closed={each.label: each.closing.tick for each in group.batches if each.closing and each.closing.tick},

@@ -133,7 +133,7 @@ def evaluate_input_rules(
         rules = input_rules_of(table)[name]
         for label, counts in _counts(work, spark, table, of_input, rules, read, scratch).items():
             asked[label][name] = counts
-    aside = [of_input for of_input in input_filters.values() if of_input.sets_aside]
+    aside = [of_input for of_input in input_filters.values() if of_input.may_quarantine]
     rules_of_bits = tuple(
         row_rule.name for of_input in input_filters.values() for row_rule in of_input.row_filter.row_rules
     )
@@ -164,7 +164,7 @@ def _counts(
 ) -> dict[datetime, InputCounts]:
     labels = list(read)
     asked = [each for rule in rules if rule.scope is Scope.BATCH for each in _list_aggregates(rule)]
-    if not of_input.sets_aside:
+    if not of_input.may_quarantine:
         return dict(_count_input_rows(work, spark, of_input, read, asked))
     masks = quarantine_input_rows(_read_by(work, spark, read), of_input, work.folder(table), scratch, labels)
     totals = None if asked else _rows_of_slices(work, read)

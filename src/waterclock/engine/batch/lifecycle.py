@@ -44,7 +44,7 @@ def carry_out(work: RunContext, group: Group, now: datetime) -> GroupReport:
     except Exception as raised:  # noqa: BLE001 - any failure of a batch is in its report; the runner continues
         return attempt.report(close_failed(attempt, raised))
     finally:
-        attempt.let_go()
+        attempt.close()
     return attempt.report(None)
 
 

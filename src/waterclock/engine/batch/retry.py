@@ -40,7 +40,7 @@ def _make_in_parts(work: RunContext, group: Group, now: datetime) -> Iterator[Gr
     if report.error is None or _is_final(report) or count == 1:
         yield report
         return
-    parts, said = _split_group(group, report.error, in_order=work.flow.tables[group.table].in_label_order)
+    parts, said = _split_group(group, report.error, in_order=work.flow.tables[group.table].is_in_label_order)
     work.listener.on_message(f"{group.table}: {said}")
     for batches in parts:
         yield from _make_in_parts(work, dataclasses.replace(group, batches=batches), now)

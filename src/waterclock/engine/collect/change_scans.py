@@ -45,7 +45,7 @@ class ChangeScan:
     is_exact: bool = False
 
     @property
-    def seen_claims(self) -> Mapping[datetime, int]:
+    def scanned_claims(self) -> Mapping[datetime, int]:
         """The claims of the windows to collect again, by label, as the scan saw them; the new claim checks them.
 
         Empty if another runner may change these windows meanwhile.

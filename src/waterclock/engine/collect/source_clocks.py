@@ -67,7 +67,7 @@ class SourceClocks:
 
     def _keep_signed(self, table: Table, awaits: Awaits, group: Group) -> Group:
         is_arrival = table.source is not None and table.source.batching is Batching.ARRIVAL_TIME
-        is_ordered = table.in_label_order or is_arrival
+        is_ordered = table.is_in_label_order or is_arrival
         if is_ordered and table.name in self._stopped:
             return dataclasses.replace(group, batches=())
         signed: list[Batch] = []

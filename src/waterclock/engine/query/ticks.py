@@ -119,7 +119,7 @@ class Questions:
         search = _Search(self, ticks, tuple(tables), asked)
         if asked.known_at is not None:
             worlds = search.worlds(said or FOREVER, asked.known_at)
-            tick = said or ticks.latest_known(tables, worlds, asked.known_at, is_partial=asked.is_partial)
+            tick = said or ticks.newest_agreed_tick(tables, worlds, asked.known_at, is_partial=asked.is_partial)
         else:
             modes = {name: node.table.mode for name, node in self.planner.graph.nodes.items()}
             worlds = Worlds(ticks.graph, snapshot, current_history(snapshot, modes, self.now), ticks.starts)
@@ -157,18 +157,18 @@ class _Search:
         self._refuse_unknown(left_out, tick, worlds)
         conflicts = first = worlds.conflicts(needs, at)
         while conflicts:
-            at = worlds.instant_before(conflicts, at)
+            at = worlds.find_instant_before_conflicts(conflicts, at)
             if at < worlds.history.since:
                 worlds = self.worlds(tick, self._further(at))
             lacks = worlds.find_missing_windows(needs, at)
             if lacks != left_out:
-                raise no_common_tick_error(self.ticks, self._in_order(first), _more(lacks, left_out), tick)
+                raise no_common_tick_error(self.ticks, self._sort_conflicts(first), _more(lacks, left_out), tick)
             conflicts = worlds.conflicts(needs, at)
         return Moment(
             tick,
             at,
             is_rippling=bool(first),
-            behind=_group_by_table(self._in_order(first)),
+            behind=_group_by_table(self._sort_conflicts(first)),
             missing=self._gaps(_merge_spans(missing, left_out)),
             shown_open={
                 name: openings.find_visible_windows(tick, worlds.find_covered_windows(name, at), as_they_were=True)
@@ -188,7 +188,7 @@ class _Search:
         for name, gaps in left_out.items():
             if self.asked.known_at is not None and not self._may_lack(name):
                 node = self.ticks.graph.nodes[name]
-                first = worlds.first_made(name, node.table.cadence.floor(next(iter(gaps))[0]))
+                first = worlds.first_record_time(name, node.table.cadence.floor(next(iter(gaps))[0]))
                 raise unknown_windows_error(node, gaps, tick, self.asked.known_at, first)
 
     def _may_lack(self, name: str) -> bool:
@@ -199,7 +199,7 @@ class _Search:
         passed = max(self.questions.now - at, _LEAST)
         return max(BEGINNING, at - _FURTHER * passed)
 
-    def _in_order(self, conflicts: Collection[Conflict]) -> list[Conflict]:
+    def _sort_conflicts(self, conflicts: Collection[Conflict]) -> list[Conflict]:
         nodes = self.ticks.graph.nodes
         return sorted(conflicts, key=lambda each: (nodes[each.table].rank, each.label))
 

@@ -160,14 +160,14 @@ class _Join:
 
         with self.locate_errors():
             if not self.is_temporal:
-                return self._by_key(rows, parent)
+                return self._join_by_key(rows, parent)
             if at is None:
                 raise AssertionError(f"{self.child} has no time for its reference to {self.join.parent.read.table}")
             role = self.suffix.removeprefix("_") or None
             theirs = self.join.parent_columns
             return denorm_transactional(rows, self.columns, at, parent, theirs, role, numbers=self.numbers)
 
-    def _by_key(self, rows: DataFrame, parent: DataFrame) -> DataFrame:
+    def _join_by_key(self, rows: DataFrame, parent: DataFrame) -> DataFrame:
         from pyspark.sql import functions as sql
 
         join = self.join

@@ -40,7 +40,7 @@ def move_ledger(project: Project, to: str, *, who: str) -> MovedLedger:
                 count = made.keeping.load([ledger.keeping.export_lines()])
             # a move that failed in the meantime may have reopened it: the copy would miss later writes
             ledger.keeping.require_closed_for(redact_url_text(to))
-            place.put_draft(ledger.now(), replaces=False)
+            place.install_draft(ledger.now(), replaces=False)
         except BaseException:
             if not place.is_taken():
                 ledger.keeping.unlock_ledger()

@@ -71,7 +71,7 @@ def rebuild_ledger(
     with open_workplace(project, settings=settings, ledger=made) as work:
         rebuilt = _fill_ledger(work, export)
         clock = work.real_now()
-    rebuilt.aside = place.put_draft(clock, replaces=True)
+    rebuilt.aside = place.install_draft(clock, replaces=True)
     return rebuilt
 
 

@@ -146,7 +146,7 @@ class LedgerDatabase:
         self.said, self.said_since = dict(names), since
         renamed_tables.say(self._engine.dialect, names)
 
-    def _look_for_renames(self, connection: sa.Connection) -> None:
+    def _refresh_renames(self, connection: sa.Connection) -> None:
         if self.said and connection.execute(RENAMED_AT).scalar() != self.said_since:
             self.use_names({})
 
@@ -175,7 +175,7 @@ class LedgerDatabase:
 
         sa.event.listen(self._engine, "do_connect", log_in)
 
-    def found_schema(self) -> str | None:
+    def read_schema_version(self) -> str | None:
         """Read the schema version of the database without upgrading it; None for an empty one. Raises  E401, E402."""
         return self._schema_version()
 
@@ -225,7 +225,7 @@ class LedgerDatabase:
     def read(self) -> Iterator[sa.Connection]:
         """Read the ledger as of one moment, whatever is written meanwhile."""
         with self._transaction(writes=False) as transaction:
-            self._look_for_renames(transaction.connection)
+            self._refresh_renames(transaction.connection)
             yield transaction.connection
 
     @contextmanager
@@ -245,7 +245,7 @@ class LedgerDatabase:
                     self.url, transaction.connection.execute(_MOVED).scalar() or "nowhere"
                 )
             transaction.number = row.transaction
-            self._look_for_renames(transaction.connection)
+            self._refresh_renames(transaction.connection)
             if isinstance(self.clock, postgres.ServerClock):
                 at = self.clock.set(from_micros(row.now))
             recorded = None if row.recorded_micros is None else from_micros(row.recorded_micros)
@@ -259,7 +259,7 @@ class LedgerDatabase:
     def write_unordered(self) -> Iterator[tuple[sa.Connection, datetime]]:
         """Change data that does not concern batches, without a turn among writers. The sequence stays unchanged."""
         with self._turn, self._transaction(writes=True) as transaction:
-            self._look_for_renames(transaction.connection)
+            self._refresh_renames(transaction.connection)
             yield transaction.connection, self.clock()
 
     def answers(self) -> bool:
@@ -299,7 +299,7 @@ class LedgerDatabase:
         except sa.exc.DBAPIError as error:
             if not (self._was_reached and self._may_come_back(error)):
                 raise
-            self._tell_wait(error)
+            self._report_wait(error)
             failure = self._failure_of(error)
         from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
@@ -309,7 +309,7 @@ class LedgerDatabase:
             error = state.outcome.exception() if state.outcome else None
             if error is not None and self._failure_of(error) is not failure:
                 failure = self._failure_of(error)
-                self._tell_wait(error)
+                self._report_wait(error)
 
         waiting = Retrying(
             before_sleep=before_sleep,
@@ -340,7 +340,7 @@ class LedgerDatabase:
         self._was_reached = True
         return connection, answer
 
-    def _tell_wait(self, error: BaseException) -> None:
+    def _report_wait(self, error: BaseException) -> None:
         what = "does not answer" if self._is_away(error) else "refuses the login"
         self.tell(f"the ledger {what}; waiting for it ({refusals.cause_of(error, self.url)})")
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 _DRAFT = "rebuilding"
-_ASIDE = re.compile(r"_\d{8}t\d{6}z$")  # the suffix of ledgers that `put_draft` moved away
+_ASIDE = re.compile(r"_\d{8}t\d{6}z$")  # the suffix of ledgers that `install_draft` moved away
 
 
 class LedgerPlace(Protocol):
@@ -40,7 +40,7 @@ class LedgerPlace(Protocol):
     def empty_draft(self) -> str:
         """Return the URL of the draft next to it, and remove any existing draft."""
 
-    def put_draft(self, at: datetime, *, replaces: bool) -> str | None:
+    def install_draft(self, at: datetime, *, replaces: bool) -> str | None:
         """Move the draft into place. Return the new place of the ledger that it replaces, None for none.
 
         `replaces` allows moving an existing ledger away.
@@ -86,11 +86,11 @@ class _LedgerFile:
         make_private_folder(self._draft.parent)
         return f"sqlite:///{self._draft}"
 
-    def put_draft(self, at: datetime, *, replaces: bool) -> str | None:
+    def install_draft(self, at: datetime, *, replaces: bool) -> str | None:
         if not replaces and self.is_taken():
             raise refusals.existing_ledger_error(self.name, may_force=False)
         # an old ledger's remaining write-ahead log would be replayed into this one
-        aside = self._move_aside(at) if any(path.exists() for path in _files_of(self.path)) else None
+        aside = self._move_old_ledger(at) if any(path.exists() for path in _files_of(self.path)) else None
         try:
             os.link(self._draft, self.path)  # fails if a ledger was created there meanwhile
         except FileExistsError as error:
@@ -102,7 +102,7 @@ class _LedgerFile:
     def _draft(self) -> Path:
         return self.path.with_name(f"{self.path.name}.{_DRAFT}")
 
-    def _move_aside(self, at: datetime) -> str:
+    def _move_old_ledger(self, at: datetime) -> str:
         aside = self.path.with_name(f"{self.path.name}.{at:%Y%m%dT%H%M%SZ}")
         for old, new in zip(_files_of(self.path), _files_of(aside), strict=True):
             if old.exists():
@@ -138,7 +138,7 @@ class _Schema:
             postgres.drop(engine, self._draft)
         return postgres.set_schema(self.url, self._draft).render_as_string(hide_password=False)
 
-    def put_draft(self, at: datetime, *, replaces: bool) -> str | None:
+    def install_draft(self, at: datetime, *, replaces: bool) -> str | None:
         schema = postgres.schema_of(self.url)
         aside = f"{schema}_{at:%Y%m%dT%H%M%SZ}".lower()
         with open_server(self.url) as engine:

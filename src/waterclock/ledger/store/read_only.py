@@ -101,7 +101,7 @@ def _query_and_close(database: LedgerDatabase, ask: Callable[[LedgerDatabase], R
         with translate_database_errors(database.url):
             if not database.exists():
                 return None
-            found = database.found_schema()
+            found = database.read_schema_version()
         if found != NEWEST_SCHEMA:
             raise OlderSchema(found)
         return ask(database)

@@ -172,7 +172,7 @@ def kill(folder: str, claim: int, *, project: str | None = None) -> None:
         with open_table(folder) as table:
             if table.has_claim(claim):
                 return
-            identity = Identity.of_kill(claim, project=project or table.configuration.get(PROJECT) or "")
+            identity = Identity.for_kill(claim, project=project or table.configuration.get(PROJECT) or "")
             fault("looked")
             if try_commit(table, Change(), identity) is not None:
                 return

@@ -40,7 +40,7 @@ class Identity:
     known_version: int | None = field(default=None, compare=False)
 
     @classmethod
-    def of_kill(cls, claim: int, *, project: str) -> Identity:
+    def for_kill(cls, claim: int, *, project: str) -> Identity:
         """Return the identity of a commit that kills a claim."""
         return cls(project, "", _KILL, (), "", claim, "")
 

@@ -59,7 +59,7 @@ class InputFilter:
     first_bit: int
 
     @property
-    def sets_aside(self) -> bool:
+    def may_quarantine(self) -> bool:
         """Whether rows may be quarantined, so that they have to be written."""
         return bool(self.row_filter.bits(SET_ASIDE))
 

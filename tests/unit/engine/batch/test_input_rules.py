@@ -37,7 +37,7 @@ SOME = rule("count(*) > 0", "some", Action.HOLD, of="a.read")
 def test_bits_of_what_is_read_come_behind_those_of_what_is_made() -> None:
     made = asking(GOOD, TOLD, SOME, rules=(rule("m > 0", "most", Action.DROP),))
     input_filters = input_filters_of(made)
-    assert {name: (of_input.first_bit, of_input.sets_aside) for name, of_input in input_filters.items()} == {
+    assert {name: (of_input.first_bit, of_input.may_quarantine) for name, of_input in input_filters.items()} == {
         "a.read": (1, True),
         "a.other": (2, False),
     }

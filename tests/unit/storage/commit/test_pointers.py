@@ -403,7 +403,7 @@ def _commit_elsewhere(folder: str, app_id: str, *, kill_of: int) -> None:
         "append",
         table.schema(),
         commit_properties=CommitProperties(
-            custom_metadata={"userMetadata": Identity.of_kill(kill_of, project=PROJECT).to_json()},
+            custom_metadata={"userMetadata": Identity.for_kill(kill_of, project=PROJECT).to_json()},
             app_transactions=[Transaction(app_id, 1, int(time.time() * 1000))],
         ),
     )

@@ -23,7 +23,7 @@ def test_what_the_source_holds_is_ended_with_the_attempt() -> None:
     attempt = GroupAttempt(work_of([table("a.b")]), table("a.b"), group("a.b", 1), day(9))
     schema: Any = None
     attempt.made = MadeSlices([], schema, Notes(close=lambda: closed.append(True)))
-    attempt.let_go()
+    attempt.close()
     assert closed == [True]
 
 

@@ -17,9 +17,9 @@ def test_a_snapshot_for_which_a_later_one_stands_is_not_released() -> None:
         wanted=frozenset(asked),
     )
     past = LedgerSnapshot({"raw.s": facts})
-    assert planner.beyond_release(past, at("2013-01-03 12:00")) == {}  # not due yet by this clock
-    assert planner.beyond_release(past, at("2013-01-04")) == {}
-    assert planner.beyond_release(past, at("2013-01-05")) == {"raw.s": (at("2013-01-03"),)}
+    assert planner.find_unreleasable(past, at("2013-01-03 12:00")) == {}  # not due yet by this clock
+    assert planner.find_unreleasable(past, at("2013-01-04")) == {}
+    assert planner.find_unreleasable(past, at("2013-01-05")) == {"raw.s": (at("2013-01-03"),)}
 
 
 def test_what_retain_has_dropped_or_of_which_it_has_dropped_the_inputs_is_not_released() -> None:
@@ -30,5 +30,5 @@ def test_what_retain_has_dropped_or_of_which_it_has_dropped_the_inputs_is_not_re
     whole = IntervalSet.from_intervals([(at("2013-01-01"), at("2013-01-06"))])
     source = TableFacts(covered=whole, dropped_before=at("2013-01-04"))
     past = LedgerSnapshot({"raw.a": source, "core.b": asked})
-    assert planner.beyond_release(past, at("2013-01-06")) == {"core.b": (at("2013-01-02"),)}
-    assert planner.beyond_release(LedgerSnapshot({"raw.a": source}), at("2013-01-06")) == {}
+    assert planner.find_unreleasable(past, at("2013-01-06")) == {"core.b": (at("2013-01-02"),)}
+    assert planner.find_unreleasable(LedgerSnapshot({"raw.a": source}), at("2013-01-06")) == {}
