@@ -73,7 +73,7 @@ def merges(table: Table) -> bool:
     return is_several and table.mode is not Mode.REPLACE and not table.is_snapshot
 
 
-def next_look(table: Table, look: OfflineRun | None) -> datetime:
+def next_measurement_time(table: Table, look: OfflineRun | None) -> datetime:
     """Return the instant from which a table is to be measured again; `NEVER` if a measurement is due at once."""
     if table.offline is None or look is None or look.looked_at == NEVER or look.code != table.offline.code:
         return NEVER
@@ -82,7 +82,7 @@ def next_look(table: Table, look: OfflineRun | None) -> datetime:
 
 def is_due(table: Table, look: OfflineRun | None, now: datetime) -> bool:
     """Return whether an offline measurement of a table is due."""
-    return table.offline is not None and next_look(table, look) <= now
+    return table.offline is not None and next_measurement_time(table, look) <= now
 
 
 def to_measure(

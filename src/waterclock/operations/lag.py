@@ -14,7 +14,7 @@ from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.flow.watermarks import mark_of
 from waterclock.operations.freshness import fresh_to, freshness
-from waterclock.operations.watermarks import Reached, parts_of, reached_words, read_watermarks, says_watermark
+from waterclock.operations.watermarks import Reached, has_watermark, parts_of, reached_words, read_watermarks
 from waterclock.planner.request import PlanRequest
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def lags(at: OpenedProject, names: Collection[str]) -> list[Lag]:
     made: Mapping[str, Sequence[MadeLabel]] = {}
     reached: Mapping[str, Sequence[Reached]] = {}
     if at.ledger is not None:
-        marks = [mark_of(name) for name in names if says_watermark(at.flow, name)]
+        marks = [mark_of(name) for name in names if has_watermark(at.flow, name)]
         meant = {*names, *marks, *(name for each in names for name in inputs_of(at.flow.tables[each]))}
         made = at.ledger.past.list_newest_labels(sorted(meant), MOST)
         reached = read_watermarks(at.flow, at.ledger.past, names, MOST)

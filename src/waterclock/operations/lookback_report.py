@@ -15,7 +15,7 @@ _MOST = 10
 _NEWEST = 64
 
 
-def last_looks(at: OpenedProject, names: Collection[str]) -> dict[str, Mapping[str, Any]]:
+def read_last_lookbacks(at: OpenedProject, names: Collection[str]) -> dict[str, Mapping[str, Any]]:
     """Return the look-back record of the newest batch of each table with LOOKBACK ... CHANGED, from the ledger."""
     found: dict[str, Mapping[str, Any]] = {}
     for name in names:
@@ -31,14 +31,14 @@ def last_looks(at: OpenedProject, names: Collection[str]) -> dict[str, Mapping[s
     return found
 
 
-def looks_json(looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def lookbacks_json(looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return look-backs for scripts: when they ran, and by label why each past window had changed."""
     from waterclock.answers.watching import LookBack
 
     return {name: LookBack(at=look["at"], changed=look["past"]["changed"]).to_json() for name, look in looks.items()}
 
 
-def looks_lines(looks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def format_lookbacks(looks: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return a line for each table, and one for each past window that had changed."""
     return [f"{name} {line}" for name, look in looks.items() for line in lookback_lines(look)]
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
-from waterclock.batches.offline import NEVER, OfflineRun, SpanFound, is_due, next_look, to_measure
+from waterclock.batches.offline import NEVER, OfflineRun, SpanFound, is_due, next_measurement_time, to_measure
 from waterclock.flow.declarations import Table
 from waterclock.flow.measures import OFFLINE
 from waterclock.operations.formatting import count_words, instant_words, local_range
@@ -97,7 +97,7 @@ class OfflineStand:
         return instant_words(instant, self.table.cadence.zone)
 
 
-def offline_stands(at: OpenedProject, names: Collection[str]) -> tuple[OfflineStand, ...]:
+def list_offline_states(at: OpenedProject, names: Collection[str]) -> tuple[OfflineStand, ...]:
     """Return the offline status of tables measured offline. Cost: a statement, and three for each of them."""
     tables = [at.flow.tables[name] for name in names if at.flow.tables[name].offline is not None]
     ledger = at.ledger
@@ -109,7 +109,7 @@ def offline_stands(at: OpenedProject, names: Collection[str]) -> tuple[OfflineSt
         slices = ledger.reads.slices(table.name, BEGINNING, FOREVER)
         current = {it.label: it.claim for it in slices if it.slice_path}
         waiting = to_measure(table, current, ledger.offline.list_measured_labels(table.name), _MOST_WAITING)
-        after = next_look(table, look)
+        after = next_measurement_time(table, look)
         spans = ledger.offline.newest_spans(table.name, _NEWEST_SPANS)
         due = bool(current) and is_due(table, look, at.now)
         found.append(OfflineStand(table, look, None if after == NEVER else after, due, len(waiting), spans))

@@ -89,12 +89,12 @@ def read_watermarks(
     found: Mapping[str, tuple[Reached, ...]] = {
         name: parse_watermarks(flow.tables[mark_of(name)].cadence, past.newest_counted(mark_of(name), most))
         for name in names
-        if says_watermark(flow, name)
+        if has_watermark(flow, name)
     }
     return {name: each for name, each in found.items() if each}
 
 
-def says_watermark(flow: Flow, name: str) -> bool:
+def has_watermark(flow: Flow, name: str) -> bool:
     """Return whether a table declares a WATERMARK, so that a mark table next to it stores how far it has come."""
     mark = flow.tables.get(mark_of(name))
     return mark is not None and mark.marks is not None
@@ -102,7 +102,7 @@ def says_watermark(flow: Flow, name: str) -> bool:
 
 def parts_of(flow: Flow, table: Table) -> tuple[str, ...]:
     """Return the columns that divide a table into parts, as its WATERMARK declares them."""
-    said = flow.tables[mark_of(table.name)].marks if says_watermark(flow, table.name) else None
+    said = flow.tables[mark_of(table.name)].marks if has_watermark(flow, table.name) else None
     return said.per if said else ()
 
 

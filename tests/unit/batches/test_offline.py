@@ -6,7 +6,16 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.ledgers import day, table
-from waterclock.batches.offline import NEVER, KeptLabel, OfflineRun, is_due, merges, next_look, spans_of, to_measure
+from waterclock.batches.offline import (
+    NEVER,
+    KeptLabel,
+    OfflineRun,
+    is_due,
+    merges,
+    next_measurement_time,
+    spans_of,
+    to_measure,
+)
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.flow.measures import Measure, Offline
@@ -30,10 +39,10 @@ def kept(of: Table, claim: int, *, has_states: bool = True) -> KeptLabel:
 
 def test_a_look_is_due_at_the_next_edge_of_its_cadence_and_at_once_under_another_declaration() -> None:
     of = measured("DAY")
-    assert next_look(of, None) == NEVER
+    assert next_measurement_time(of, None) == NEVER
     assert is_due(of, None, day(0))
     look = looked(of, day(3) + timedelta(hours=9))
-    assert next_look(of, look) == day(4)
+    assert next_measurement_time(of, look) == day(4)
     assert (is_due(of, look, day(4) - timedelta(seconds=1)), is_due(of, look, day(4))) == (False, True)
     assert is_due(of, looked(of, day(3), code="older"), day(3))
     assert not is_due(table("raw.b"), None, day(9))
@@ -41,7 +50,7 @@ def test_a_look_is_due_at_the_next_edge_of_its_cadence_and_at_once_under_another
 
 def test_the_edges_are_those_of_the_zone() -> None:
     of = measured("DAY", zone="America/New_York")
-    assert next_look(of, looked(of, day(3))) == day(3) + timedelta(hours=5)
+    assert next_measurement_time(of, looked(of, day(3))) == day(3) + timedelta(hours=5)
 
 
 @pytest.mark.parametrize(

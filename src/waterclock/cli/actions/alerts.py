@@ -109,7 +109,7 @@ def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
     with open_read_only(folder, env, None) as at:
         project = at.project
         if not project.alerts.is_on:
-            raise tells_nobody(project)
+            raise no_alerts_error(project)
         if at.ledger is None:
             raise nothing_ran()
         see_targets(project, tuple(project.alerts.targets.values()))
@@ -128,7 +128,7 @@ def see_targets(project: Project, targets: Sequence[Target]) -> None:
     raise_all(errors)
 
 
-def tells_nobody(project: Project) -> WaterclockError:
+def no_alerts_error(project: Project) -> WaterclockError:
     """Build the error for an environment that sends no alerts."""
     if not project.alerts.targets:
         return WaterclockError(
@@ -154,7 +154,7 @@ def _read_known_alerts(project: Project) -> AlertList:
 def _select_targets(project: Project, names: Sequence[str]) -> tuple[Target, ...]:
     targets = project.alerts.targets
     if not targets:
-        raise tells_nobody(project)
+        raise no_alerts_error(project)
     for name in names:
         if name not in targets:
             raise WaterclockError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.views.plan import (
-    print_looks,
+    print_lookbacks,
     print_plan,
     print_received,
     print_refused,
@@ -20,8 +20,8 @@ from waterclock.flow.declarations import Flow
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.first_windows import FirstWindow, find_pending_first_windows
 from waterclock.operations.formatting import local_label
-from waterclock.operations.lookback_report import last_looks, looks_json
-from waterclock.operations.offline import OfflineStand, offline_stands
+from waterclock.operations.lookback_report import lookbacks_json, read_last_lookbacks
+from waterclock.operations.offline import OfflineStand, list_offline_states
 from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.retained_logs import TableLog, list_held_logs
 from waterclock.operations.source_waits import SourceWait, source_waits
@@ -60,7 +60,7 @@ class Planned:
         print_plan(to, self.plan, self.flow, self.zone, self.quiet, self.waiting, self.waits)
         print_refused(to, self.plan)
         print_renames(to, self.renames)
-        print_looks(to, self.looks)
+        print_lookbacks(to, self.looks)
         print_received(to, self.received)
         print_retained_logs(to, self.held)
         if self.deadlines.found:
@@ -89,7 +89,7 @@ class Planned:
             stood_for={name: it.stood_for for name, it in self.quiet.items() if it.stood_for},
             not_begun=self.waiting,
             shared=shared_in_plan(plan, self.flow),
-            looked=looks_json(self.looks),
+            looked=lookbacks_json(self.looks),
             received=self.received,
             kept_at_sources=self.held,
             deadlines=self.deadlines.found,
@@ -120,9 +120,9 @@ def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str |
         at.zone,
         silent,
         find_pending_first_windows(at, found.tables),
-        last_looks(at, found.tables),
+        read_last_lookbacks(at, found.tables),
         deadlines(at, found.tables),
-        offline_stands(at, found.tables),
+        list_offline_states(at, found.tables),
         find_waiting_files(at, found.tables),
         list_held_logs(at, found.tables),
         {name: was for name, was in at.renames.items() if name in found.tables},

@@ -20,7 +20,7 @@ from waterclock.operations.blockers import skip_words
 from waterclock.operations.first_windows import FirstWindow, not_begun_lines
 from waterclock.operations.formatting import count_words, instant_words, label_range, local_range, number_words
 from waterclock.operations.held_batches import held_batch_commands
-from waterclock.operations.lookback_report import looks_lines
+from waterclock.operations.lookback_report import format_lookbacks
 from waterclock.operations.pauses import pause_lines
 from waterclock.operations.source_waits import SourceWait, add_source_waits, count_waiting
 from waterclock.operations.states import State, display_state_of
@@ -169,9 +169,9 @@ def print_renames(to: Console, renames: Mapping[str, str]) -> None:
         to.print(Text(f"{name} was {was}: renamed at the next run", style="quiet"), soft_wrap=True)
 
 
-def print_looks(to: Console, looks: Mapping[str, Mapping[str, Any]]) -> None:
+def print_lookbacks(to: Console, looks: Mapping[str, Mapping[str, Any]]) -> None:
     """Print the result of the newest check of each source that reports changes."""
-    for line in looks_lines(looks):
+    for line in format_lookbacks(looks):
         to.print(Text(line, style="quiet"), soft_wrap=True)
 
 

@@ -21,7 +21,7 @@ from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.description import ColumnDescription, deadline_text, declared_pairs, describe_columns
 from waterclock.operations.first_windows import FirstWindow, first_windows
 from waterclock.operations.formatting import count_words, instant_words, local_label
-from waterclock.operations.offline import OfflineStand, offline_stands
+from waterclock.operations.offline import OfflineStand, list_offline_states
 from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import OpenedProject, one_table, open_read_only
 from waterclock.operations.retained_logs import TableLog, list_held_logs, log_words
@@ -179,7 +179,7 @@ def _describe_table(at: OpenedProject, table: Table) -> TableDescription:
         sample=None,
         schemas=() if at.ledger is None else at.ledger.reads.schemas(table.name),
         deadlines=deadlines(at, [table.name]),
-        offline=next(iter(offline_stands(at, [table.name])), None),
+        offline=next(iter(list_offline_states(at, [table.name])), None),
         held=next(iter(list_held_logs(at, [table.name])), None),
     )
 

@@ -19,7 +19,7 @@ from waterclock.cli.views.grid_drawing import (
 from waterclock.cli.views.lag import print_lags
 from waterclock.cli.views.plan import (
     next_due_words,
-    print_looks,
+    print_lookbacks,
     print_pauses,
     print_received,
     print_refused,
@@ -33,7 +33,7 @@ from waterclock.operations.blockers import blockers, skip_words
 from waterclock.operations.closings import OpenBooks
 from waterclock.operations.formatting import count_words, likeness
 from waterclock.operations.held_batches import held_batch_commands
-from waterclock.operations.lookback_report import looks_json
+from waterclock.operations.lookback_report import lookbacks_json
 from waterclock.operations.open_windows import OpenWindows
 from waterclock.operations.source_waits import count_waiting
 from waterclock.operations.states import State
@@ -69,7 +69,7 @@ def print_status(to: Console, seen: StatusInput, zone: str) -> None:
     print_open(to, seen.open)
     print_refused(to, seen.plan)
     print_pauses(to, seen.plan, zone)
-    print_looks(to, seen.looks)
+    print_lookbacks(to, seen.looks)
     print_received(to, seen.received)
     print_retained_logs(to, seen.held)
     _print_open_windows(to, seen.open_windows)
@@ -118,7 +118,7 @@ def status_answer(seen: StatusInput) -> StatusAnswer:
         next_due=seen.plan.next_due,
         due=counts,
         **{key: fields[key] for key in ("behind", "paused", "paused_all", "partial", "refused")},
-        looked=looks_json(seen.looks),
+        looked=lookbacks_json(seen.looks),
         received=seen.received,
         kept_at_sources=seen.held,
         waits_for_source=seen.waits,

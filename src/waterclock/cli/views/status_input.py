@@ -17,8 +17,8 @@ from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
 from waterclock.operations.grid import Grid, column_cadence, newest_span, parse_columns, wider
 from waterclock.operations.lag import Lag, lags
-from waterclock.operations.lookback_report import last_looks
-from waterclock.operations.offline import OfflineStand, offline_stands
+from waterclock.operations.lookback_report import read_last_lookbacks
+from waterclock.operations.offline import OfflineStand, list_offline_states
 from waterclock.operations.open_windows import OpenWindows, open_windows
 from waterclock.operations.opening import OpenedProject, select_tables
 from waterclock.operations.project_grid import project_grid, span_of_labels, span_since_start, zone_of_columns
@@ -113,8 +113,8 @@ def _collect_status(at: OpenedProject, tables: Sequence[Table], grid: Grid, *, i
     names = [table.name for table in tables]
     plan = at.planner.plan(at.snapshot, at.now, PlanRequest(only=names))
     waits = open_books(plan, at.flow), open_windows(at, names), deadlines(at, names)
-    looks, quiet = last_looks(at, names), silent(at, names)
-    offline, came = offline_stands(at, names), find_waiting_files(at, names)
+    looks, quiet = read_last_lookbacks(at, names), silent(at, names)
+    offline, came = list_offline_states(at, names), find_waiting_files(at, names)
     clock = None if at.ledger is None else at.ledger.reads.measure_clock_lag()
     seen = StatusInput(grid, plan, at.now, at.project.env, is_asked, looks, *waits, silent=quiet, clock=clock)
     return replace(seen, offline=offline, received=came, held=list_held_logs(at, names), waits=source_waits(at, plan))

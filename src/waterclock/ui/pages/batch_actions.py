@@ -22,7 +22,7 @@ from waterclock.planner.label_states import LabelState
 from waterclock.planner.plan import NEEDS_SOMEBODY, Plan, Status
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content
-from waterclock.ui.pages.batches import has_failed, is_asked_for, is_begun, is_done
+from waterclock.ui.pages.batches import has_failed, is_begun, is_done, is_requested
 from waterclock.ui.pages.pauses import build_resume_action
 
 CAN_BE_RETRIED = frozenset({Status.FAILED, Status.HELD})
@@ -53,7 +53,7 @@ def _actions(at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: 
     elif has_failed(one) and not is_done(one):  # it failed, and is no longer needed
         actions.append(_action(Verb.RETRY, "Retry…", table.name, one.label))
     elif one.status in _NOT_BEGUN and not is_done(one) and not is_begun(one):
-        if one.status not in {Status.WAITING, Status.PAUSED} and not is_asked_for(one):
+        if one.status not in {Status.WAITING, Status.PAUSED} and not is_requested(one):
             actions.append(_action(Verb.BACKFILL, "Make it…", table.name, one.label))
         if one.status is not Status.NOT_NEEDED:
             actions.append(_action(Verb.SKIP, "Skip…", table.name, one.label))
@@ -123,7 +123,7 @@ def _offer_resume(at: OpenedProject, way: Sequence[WhyStep]) -> list[Content]:
 
 
 def _withdrawn(table: Table, one: LabelState) -> list[Content]:
-    return [_action(Verb.WITHDRAW, "Withdraw…", table.name, one.label)] if is_asked_for(one) else []
+    return [_action(Verb.WITHDRAW, "Withdraw…", table.name, one.label)] if is_requested(one) else []
 
 
 def _action(verb: Verb, words: str, table: str, label: datetime) -> Content:

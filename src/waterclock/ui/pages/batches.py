@@ -195,7 +195,7 @@ _NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # 
 def _count_unmade(one: _OfTable, statuses: Container[Status]) -> int:
     """Count the labels with these statuses that have no rows, and that no runner has started or failed."""
     meant = (each for each in one.states.listed if each.status in statuses and each.label not in one.made)
-    listed = sum(1 for each in meant if not (is_begun(each) or has_failed(each) or is_asked_for(each)))
+    listed = sum(1 for each in meant if not (is_begun(each) or has_failed(each) or is_requested(each)))
     return listed + sum(count for status, count in one.states.counts.items() if status in statuses)
 
 
@@ -214,7 +214,7 @@ def is_done(one: LabelState) -> bool:
     return one.stored is not None and one.stored.current_claim is not None
 
 
-def is_asked_for(one: LabelState) -> bool:
+def is_requested(one: LabelState) -> bool:
     """Return whether the batch was requested, and no runner has started it."""
     return one.stored is not None and one.stored.requested is not None and not is_begun(one)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described, evening, labels
-from waterclock.operations.lookback_report import last_looks, looks_json
+from waterclock.operations.lookback_report import lookbacks_json, read_last_lookbacks
 from waterclock.operations.opening import open_read_only
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def claimed(tiny: Tiny, table: str, now: int) -> list[list[str]]:
 def last_look(tiny: Tiny, table: str) -> dict[str, str]:
     """Return which windows `plan` and `status` say that the newest look found changed, and why."""
     with open_read_only(tiny.root, "dev", "2020-01-06") as at:
-        told: dict[str, str] = looks_json(last_looks(at, [table]))[table]["changed"]
+        told: dict[str, str] = lookbacks_json(read_last_lookbacks(at, [table]))[table]["changed"]
         return told
 
 
