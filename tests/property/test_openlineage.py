@@ -21,7 +21,7 @@ from waterclock.ledger.store.schema import claim_labels, claims, revisions
 from waterclock.openlineage import sending
 from waterclock.openlineage.events import batch_id
 from waterclock.posting import NotDelivered
-from waterclock.secrets import SecretPlaces
+from waterclock.secrets.reader import SecretPlaces
 
 TABLES = (table("raw.a", partitioned=True), table("mart.b", partitioned=True, reads=["raw.a"]))
 ENDS = {"done": "COMPLETE", "failed": "FAIL", "held": "FAIL", "lost": "ABORT"}

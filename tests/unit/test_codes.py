@@ -10,7 +10,7 @@ SOURCES = [
     *(ROOT / "src/waterclock/timelabel").rglob("*.py"),
     *(ROOT / "src/waterclock/dpl").rglob("*.py"),
     ROOT / "src/waterclock/errors.py",
-    ROOT / "src/waterclock/secrets.py",
+    ROOT / "src/waterclock/secrets/reader.py",
     ROOT / "src/waterclock/planner/closings.py",
 ]
 

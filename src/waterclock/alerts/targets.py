@@ -15,7 +15,7 @@ from waterclock.extras import install_extra
 from waterclock.flow.alerts import Target, TargetKind
 from waterclock.flow.declarations import Secret
 from waterclock.posting import NotDelivered
-from waterclock.secrets import Secrets
+from waterclock.secrets.reader import Secrets
 
 if TYPE_CHECKING:
     from apprise import Apprise

@@ -24,7 +24,7 @@ from waterclock.ownership import cache_folder, make_private_folder
 
 _WORTH_IT = 100  # tables; a smaller project compiles as fast as the cache can be checked
 _KEPT_SECONDS = 30 * 86_400
-_SOURCES = ("dpl", "flow", "temporal", "timelabel")
+_SOURCES = ("dpl", "flow", "secrets", "temporal", "timelabel")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Flow, Place, Secret
 from waterclock.flow.openlineage import LineageSink
 from waterclock.object_stores import bucket_of, is_remote, no_option, options_of
-from waterclock.secrets import SecretPlaces, Secrets
+from waterclock.secrets.reader import SecretPlaces, Secrets
 
 if TYPE_CHECKING:
     from waterclock.dpl.config.model import Config, SecretSaid, SparkSaid

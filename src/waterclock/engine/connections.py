@@ -14,7 +14,7 @@ from waterclock.connectors.registry import connector
 from waterclock.dpl.project import Project
 from waterclock.filesystem import entry_path
 from waterclock.flow.declarations import Connection, Options, Unit, Value
-from waterclock.secrets import Secrets
+from waterclock.secrets.reader import Secrets
 
 
 class Connections:

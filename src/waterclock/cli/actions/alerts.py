@@ -29,7 +29,7 @@ from waterclock.errors import WaterclockError, did_you_mean, raise_all
 from waterclock.operations.opening import nothing_ran, open_project, open_read_only
 from waterclock.operations.required_reasons import need_reason_of_acknowledging
 from waterclock.posting import NotDelivered
-from waterclock.secrets import Secrets
+from waterclock.secrets.reader import Secrets
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project

@@ -28,7 +28,7 @@ from waterclock.connectors.receiver.writing import SegmentWriter
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
 from waterclock.ownership import make_private_folder
-from waterclock.secrets import Secrets
+from waterclock.secrets.reader import Secrets
 from waterclock.served_hosts import LOOPBACK, hosts_of
 
 if TYPE_CHECKING:

@@ -191,7 +191,7 @@ def _of_targets(project: Project) -> list[WaterclockError]:
     if not project.alerts.is_on:
         return []
     from waterclock.alerts.targets import target_errors
-    from waterclock.secrets import Secrets
+    from waterclock.secrets.reader import Secrets
 
     return target_errors(project.alerts.targets.values(), Secrets.of(project.secrets))
 

@@ -14,7 +14,7 @@ from waterclock.extras import install_extra
 if TYPE_CHECKING:
     import hvac
 
-    from waterclock.secrets import VaultPlace
+    from waterclock.secrets.reader import VaultPlace
 
 _TIMEOUT = 10.0  # seconds
 _SECONDS_KEPT = 5.0

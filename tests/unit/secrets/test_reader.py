@@ -6,7 +6,7 @@ import pytest
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Secret
-from waterclock.secrets import SecretPlaces, Secrets, variable_of
+from waterclock.secrets.reader import SecretPlaces, Secrets, variable_of
 
 
 def test_the_variable_of_a_secret_is_its_name_in_capitals() -> None:

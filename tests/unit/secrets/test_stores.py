@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from waterclock import secret_stores
 from waterclock.errors import WaterclockError
-from waterclock.secrets import SecretPlaces, Secrets, VaultPlace
+from waterclock.secrets import stores
+from waterclock.secrets.reader import SecretPlaces, Secrets, VaultPlace
 
 ROOT = "hvs.root"
 MADE = "hvs.made-by-login"
@@ -72,7 +72,7 @@ def vault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     Vault.kept = {"secret/data/shop/ops": {"data": {"password": "pässword"}, "metadata": {}}}
     Vault.asked = []
     Vault.broken = None
-    monkeypatch.setattr(secret_stores, "_SECONDS_KEPT", 0.0)
+    monkeypatch.setattr(stores, "_SECONDS_KEPT", 0.0)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Vault)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
@@ -137,7 +137,7 @@ def test_whoever_is_logged_in_is_known_by_the_token_of_the_machine(
 def test_a_pod_is_known_by_its_service_account(vault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     account = tmp_path / "token"
     account.write_text("of the pod")
-    monkeypatch.setattr(secret_stores, "_SERVICE_ACCOUNT", account)
+    monkeypatch.setattr(stores, "_SERVICE_ACCOUNT", account)
     place = VaultPlace(vault, path="shop", auth="kubernetes", role="shop")
     assert reading(place, tmp_path).read("ops/password") == "pässword"
     account.write_text("of another")
@@ -148,7 +148,7 @@ def test_a_pod_is_known_by_its_service_account(vault: str, tmp_path: Path, monke
 def test_many_tables_of_one_connection_ask_vault_once(
     vault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(secret_stores, "_SECONDS_KEPT", 60.0)
+    monkeypatch.setattr(stores, "_SECONDS_KEPT", 60.0)
     secrets = reading(VaultPlace(vault, path="shop", token="root"), tmp_path, ROOT=ROOT)
     assert {secrets.read("ops/password") for _ in range(1000)} == {"pässword"}
     assert len(Vault.asked) == 1
@@ -227,7 +227,7 @@ def _goes_on(of: Vault) -> None:
 def test_a_response_without_an_end_is_not_waited_for(
     vault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
 ) -> None:
-    monkeypatch.setattr(secret_stores, "_MOST_SECONDS", 0.5)
+    monkeypatch.setattr(stores, "_MOST_SECONDS", 0.5)
     monkeypatch.setattr(Vault, "piece", piece)
     monkeypatch.setattr(Vault, "do_GET", _goes_on)
     with pytest.raises(WaterclockError) as refused:

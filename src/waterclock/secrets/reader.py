@@ -82,11 +82,11 @@ class Secrets:
         """Return the value of a secret. Raises  E225 where it does not resolve, E920 or E921 by keyring or Vault."""
         value = self._at_hand(name)
         if value is None and self.places.keyring is not None:
-            from waterclock.secret_stores import in_keyring
+            from waterclock.secrets.stores import in_keyring
 
             value = in_keyring(self.places.keyring, name)
         if value is None and self.places.vault is not None:
-            from waterclock.secret_stores import in_vault
+            from waterclock.secrets.stores import in_vault
 
             value = in_vault(self.places.vault, name, self._required_at_hand)
         if value is None:
@@ -103,7 +103,7 @@ class Secrets:
         if self.places.keyring is not None:
             looked.append(f"{name} of the service {self.places.keyring} in the keyring")
         if self.places.vault is not None:
-            from waterclock.secret_stores import shown_in_vault
+            from waterclock.secrets.stores import shown_in_vault
 
             looked.append(shown_in_vault(self.places.vault, name))
         return WaterclockError(
