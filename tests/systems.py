@@ -30,7 +30,7 @@ from waterclock.connectors.receiver.events import events_of
 from waterclock.connectors.receiver.sealing import seal
 from waterclock.connectors.receiver.writing import SegmentWriter
 from waterclock.connectors.sqlite.connector import CONNECTOR as SQLITE
-from waterclock.filesystem import entry_path
+from waterclock.files.filesystem import entry_path
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.choices import Sign
 from waterclock.flow.declarations import Place, Unit, Value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.alerts.targets import deliver
 from waterclock.errors import WaterclockError
-from waterclock.posting import LEASE, NotDelivered, wait_after
+from waterclock.http.posting import LEASE, NotDelivered, wait_after
 
 if TYPE_CHECKING:
     from waterclock.flow.alerts import Alerting

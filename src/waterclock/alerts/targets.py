@@ -14,7 +14,7 @@ from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
 from waterclock.flow.alerts import Target, TargetKind
 from waterclock.flow.declarations import Secret
-from waterclock.posting import NotDelivered
+from waterclock.http.posting import NotDelivered
 from waterclock.secrets.reader import Secrets
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from waterclock.dpl.cache import CachedProject, digest_of, key_of, read_cached_p
 from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.project_files import read_project_file, read_sources, undecodable
 from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.files.object_stores import bucket_of, is_remote, no_option, options_of
 from waterclock.flow.alerts import Alerting
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Flow, Place, Secret
 from waterclock.flow.openlineage import LineageSink
-from waterclock.object_stores import bucket_of, is_remote, no_option, options_of
 from waterclock.secrets.reader import SecretPlaces, Secrets
 
 if TYPE_CHECKING:

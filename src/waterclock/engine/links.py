@@ -13,12 +13,12 @@ from waterclock.connectors.interface import LinkedCollector, ProjectPlace
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import Connections, connections_of
 from waterclock.errors import WaterclockError
+from waterclock.files.object_stores import is_remote
 from waterclock.flow.choices import FOLDS, Mode
 from waterclock.flow.declarations import Flow, Table, Unit
 from waterclock.flow.links import linked_tables, upstream_of
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.snapshot import NOBODY, Asking
-from waterclock.object_stores import is_remote
 from waterclock.planner.links import is_by_label, linked_span, misfit, with_links
 from waterclock.planner.plan import Batch
 from waterclock.timelabel.window import Window

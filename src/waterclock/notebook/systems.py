@@ -25,7 +25,7 @@ from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.filesystem import entry_path, files_below, remove_folder
+from waterclock.files.filesystem import entry_path, files_below, remove_folder
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Column, Columns, Unit, Value
 from waterclock.flow.origins import IN_ROWS

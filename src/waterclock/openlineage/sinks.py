@@ -11,8 +11,8 @@ from typing import Any
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.openlineage import LineageSink
-from waterclock.ownership import create_private_file, make_private_folder
-from waterclock.posting import NotDelivered, post
+from waterclock.http.posting import NotDelivered, post
+from waterclock.permissions.ownership import create_private_file, make_private_folder
 from waterclock.secrets.reader import Secrets
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import entry_path, folders_in, is_folder
+from waterclock.files.filesystem import entry_path, folders_in, is_folder
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Secret, Table
 from waterclock.flow.links import linked_tables

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import uvicorn
 
-from waterclock.access_tokens import token_of_environment
 from waterclock.errors import WaterclockError
-from waterclock.served_hosts import ALL_ADDRESSES, hosts_of
+from waterclock.http.access_tokens import token_of_environment
+from waterclock.http.served_hosts import ALL_ADDRESSES, hosts_of
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import LINK, Guard, new_token
 from waterclock.ui.live import LiveProject

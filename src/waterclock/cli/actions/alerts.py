@@ -26,9 +26,9 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError, did_you_mean, raise_all
+from waterclock.http.posting import NotDelivered
 from waterclock.operations.opening import nothing_ran, open_project, open_read_only
 from waterclock.operations.required_reasons import need_reason_of_acknowledging
-from waterclock.posting import NotDelivered
 from waterclock.secrets.reader import Secrets
 
 if TYPE_CHECKING:

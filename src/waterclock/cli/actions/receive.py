@@ -14,7 +14,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.access_tokens import METRICS_TOKEN, require_length, token_of_environment
 from waterclock.cli.actions.event_servers import bind_socket, server_of, wait_until_reachable
 from waterclock.cli.actions.health_server import address_of
 from waterclock.cli.stopping import end_at_once, stoppable
@@ -26,10 +25,11 @@ from waterclock.connectors.receiver.endpoint import Endpoint, RequestLimits, Str
 from waterclock.connectors.receiver.spool import sync_folder
 from waterclock.connectors.receiver.writing import SegmentWriter
 from waterclock.errors import WaterclockError
+from waterclock.http.access_tokens import METRICS_TOKEN, require_length, token_of_environment
+from waterclock.http.served_hosts import LOOPBACK, hosts_of
 from waterclock.operations.opening import open_project
-from waterclock.ownership import make_private_folder
+from waterclock.permissions.ownership import make_private_folder
 from waterclock.secrets.reader import Secrets
-from waterclock.served_hosts import LOOPBACK, hosts_of
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project

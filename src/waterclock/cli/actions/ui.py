@@ -18,7 +18,7 @@ from waterclock.dpl.config.file_name import FILE
 from waterclock.engine.spark.confined_jvm import why_unconfined
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.operations.opening import open_project
-from waterclock.project_trust import require_trusted_folder
+from waterclock.permissions.project_trust import require_trusted_folder
 from waterclock.timelabel.zone import parse_instant
 from waterclock.ui.live import LiveProject
 from waterclock.ui.serving import serve_pages

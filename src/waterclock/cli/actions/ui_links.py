@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.access_tokens import token_of_environment
 from waterclock.cli.actions.health_server import address_of
 from waterclock.errors import WaterclockError
+from waterclock.http.access_tokens import token_of_environment
 from waterclock.ui.one_time_links import make_code
 from waterclock.ui.serving import SOCKET, TOKEN, Served, link_at, place_of
 

@@ -20,7 +20,7 @@ from waterclock.connectors.sql.refusals import (
     refused_statement,
     unwritable,
 )
-from waterclock.cutoffs import interrupt_after
+from waterclock.database_clients.cutoffs import interrupt_after
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 

@@ -35,7 +35,7 @@ from waterclock.connectors.files.writing import ENDINGS, WriteOptions, write_fil
 from waterclock.connectors.slice_rows import add_timelabel, batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import (
+from waterclock.files.filesystem import (
     flush_folder,
     folders_in,
     is_there,
@@ -47,8 +47,8 @@ from waterclock.filesystem import (
     remove_file,
     stat_file,
 )
+from waterclock.files.object_stores import is_remote
 from waterclock.flow.declarations import Unit
-from waterclock.object_stores import is_remote
 from waterclock.timelabel.label import TIMELABEL
 
 RECORDS = Path("_waterclock") / "deliveries"

@@ -7,9 +7,9 @@ from pathlib import Path
 from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import entry_path
+from waterclock.files.filesystem import entry_path
+from waterclock.files.object_stores import OPTIONS, is_remote, reach_by, store_of
 from waterclock.flow.declarations import Unit
-from waterclock.object_stores import OPTIONS, is_remote, reach_by, store_of
 
 
 def folder_of(setting: Setting) -> Path:

@@ -33,7 +33,7 @@ from waterclock.connectors.rest.journal import KILLED, SENDING, Accepted, Journa
 from waterclock.connectors.slice_rows import batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import entry_path
+from waterclock.files.filesystem import entry_path
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 

@@ -16,7 +16,7 @@ from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, Closing, Ledg
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner import Runner
 from waterclock.engine.upkeep.seeded_tables import bring, build_commit_record
-from waterclock.filesystem import entry_path
+from waterclock.files.filesystem import entry_path
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger.ledger import Ledger

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import entry_path, folders_in, is_folder, make_folder, move_folder, remove_folder
+from waterclock.files.filesystem import entry_path, folders_in, is_folder, make_folder, move_folder, remove_folder
 from waterclock.spark_sql import quote_name
 from waterclock.storage.lake import STAGE, Lake
 from waterclock.storage.slices.conform import row_error

@@ -21,10 +21,10 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
-from waterclock import object_files as objects
 from waterclock.errors import WaterclockError
-from waterclock.object_stores import Store, is_remote, store_of
-from waterclock.ownership import create_private_file, make_private_folder
+from waterclock.files import object_files as objects
+from waterclock.files.object_stores import Store, is_remote, store_of
+from waterclock.permissions.ownership import create_private_file, make_private_folder
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

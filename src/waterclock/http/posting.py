@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from waterclock.http_client import HttpFailure, NoResponse, TooBig, send_once
+from waterclock.http.client import HttpFailure, NoResponse, TooBig, send_once
 
 LEASE = timedelta(minutes=2)
 """How long one sender owns the pending messages. If it dies, another sends them again after that time."""

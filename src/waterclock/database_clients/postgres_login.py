@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from waterclock.cutoffs import cut_off_after
-from waterclock.postgres_client import client_type
+from waterclock.database_clients.cutoffs import cut_off_after
+from waterclock.database_clients.postgres_client import client_type
 
 if TYPE_CHECKING:
     import psycopg

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from waterclock.errors import WaterclockError
-from waterclock.object_stores import Store, translate_store_errors, wrong_response_error
+from waterclock.files.object_stores import Store, translate_store_errors, wrong_response_error
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer

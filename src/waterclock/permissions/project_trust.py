@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from waterclock.errors import WaterclockError
-from waterclock.ownership import foreign_writer, make_private_folder
+from waterclock.permissions.ownership import foreign_writer, make_private_folder
 
 VARIABLE = "WATERCLOCK_TRUST"
 

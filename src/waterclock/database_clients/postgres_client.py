@@ -14,7 +14,7 @@ from functools import cache
 from os import dup
 from typing import TYPE_CHECKING, Any
 
-from waterclock.cutoffs import cut_off_after
+from waterclock.database_clients.cutoffs import cut_off_after
 
 if TYPE_CHECKING:
     import psycopg

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from waterclock import object_files
 from waterclock.errors import WaterclockError
-from waterclock.object_files import objects_below
-from waterclock.object_stores import Store
+from waterclock.files import object_files
+from waterclock.files.object_files import objects_below
+from waterclock.files.object_stores import Store
 
 Page = tuple[Sequence[str], str | None]
 

@@ -15,10 +15,10 @@ from pyarrow.fs import S3FileSystem
 
 from tests import s3
 from tests.stores import fresh_bucket
-from waterclock import object_files
 from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
-from waterclock.filesystem import (
+from waterclock.files import object_files
+from waterclock.files.filesystem import (
     copy_file,
     entry_path,
     files_below,
@@ -37,7 +37,7 @@ from waterclock.filesystem import (
     remove_folder,
     writable,
 )
-from waterclock.object_stores import reach_by
+from waterclock.files.object_stores import reach_by
 from waterclock.storage.lake import require_latch
 
 

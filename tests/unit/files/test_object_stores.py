@@ -11,9 +11,9 @@ from obstore.store import MemoryStore
 
 from waterclock.connectors.windowing import file_key_of
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import path_below
-from waterclock.object_files import remove
-from waterclock.object_stores import Store, bucket_of, refusal_of, store_of, translate_store_errors
+from waterclock.files.filesystem import path_below
+from waterclock.files.object_files import remove
+from waterclock.files.object_stores import Store, bucket_of, refusal_of, store_of, translate_store_errors
 
 ASKED = "Generic S3 error: Error performing GET http://127.0.0.1:1/lake?list-type=2 in 1ms"
 ANSWER = f"{ASKED} - Server returned non-2xx status code: "
@@ -118,7 +118,7 @@ def test_a_file_is_known_by_what_spark_calls_it(path: str, key: str) -> None:
     ],
 )
 def test_a_path_is_told_from_its_folder_on(path: str, folder: str, rest: str | None) -> None:
-    from waterclock.filesystem import entry_path
+    from waterclock.files.filesystem import entry_path
 
     assert path_below(path, entry_path(folder) if "://" in folder else Path(folder)) == rest
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from tests.unit.test_http_client import HEAD, Server, drip, server
-from waterclock import posting
-from waterclock.posting import NotDelivered, post, wait_after
+from tests.unit.http.test_client import HEAD, Server, drip, server
+from waterclock.http import posting
+from waterclock.http.posting import NotDelivered, post, wait_after
 
 __all__ = ["server"]
 SECRET = "s3cret"

@@ -13,13 +13,13 @@ import pytest
 import sqlalchemy as sa
 
 from tests.systems import setting_of
-from waterclock import postgres_client, postgres_login
 from waterclock.connectors.postgres.database import database_of
+from waterclock.database_clients import postgres_client, postgres_login
+from waterclock.database_clients.postgres_client import execute_replication
+from waterclock.database_clients.postgres_login import Refusal, Refused, answering_first, connect, refusal_of
 from waterclock.errors import WaterclockError
 from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.postgres import create_engine, failure_of
-from waterclock.postgres_client import execute_replication
-from waterclock.postgres_login import Refusal, Refused, answering_first, connect, refusal_of
 
 AT = 'connection failed: connection to server at "10.0.0.1", port 5432 failed: '
 

@@ -12,8 +12,8 @@ from contextlib import closing, suppress
 import httpx2
 import pytest
 
-from waterclock import http_client
-from waterclock.http_client import HttpFailure, NoResponse, receive
+from waterclock.http import client as http_client
+from waterclock.http.client import HttpFailure, NoResponse, receive
 
 Answer = Callable[[socket.socket], None]
 TIMEOUT = 0.2
