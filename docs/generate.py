@@ -20,7 +20,6 @@ from waterclock.answers.commands import ANSWERS
 from waterclock.answers.parts import Answer, ErrorAnswer
 from waterclock.answers.version import JSON_VERSION
 from waterclock.cli.app import COMMANDS, EPILOG, app
-from waterclock.codes import catalog
 from waterclock.connectors.duckdb.connector import CAPABILITIES as DUCKDB
 from waterclock.connectors.files.connector import CAPABILITIES as FILES
 from waterclock.connectors.kafka.connector import CAPABILITIES as KAFKA
@@ -32,6 +31,7 @@ from waterclock.connectors.sqlite.connector import CAPABILITIES as SQLITE
 from waterclock.connectors.waterclock.connector import CAPABILITIES as WATERCLOCK
 from waterclock.dpl.syntax.clause_table import DEFINITIONS
 from waterclock.dpl.syntax.statements import StatementKind
+from waterclock.error_codes import catalog
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.ui.openapi import PARAMETERS, describe_api
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import waterclock.files.object_stores
 import waterclock.storage
-from waterclock.codes.catalog import STORAGE
+from waterclock.error_codes.catalog import STORAGE
 
 
 def test_every_code_that_is_raised_is_explained_and_no_other() -> None:

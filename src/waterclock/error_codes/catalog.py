@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.codes.alerts import ALERTS
-from waterclock.codes.language import LANGUAGE
-from waterclock.codes.lineage import LINEAGE
-from waterclock.codes.project_warnings import WARNINGS
-from waterclock.codes.publishing import COPIES
-from waterclock.codes.quality import QUALITY_AT_WORK, QUALITY_COMMANDS
-from waterclock.codes.queries import QUERIES
-from waterclock.codes.schemas import SCHEMAS_AT_WORK
-from waterclock.codes.secret_values import SECRETS
-from waterclock.codes.specs import SPECS
-from waterclock.codes.state import STATE_AT_WORK
-from waterclock.codes.storage_and_ledger import CONNECTORS, LEDGER, OUTSIDE, STORAGE
-from waterclock.codes.trust import TRUST
-from waterclock.codes.watching import WATCHING_BY_WATERMARK, WATCHING_COMMANDS
+from waterclock.error_codes.alerts import ALERTS
+from waterclock.error_codes.language import LANGUAGE
+from waterclock.error_codes.lineage import LINEAGE
+from waterclock.error_codes.project_warnings import WARNINGS
+from waterclock.error_codes.publishing import COPIES
+from waterclock.error_codes.quality import QUALITY_AT_WORK, QUALITY_COMMANDS
+from waterclock.error_codes.queries import QUERIES
+from waterclock.error_codes.schemas import SCHEMAS_AT_WORK
+from waterclock.error_codes.secret_values import SECRETS
+from waterclock.error_codes.specs import SPECS
+from waterclock.error_codes.state import STATE_AT_WORK
+from waterclock.error_codes.storage_and_ledger import CONNECTORS, LEDGER, OUTSIDE, STORAGE
+from waterclock.error_codes.trust import TRUST
+from waterclock.error_codes.watching import WATCHING_BY_WATERMARK, WATCHING_COMMANDS
 from waterclock.errors import Code
 from waterclock.temporal.refusals import REFUSALS
 

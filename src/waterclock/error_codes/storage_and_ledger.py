@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.codes.connectors import (
+from waterclock.error_codes.connectors import (
     APIS_AT_WORK,
     CHANGES,
     CONNECTORS_AT_WORK,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.codes.closings import CLOSINGS
-from waterclock.codes.connectors import BY_CHANGES, CLUSTERS, CONNECTIONS, FOR_EACH, OF_FILES, RECEIVER
-from waterclock.codes.publishing import PUBLISHING
-from waterclock.codes.quality import QUALITY
-from waterclock.codes.queries import TEXTS
-from waterclock.codes.schemas import RENAMES, SCHEMAS, SCHEMAS_KEPT
-from waterclock.codes.state import STATE
-from waterclock.codes.watching import WATCHING
+from waterclock.error_codes.closings import CLOSINGS
+from waterclock.error_codes.connectors import BY_CHANGES, CLUSTERS, CONNECTIONS, FOR_EACH, OF_FILES, RECEIVER
+from waterclock.error_codes.publishing import PUBLISHING
+from waterclock.error_codes.quality import QUALITY
+from waterclock.error_codes.queries import TEXTS
+from waterclock.error_codes.schemas import RENAMES, SCHEMAS, SCHEMAS_KEPT
+from waterclock.error_codes.state import STATE
+from waterclock.error_codes.watching import WATCHING
 from waterclock.errors import Code
 
 LANGUAGE: Mapping[str, Code] = {

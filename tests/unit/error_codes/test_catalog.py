@@ -3,9 +3,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from waterclock.codes.catalog import CODES
+from waterclock.error_codes.catalog import CODES
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SOURCES = [
     *(ROOT / "src/waterclock/timelabel").rglob("*.py"),
     *(ROOT / "src/waterclock/dpl").rglob("*.py"),
