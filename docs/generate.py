@@ -16,9 +16,6 @@ from typing import Any
 import drawings
 import typer
 
-from waterclock.answers.commands import ANSWERS
-from waterclock.answers.parts import Answer, ErrorAnswer
-from waterclock.answers.version import JSON_VERSION
 from waterclock.cli.app import COMMANDS, EPILOG, app
 from waterclock.connectors.duckdb.connector import CAPABILITIES as DUCKDB
 from waterclock.connectors.files.connector import CAPABILITIES as FILES
@@ -33,6 +30,9 @@ from waterclock.dpl.syntax.clause_table import DEFINITIONS
 from waterclock.dpl.syntax.statements import StatementKind
 from waterclock.error_codes import catalog
 from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.json_models.commands import ANSWERS
+from waterclock.json_models.parts import Answer, ErrorAnswer
+from waterclock.json_models.version import JSON_VERSION
 from waterclock.ui.openapi import PARAMETERS, describe_api
 
 DOCS = Path(__file__).resolve().parent

@@ -33,7 +33,7 @@ def last_looks(at: OpenedProject, names: Collection[str]) -> dict[str, Mapping[s
 
 def looks_json(looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return look-backs for scripts: when they ran, and by label why each past window had changed."""
-    from waterclock.answers.watching import LookBack
+    from waterclock.json_models.watching import LookBack
 
     return {name: LookBack(at=look["at"], changed=look["past"]["changed"]).to_json() for name, look in looks.items()}
 

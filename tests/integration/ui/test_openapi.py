@@ -20,7 +20,7 @@ from tests import stocks
 from tests.pages import TOKEN
 from waterclock.engine.query.query import AnsweredQuery
 from waterclock.http.served_hosts import ServedHosts
-from waterclock.operations.answers import AnsweredQuestion
+from waterclock.operations.query_results import AnsweredQuestion
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import Guard, Guarded
 from waterclock.ui.live import LiveProject

@@ -93,7 +93,7 @@ def acknowledge_alerts(folder: Path, env: str | None, numbers: Sequence[str], wh
     with ledger:
         done = [ledger.alerts.acknowledge(number, who=RunSettings().who, why=why) for number in meant]
     if is_json:
-        from waterclock.answers.alerts import AcknowledgedAnswer
+        from waterclock.json_models.alerts import AcknowledgedAnswer
 
         print_answer(AcknowledgedAnswer(acknowledged=[alert.number for alert in done]))
     else:

@@ -52,7 +52,7 @@ def _report_upkeep(
     is_json: bool,
 ) -> int:
     if is_json:
-        from waterclock.answers.upkeep import MaintainAnswer
+        from waterclock.json_models.upkeep import MaintainAnswer
 
         print_answer(
             MaintainAnswer.build(

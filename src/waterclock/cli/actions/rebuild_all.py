@@ -56,7 +56,7 @@ def _lines(storage: str, would: Prospect) -> list[str]:
 
 def _report_rebuild(found: RemadeAll, *, is_json: bool) -> None:
     if is_json:
-        from waterclock.answers.upkeep import RebuildAllAnswer
+        from waterclock.json_models.upkeep import RebuildAllAnswer
 
         print_answer(RebuildAllAnswer.build(tables=[{"table": name} for name in found.tables], all=found))
         return

@@ -51,7 +51,7 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
         served.start()
         shown_address = f"{f'[{host}]' if ':' in host else host}:{address.getsockname()[1]}"
         if is_json:
-            from waterclock.answers.setup import ReceiveAnswer
+            from waterclock.json_models.setup import ReceiveAnswer
 
             print_answer(ReceiveAnswer(address=f"http://{shown_address}/", streams=sorted(endpoint.streams)))
             sys.stdout.flush()

@@ -47,7 +47,7 @@ def release_batches(
                 shown.append(label_of(label))
                 rows += report.rows
     if is_json:
-        from waterclock.answers.decisions import ReleaseAnswer
+        from waterclock.json_models.decisions import ReleaseAnswer
 
         print_answer(ReleaseAnswer(table=name, released=shown, rows=rows, why=why))
     else:

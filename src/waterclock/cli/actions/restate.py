@@ -106,7 +106,7 @@ def restate_batches(
 
 
 def _print_requested(wish: Wish, ripple: Ripple, cost: Estimate) -> None:
-    from waterclock.answers.runs import RippleAnswer
+    from waterclock.json_models.runs import RippleAnswer
 
     print_answer(RippleAnswer.build(verb=wish.word, **ripple.to_dict(), estimate=cost))
 
@@ -144,7 +144,7 @@ def _retry_held_batches(  # noqa: PLR0913 - the command's arguments and their re
         ledger.decisions.retry(name, labels, who=RunSettings().who, why=wish.why)
     if not is_run:
         if is_json:
-            from waterclock.answers.runs import HeldAgainAnswer
+            from waterclock.json_models.runs import HeldAgainAnswer
 
             asked = {name: list(map(label_of, of)) for name, of in held.items()}
             print_answer(HeldAgainAnswer(verb=wish.word, asked=asked))

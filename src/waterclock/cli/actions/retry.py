@@ -36,7 +36,7 @@ def retry_batches(
     labels_of = {name: [window.label for window in windows] for name, windows in proposal.asked.items()}
     if not proposal.count or not is_run:
         if is_json:
-            from waterclock.answers.runs import RetryAnswer
+            from waterclock.json_models.runs import RetryAnswer
 
             print_answer(RetryAnswer(cleared=labels_of))
         else:

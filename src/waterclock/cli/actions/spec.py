@@ -57,7 +57,7 @@ def run_specs(folder: Path, env: str | None, wanted: SpecSelection, *, is_json: 
     if wanted.html is not None:
         _write(outcome, wanted.html)
     if is_json:
-        from waterclock.answers.setup import SpecAnswer
+        from waterclock.json_models.setup import SpecAnswer
 
         page = None if wanted.html is None else str(wanted.html)
         print_answer(SpecAnswer.build(**outcome.to_dict(), page=page))

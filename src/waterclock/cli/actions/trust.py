@@ -38,6 +38,6 @@ def list_trust(*, is_json: bool) -> None:
 
 
 def _print_json() -> None:
-    from waterclock.answers.setup import TrustAnswer
+    from waterclock.json_models.setup import TrustAnswer
 
     print_answer(TrustAnswer.build(trusted=[str(folder) for folder in trusted_folders()], list=str(list_file())))

@@ -44,7 +44,7 @@ def show_pages(
     ):
         if is_json:
             link = served.new_link()
-            from waterclock.answers.setup import UiAnswer
+            from waterclock.json_models.setup import UiAnswer
 
             print_answer(UiAnswer(address=served.address, link=link, host=served.host, port=served.port))
             sys.stdout.flush()

@@ -24,9 +24,9 @@ from waterclock.operations.opening import open_checked, open_project
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.answers.setup import CheckAnswer
     from waterclock.dpl.project import Project
     from waterclock.engine.connection_checks import Probe
+    from waterclock.json_models.setup import CheckAnswer
     from waterclock.ledger.ledger import Ledger
 
 _OF_BATCHES = frozenset({"E318", "E405"})  # the flow does not fit the batches of existing tables
@@ -53,7 +53,7 @@ class Checked:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result for scripts. `tables` counts the declarations by kind."""
-        from waterclock.answers.setup import CheckPart
+        from waterclock.json_models.setup import CheckPart
 
         return CheckPart.build(
             ok=not self.errors,
@@ -66,7 +66,7 @@ class Checked:
 
     def to_answer(self, tried: Sequence[Probe] = ()) -> CheckAnswer:
         """Return the result for scripts, with the connections that were tried."""
-        from waterclock.answers.setup import CheckAnswer
+        from waterclock.json_models.setup import CheckAnswer
 
         is_ok = not self.errors if not tried else all(probe.error is None for probe in tried)
         return CheckAnswer.build(**self.to_json() | {"ok": is_ok}, connections=tried)

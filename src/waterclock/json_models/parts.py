@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
 
-from waterclock.answers.version import JSON_VERSION
+from waterclock.json_models.version import JSON_VERSION
 from waterclock.timelabel.label import label_of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from waterclock.answers.parts import Answer, AnswerPart, Instant, Label, TextOrNull
+from waterclock.json_models.parts import Answer, AnswerPart, Instant, Label, TextOrNull
 
 
 class CloseAnswer(Answer):

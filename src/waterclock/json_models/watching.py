@@ -7,7 +7,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
-from waterclock.answers.parts import AnswerPart, Instant, Label, RoundedSeconds, Seconds, Text, TextOrNull, read_from
+from waterclock.json_models.parts import (
+    AnswerPart,
+    Instant,
+    Label,
+    RoundedSeconds,
+    Seconds,
+    Text,
+    TextOrNull,
+    read_from,
+)
 
 
 def _parse_part(value: Any) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from waterclock.answers.parts import Answer, AnswerPart, Instant, JsonValue, Label, Text, read_from
-from waterclock.answers.plan import WindowClosing
+from waterclock.json_models.parts import Answer, AnswerPart, Instant, JsonValue, Label, Text, read_from
+from waterclock.json_models.plan import WindowClosing
 
 
 class AttemptInput(AnswerPart):

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from waterclock.answers.page_parts import PageAnswer, PagePart, Part
-from waterclock.answers.quality_pages import TableQuality
-from waterclock.answers.tables import ColumnsVersion
+from waterclock.json_models.page_parts import PageAnswer, PagePart, Part
+from waterclock.json_models.quality_pages import TableQuality
+from waterclock.json_models.tables import ColumnsVersion
 
 
 class CatalogRow(PagePart):

@@ -35,7 +35,7 @@ class AnsweredQuestion:
 
     def to_json(self) -> dict[str, Any]:
         """Return columns with their types, and rows as lists in the columns' order."""
-        from waterclock.answers.tables import QueryAnswer
+        from waterclock.json_models.tables import QueryAnswer
 
         moment = self.answer.moment
         return QueryAnswer.build(

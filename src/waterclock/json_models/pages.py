@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from waterclock.answers.audit import BatchRecord
-from waterclock.answers.page_parts import BatchEntry, Note, PageAnswer, PagePart, Part, Piece
-from waterclock.answers.parts import OneError
-from waterclock.answers.tables import QueryResultPart
+from waterclock.json_models.audit import BatchRecord
+from waterclock.json_models.page_parts import BatchEntry, Note, PageAnswer, PagePart, Part, Piece
+from waterclock.json_models.parts import OneError
+from waterclock.json_models.tables import QueryResultPart
 
 
 class Row(PagePart):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from waterclock.answers.alerts import (
+from waterclock.json_models.alerts import (
     AcknowledgedAnswer,
     AlertsAnswer,
     AlertsSentAnswer,
@@ -13,8 +13,8 @@ from waterclock.answers.alerts import (
     LineageSentAnswer,
     OpenLineageAnswer,
 )
-from waterclock.answers.audit import AuditAnswer, AuditListAnswer
-from waterclock.answers.decisions import (
+from waterclock.json_models.audit import AuditAnswer, AuditListAnswer
+from waterclock.json_models.decisions import (
     CloseAnswer,
     DropAnswer,
     PauseAnswer,
@@ -24,14 +24,14 @@ from waterclock.answers.decisions import (
     SkipAnswer,
     WithdrawAnswer,
 )
-from waterclock.answers.lineage import ColumnLineageAnswer, ImpactAnswer, LineageAnswer
-from waterclock.answers.parts import Answer
-from waterclock.answers.plan import PlanAnswer
-from waterclock.answers.runs import HeldAgainAnswer, RetryAnswer, RippleAnswer, RunAnswer, RunnersAnswer
-from waterclock.answers.setup import CheckAnswer, InitAnswer, ReceiveAnswer, SpecAnswer, TrustAnswer, UiAnswer
-from waterclock.answers.status import StatusAnswer
-from waterclock.answers.tables import FilesAnswer, FlatModelAnswer, ModelAnswer, QueryAnswer, ShowAnswer
-from waterclock.answers.upkeep import LedgerAnswer, MaintainAnswer, RebuildAllAnswer, RebuildAnswer, WarmAnswer
+from waterclock.json_models.lineage import ColumnLineageAnswer, ImpactAnswer, LineageAnswer
+from waterclock.json_models.parts import Answer
+from waterclock.json_models.plan import PlanAnswer
+from waterclock.json_models.runs import HeldAgainAnswer, RetryAnswer, RippleAnswer, RunAnswer, RunnersAnswer
+from waterclock.json_models.setup import CheckAnswer, InitAnswer, ReceiveAnswer, SpecAnswer, TrustAnswer, UiAnswer
+from waterclock.json_models.status import StatusAnswer
+from waterclock.json_models.tables import FilesAnswer, FlatModelAnswer, ModelAnswer, QueryAnswer, ShowAnswer
+from waterclock.json_models.upkeep import LedgerAnswer, MaintainAnswer, RebuildAllAnswer, RebuildAnswer, WarmAnswer
 
 ANSWERS: Mapping[str, tuple[type[Answer], ...]] = MappingProxyType(
     {

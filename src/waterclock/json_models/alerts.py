@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from waterclock.answers.parts import Answer, AnswerPart, Instant, SortedTexts, Text, TextOrNull, read_from
+from waterclock.json_models.parts import Answer, AnswerPart, Instant, SortedTexts, Text, TextOrNull, read_from
 
 
 class SentTimes(AnswerPart):

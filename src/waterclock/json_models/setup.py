@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from waterclock.answers.parts import Answer, AnswerPart, JsonValue, OneError, RoundedSeconds, read_from
+from waterclock.json_models.parts import Answer, AnswerPart, JsonValue, OneError, RoundedSeconds, read_from
 
 
 class InitAnswer(Answer):

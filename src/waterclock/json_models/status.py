@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from waterclock.answers.parts import Answer, AnswerPart, Instant, OneError, Text
-from waterclock.answers.plan import MissingInput, PauseOfTables
-from waterclock.answers.watching import (
+from waterclock.json_models.parts import Answer, AnswerPart, Instant, OneError, Text
+from waterclock.json_models.plan import MissingInput, PauseOfTables
+from waterclock.json_models.watching import (
     CollectSilence,
     LagOfTable,
     LookBack,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from waterclock.answers.parts import Answer, AnswerPart, Instant, JsonValue, Label, Text, TextOrNull, read_from
-from waterclock.answers.plan import PauseOfTables
-from waterclock.answers.watching import (
+from waterclock.json_models.parts import Answer, AnswerPart, Instant, JsonValue, Label, Text, TextOrNull, read_from
+from waterclock.json_models.plan import PauseOfTables
+from waterclock.json_models.watching import (
     FirstWindowDue,
     OfflineStatus,
     OpenBooksOfTable,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ConfigDict, Field
 
-from waterclock.answers.parts import AnswerPart, OneError
+from waterclock.json_models.parts import AnswerPart, OneError
 
 
 class PagePart(AnswerPart):

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from waterclock.answers.parts import Answer, AnswerPart, InstantToSecond, OneError, TextOrNull, only_if_set, read_from
-from waterclock.answers.watching import (
+from waterclock.json_models.parts import (
+    Answer,
+    AnswerPart,
+    InstantToSecond,
+    OneError,
+    TextOrNull,
+    only_if_set,
+    read_from,
+)
+from waterclock.json_models.watching import (
     FirstWindowDue,
     LookBack,
     OfflineStatus,

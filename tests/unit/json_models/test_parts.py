@@ -7,8 +7,10 @@ import pytest
 from pydantic import ValidationError
 
 from tests.json_answers import check_answer
-from waterclock.answers.commands import ANSWERS
-from waterclock.answers.parts import (
+from waterclock.cli.app import COMMANDS
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.json_models.commands import ANSWERS
+from waterclock.json_models.parts import (
     AnswerPart,
     ErrorAnswer,
     Instant,
@@ -20,8 +22,6 @@ from waterclock.answers.parts import (
     only_if_set,
     read_from,
 )
-from waterclock.cli.app import COMMANDS
-from waterclock.errors import ProjectErrors, WaterclockError
 
 LABEL = datetime(2013, 1, 5, 5, tzinfo=UTC)
 AT = LABEL.replace(microsecond=120_000)

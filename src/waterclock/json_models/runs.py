@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from waterclock.answers.parts import Answer, AnswerPart, Instant, Label, OneError
-from waterclock.answers.plan import PauseOfTables
+from waterclock.json_models.parts import Answer, AnswerPart, Instant, Label, OneError
+from waterclock.json_models.plan import PauseOfTables
 
 
 class FailedGroup(AnswerPart):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from waterclock.answers.decisions import DeclaredChange
-from waterclock.answers.parts import Answer, AnswerPart, Instant, Label
+from waterclock.json_models.decisions import DeclaredChange
+from waterclock.json_models.parts import Answer, AnswerPart, Instant, Label
 
 
 class FileAmount(AnswerPart):
