@@ -16,7 +16,8 @@ from typing import Any
 import drawings
 import typer
 
-from waterclock.cli.app import COMMANDS, EPILOG, app
+from waterclock.cli.app import COMMANDS, app
+from waterclock.cli.exit_codes import OF_ALL_COMMANDS
 from waterclock.connectors.duckdb.connector import CAPABILITIES as DUCKDB
 from waterclock.connectors.files.connector import CAPABILITIES as FILES
 from waterclock.connectors.kafka.connector import CAPABILITIES as KAFKA
@@ -498,7 +499,7 @@ def commands_page() -> str:
         "",
         MADE,
         "",
-        f"`waterclock COMMAND --help` shows the same in the terminal. {EPILOG}",
+        f"`waterclock COMMAND --help` shows the same in the terminal. {OF_ALL_COMMANDS}",
         "",
         "Every command accepts `--json`. It then prints one JSON object to stdout, and nothing else there.",
         "",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from waterclock.alerts.checking import RunSaid, tell
 from waterclock.alerts.targets import deliver, target_errors
 from waterclock.alerts.wording import test_alert
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.alerts import (
     AlertList,
     Tried,
@@ -49,7 +50,7 @@ def list_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
         print_answer(known_answer(known))
     else:
         print_known(console(), known)
-    return 0
+    return ExitCode.DONE
 
 
 def send_test_messages(folder: Path, env: str | None, names: Sequence[str], *, is_json: bool) -> int:
@@ -77,7 +78,7 @@ def send_test_messages(folder: Path, env: str | None, names: Sequence[str], *, i
         print_answer(tried_answer(tried))
     else:
         print_tried(console(), tried, is_on=project.alerts.is_on, env=project.env)
-    return 1 if any(each.error for each in tried) else 0
+    return ExitCode.of_failure(any(each.error for each in tried))
 
 
 def acknowledge_alerts(folder: Path, env: str | None, numbers: Sequence[str], why: str, *, is_json: bool) -> int:
@@ -98,7 +99,7 @@ def acknowledge_alerts(folder: Path, env: str | None, numbers: Sequence[str], wh
         print_answer(AcknowledgedAnswer(acknowledged=[alert.number for alert in done]))
     else:
         print_acknowledged(console(), done, project)
-    return 0
+    return ExitCode.DONE
 
 
 def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
@@ -119,7 +120,7 @@ def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
         print_answer(sent_answer(found, waiting))
     else:
         print_sent(console(), found, waiting)
-    return 1 if found.sent.lost else 0
+    return ExitCode.of_failure(found.sent.lost)
 
 
 def see_targets(project: Project, targets: Sequence[Target]) -> None:

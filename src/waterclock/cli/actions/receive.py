@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.cli.actions.event_servers import bind_socket, server_of, wait_until_reachable
 from waterclock.cli.actions.health_server import address_of
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.stopping import end_at_once, stoppable
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
@@ -60,14 +61,14 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
                 to.print(f"events are received at http://{shown_address}/{name}", soft_wrap=True)
             to.print("(Ctrl-C stops it)")
         stop.wait()
-        code = 1  # if `end` raises
+        code = ExitCode.FAILED  # if `end` raises
         try:
             served.end()
-            code = 0
+            code = ExitCode.DONE
         finally:
             if served.leaves_threads:
                 atexit.register(end_at_once, code)
-    return 0
+    return ExitCode.DONE
 
 
 def endpoint_of(project: Project, *, is_open: bool) -> Endpoint:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from waterclock.cli.actions.run import RunOptions, carry_out
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
@@ -42,7 +43,7 @@ def retry_batches(
         else:
             due = f"{count_words(proposal.count, 'batch', 'batches')} due again"
             to.print(due if proposal.count else "there are no failed batches")
-        return 0
+        return ExitCode.DONE
     for name, texts in labels_of.items():
         to.print(f"due again: {name}@{', '.join(texts[:5])}{', …' if len(texts) > 5 else ''}", style="quiet")
     for line in kept:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from waterclock.batches.kept_logs import is_followed
 from waterclock.cli.actions.health_server import address_of, serve_health_endpoints
 from waterclock.cli.actions.watch import watch
-from waterclock.cli.stopping import INTERRUPTED, stoppable
+from waterclock.cli.exit_codes import ExitCode
+from waterclock.cli.stopping import stoppable
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.json_log import JsonLog
 from waterclock.cli.views.progress import Progress
@@ -79,8 +80,8 @@ def carry_out(project: Project, asked: RunOptions) -> int:
         else:
             ran.draw(to)
     if ran.outcome.was_stopped and asked.watch_seconds is None:
-        return INTERRUPTED
-    return 0 if ran.outcome.is_clean else 1
+        return ExitCode.INTERRUPTED
+    return ExitCode.of_failure(not ran.outcome.is_clean)
 
 
 def _log_of(asked: RunOptions) -> JsonLog | None:

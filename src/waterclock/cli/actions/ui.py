@@ -11,6 +11,7 @@ from pathlib import Path
 from waterclock.cli.actions.health_server import address_of
 from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.actions.ui_links import kept_token, print_link
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.stopping import end_at_once, stoppable
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
@@ -58,8 +59,8 @@ def show_pages(
         while not stop.wait(3600):
             pass
     if any(thread.name.startswith("AnyIO worker") for thread in threading.enumerate()):
-        end_at_once(0)  # an abandoned page request still waits for a ledger that does not answer
-    return 0
+        end_at_once(ExitCode.DONE)  # an abandoned page request still waits for a ledger that does not answer
+    return ExitCode.DONE
 
 
 def missing_sandbox(live: LiveProject) -> str | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.cli.actions.health_server import address_of
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import token_of_environment
 from waterclock.ui.one_time_links import make_code
@@ -66,7 +67,7 @@ def print_another(listen: str) -> int:
         )
     # printed without formatting, for scripts
     print(link_at(str(said["host"]) if said else host, port, make_code(token, place)))  # noqa: T201
-    return 0
+    return ExitCode.DONE
 
 
 def _listen_of(served: Served) -> str:
