@@ -6,7 +6,7 @@ from waterclock.ledger.read import (
     changes_since,
     clock,
     current,
-    linked,
+    linked_projects,
     quality,
     source_notes,
 )
@@ -55,6 +55,6 @@ class Reads(Section):
     slices_aside = on_its_database(quality.slices_aside)
     schemas = on_its_database(past_schemas.schemas_of)
     measures_before = on_its_database(past_measures.read_measures_before)
-    read_elsewhere = on_its_database(linked.read_elsewhere)
-    declarations = on_its_database(linked.read_declarations)
+    read_elsewhere = on_its_database(linked_projects.read_elsewhere)
+    declarations = on_its_database(linked_projects.read_declarations)
     closed_ticks = on_its_database(past_closings.ticks_from)

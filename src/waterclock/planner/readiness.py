@@ -23,7 +23,7 @@ from waterclock.flow.declarations import Read
 from waterclock.planner.closings import closed_words, open_words
 from waterclock.planner.dependency_graph import Node, is_circular
 from waterclock.planner.due_batches import find_snapshot_start
-from waterclock.planner.links import find_linked_wait_cause, is_expired
+from waterclock.planner.linked_projects import find_linked_wait_cause, is_expired
 from waterclock.planner.open_windows import explain_unknown_windows, is_forgotten, merge_reads, open_windows
 from waterclock.planner.partial import Partial, partial_of, waits_no_longer
 from waterclock.planner.plan import GIVE_UP, STOPS, TO_BE_RELEASED, Batch, BoundRead, Cause, OpenWindow, Status

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import METRICS_TOKEN, WrongTokens, bearer_of, is_same, token_of_environment
 from waterclock.http.served_hosts import hosts_of
-from waterclock.planner.links import with_links
+from waterclock.planner.linked_projects import with_links
 from waterclock.planner.metrics import metrics_of
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest

@@ -17,7 +17,7 @@ from waterclock.cli.views.error_card import flatten_errors, show_errors
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Connection, Flow, Unit
-from waterclock.flow.links import linked_tables
+from waterclock.flow.linked_projects import linked_tables
 from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import open_checked, open_project
 
@@ -119,7 +119,7 @@ def _of_links(project: Project) -> list[WaterclockError]:
     """Return the errors of tables of other projects. The code that reads them is loaded only if one is collected."""
     if not linked_tables(project.flow):
         return []
-    from waterclock.engine.links import link_errors
+    from waterclock.engine.linked_projects import link_errors
 
     return link_errors(project)
 

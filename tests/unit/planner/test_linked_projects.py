@@ -18,11 +18,11 @@ from waterclock.batches.ledger_snapshot import (
     Pause,
     TableFacts,
 )
-from waterclock.batches.links import LinkFacts
+from waterclock.batches.linked_projects import LinkFacts
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table
-from waterclock.planner.links import misfit, newest_served, with_links
+from waterclock.planner.linked_projects import misfit, newest_served, with_links
 from waterclock.planner.plan import Batch, Status
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.intervals import IntervalSet

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, BatchStatus, InputFact, LedgerSnapshot
-from waterclock.batches.links import LinkFacts
+from waterclock.batches.linked_projects import LinkFacts
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import Cause, Status

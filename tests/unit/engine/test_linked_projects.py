@@ -12,10 +12,10 @@ import pytest
 
 from tests.ledgers import Desk, day, desk, table
 from tests.model.flows import at, snapshot
-from waterclock.batches.links import LinkFacts
+from waterclock.batches.linked_projects import LinkFacts
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
-from waterclock.engine.links import Links, link_errors, problems
+from waterclock.engine.linked_projects import Links, link_errors, problems
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.planner.plan import Batch, Status

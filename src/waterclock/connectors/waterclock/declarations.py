@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind, Mode, OnRestate, TableType
 from waterclock.flow.declarations import Flow, Place, Table
-from waterclock.ledger.read.linked import Declarations, LinkedDeclaration
+from waterclock.ledger.read.linked_projects import Declarations, LinkedDeclaration
 from waterclock.planner.dependency_graph import FlowGraph, Node
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import InputFact, LedgerSnapshot
-from waterclock.batches.links import LinkFacts
+from waterclock.batches.linked_projects import LinkFacts
 from waterclock.batches.records import Input, Pin
 from waterclock.connectors.interface import LinkedCollector, ProjectPlace
 from waterclock.dpl.project import Project
@@ -16,10 +16,10 @@ from waterclock.errors import WaterclockError
 from waterclock.files.object_stores import is_remote
 from waterclock.flow.choices import FOLDS, Mode
 from waterclock.flow.declarations import Flow, Table, Unit
-from waterclock.flow.links import linked_tables, upstream_of
+from waterclock.flow.linked_projects import linked_tables, upstream_of
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.snapshot import NOBODY, Asking
-from waterclock.planner.links import is_by_label, linked_span, misfit, with_links
+from waterclock.planner.linked_projects import is_by_label, linked_span, misfit, with_links
 from waterclock.planner.plan import Batch
 from waterclock.timelabel.window import Window
 
