@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import io
 import shutil
-import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -151,15 +150,15 @@ def put_if_absent(store: Store, key: str, content: bytes) -> bool:
 
 def _in_turn(put: Callable[[], object]) -> None:
     """Put on a condition, and retry while S3 processes another such put of the same name, whatever its outcome."""
-    for attempt in range(1, _MOST_TRIES + 1):
-        try:
-            put()
-        except Exception as error:
-            if "ConditionalRequestConflict" not in str(error) or attempt == _MOST_TRIES:
-                raise
-            time.sleep(attempt * _PAUSE)
-        else:
-            return
+    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_incrementing
+
+    retrying = Retrying(
+        retry=retry_if_exception(lambda error: "ConditionalRequestConflict" in str(error)),
+        wait=wait_incrementing(_PAUSE, _PAUSE),
+        stop=stop_after_attempt(_MOST_TRIES),
+        reraise=True,
+    )
+    retrying(put)
 
 
 def remove(store: Store, keys: Sequence[str]) -> None:
