@@ -11,6 +11,8 @@ import re
 import socket
 from dataclasses import dataclass
 
+from waterclock.http.listening import UNIX
+
 HOSTS = "WATERCLOCK_HOSTS"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 ALL_ADDRESSES = frozenset({"0.0.0.0", "::"})  # noqa: S104 - requested by the user
@@ -39,7 +41,7 @@ def hosts_of(listens: str) -> ServedHosts:
     If it listens at all addresses, these are the names of this machine.
     """
     more = {each.strip().lower() for each in os.environ.get(HOSTS, "").split(",")} - {""}
-    if listens in LOOPBACK or listens.startswith("unix:"):
+    if listens in LOOPBACK or listens.startswith(UNIX):
         return ServedHosts(LOOPBACK | more)
     own = {socket.gethostname(), socket.getfqdn()} if listens in ALL_ADDRESSES else {listens}
     return ServedHosts(LOOPBACK | more | {each.lower() for each in own}, by_address=True)

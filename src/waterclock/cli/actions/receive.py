@@ -14,8 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.cli.actions.event_servers import bind_socket, server_of, wait_until_reachable
-from waterclock.cli.actions.health_server import address_of
+from waterclock.cli.actions.event_servers import server_of, wait_until_reachable
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.stopping import end_at_once, stoppable
 from waterclock.cli.views.json import print_answer
@@ -27,6 +26,7 @@ from waterclock.connectors.receiver.spool import sync_folder
 from waterclock.connectors.receiver.writing import SegmentWriter
 from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import METRICS_TOKEN, require_length, token_of_environment
+from waterclock.http.listening import address_of, bind_port
 from waterclock.http.served_hosts import LOOPBACK, hosts_of
 from waterclock.operations.opening import open_project
 from waterclock.permissions.ownership import make_private_folder
@@ -44,7 +44,7 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
     host, port = address_of(listen)
     endpoint = endpoint_of(project, is_open=host not in LOOPBACK)
     endpoint.hosts, endpoint.metrics_token = hosts_of(host), token_of_environment(METRICS_TOKEN)
-    address = bind_socket(host, port)
+    address = bind_port(host, port, is_shared=True)
     stop = threading.Event()
     served = _Served(endpoint, address, stop.set)
     to = console()

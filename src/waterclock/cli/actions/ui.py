@@ -8,7 +8,6 @@ import threading
 import webbrowser
 from pathlib import Path
 
-from waterclock.cli.actions.health_server import address_of
 from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.actions.ui_links import kept_token, print_link
 from waterclock.cli.exit_codes import ExitCode
@@ -18,6 +17,7 @@ from waterclock.cli.views.theme import console
 from waterclock.dpl.config.file_name import FILE
 from waterclock.engine.spark.confined_jvm import why_unconfined
 from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.http.listening import address_of
 from waterclock.operations.opening import open_project
 from waterclock.permissions.project_trust import require_trusted_folder
 from waterclock.timelabel.zone import parse_instant
@@ -30,7 +30,8 @@ def show_pages(
 ) -> int:
     """Serve the pages, also of a project with errors, and return the exit code. Raises  E244, E909, E930."""
     if is_run:
-        return carry_out(open_project(folder, env), RunOptions(command="ui --run", watch_seconds=30, pages=listen))
+        project, address = open_project(folder, env), address_of(listen, may_be_socket=True)
+        return carry_out(project, RunOptions(command="ui --run", watch_seconds=30, pages=address))
     if not (folder / FILE).is_file():
         open_project(folder, env)  # raises E244
     require_trusted_folder(folder.resolve())
