@@ -44,7 +44,7 @@ def make_staged(
 ) -> Staged:
     """Create a temporary table with the destination's types for the rows to merge, before the transaction starts."""
     table = quote_identifier(f"waterclock_staged_{number}")
-    columns = [there[name.lower()] for name in names_of(delivery)]
+    columns = [there[name.lower()] for name in delivery.column_names]
     keys = [there[key.lower()] for key in delivery.keys]
     listed = ", ".join(f"{quote_identifier(each.name)} {each.sql} NULL DEFAULT NULL" for each in columns)
     index = (
@@ -56,11 +56,6 @@ def make_staged(
         connection, f"CREATE TEMPORARY TABLE {table} ({listed}, {_GONE} BOOLEAN NOT NULL{index}) ENGINE = InnoDB"
     )
     return Staged(table, tuple(key.name for key in keys))
-
-
-def names_of(delivery: Delivery) -> list[str]:
-    """Return the names of the columns of a delivery."""
-    return [name for name, _ in delivery.columns] + ([TIMELABEL] if delivery.is_by_label else [])
 
 
 def merge(
@@ -76,7 +71,7 @@ def merge(
         unmatched = f"LEFT JOIN {own} AS s ON {same} AND NOT s.{_GONE} WHERE s.{_GONE} IS NULL"
         gone += run_statement(connection, f"DELETE t FROM {table} AS t {unmatched}").changed
     rows = int(run_statement(connection, f"SELECT COUNT(*) FROM {own} WHERE NOT {_GONE}").fetchone()[0])
-    names = [there[name.lower()].name for name in names_of(delivery)]
+    names = [there[name.lower()].name for name in delivery.column_names]
     changed = [quote_identifier(name) for name in names if name not in staged.keys]
     guard = ""
     if delivery.is_by_label and TIMELABEL not in {key.lower() for key in delivery.keys}:
@@ -129,7 +124,7 @@ def put(
     with_marks: bool,
 ) -> int:
     """Write the slice's rows, `with_marks` whether they are deleted; return their number. Raises  E812 for misfits."""
-    names = [there[name.lower()].name for name in names_of(delivery)] + ([_GONE] if with_marks else [])
+    names = [there[name.lower()].name for name in delivery.column_names] + ([_GONE] if with_marks else [])
     head = f"INSERT INTO {table} ({', '.join(map(quote_identifier, names))}) VALUES "
     places = f"({', '.join(['%s'] * len(names))})"
     rows = 0
