@@ -66,8 +66,8 @@ class WaterclockError(Exception):
     def render(self) -> str:
         """Return the error as plain text, one part a line; control characters in it are escaped.
 
-        Line breaks are escaped in what failed and where. Further lines of why and fix are indented, so that the message
-        of a server forges no part.
+        Line breaks are escaped in what failed and where. Further lines of why and fix are indented, so that a server's
+        message cannot imitate another part.
         """
         lines = [f"{self.code} {printable_line(_shorten(self.what))}"]
         for name, text in self.parts():
@@ -101,7 +101,7 @@ class WaterclockError(Exception):
         }
 
     def at(self, where: str) -> WaterclockError:
-        """Return the same error with its place, unless it has one already."""
+        """Set `where` unless the error has one already, and return the error itself."""
         if self.where is None:
             self.where = where
         return self

@@ -9,7 +9,7 @@ _installed: list[Callable[[str], None]] = []
 
 
 def fault(point: str) -> None:
-    """Run the installed callables, which may raise, stop or kill at the step `point`; without any, do nothing."""
+    """Call the installed handlers with the name of this point: they may raise, block or kill. There are none in use."""
     for strike in _installed:
         strike(point)
 

@@ -111,7 +111,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The selected tables, upstream first, and the labels of those that were written with an `@`."""
+    """The selected tables, upstream first, and the label ranges of the tables that were selected with an `@`."""
 
     tables: tuple[str, ...]
     labels: Mapping[str, Labels] = field(default_factory=dict)
@@ -150,7 +150,7 @@ def parse_labels(text: str) -> Labels:
 
 
 def select(flow: Flow, *texts: str) -> Selection:
-    """Resolve the tables and labels that the texts select together; none select all. Raises  E510 to E512, E514."""
+    """Resolve the tables and labels that the texts select together; no text selects all. Raises  E510 to E512, E514."""
     meant, taken = _parse_items(" ".join(texts))
     labels: dict[str, Labels] = {}
     found = set() if meant else set(flow.tables)

@@ -70,8 +70,8 @@ class CheckInput:
 
     `plan` is of all tables. `of_run`: the tables for which `refused` and `silent` are complete; None if no run checked
     them. `warned`: batches with warnings recorded since the last check; `newest`: the last warnings of their tables.
-    `deadlines`: their violations. `empty`: the collects whose labels have been empty for unusually long. `logs`: the
-    logs that sources keep for tables, as runs last saw them.
+    `deadlines`: the windows that missed their deadline, are near it or took too long. `empty`: the collects whose
+    labels have been empty for unusually long. `logs`: the logs that sources keep for tables, as runs last saw them.
     """
 
     flow: Flow
@@ -155,7 +155,7 @@ class _Unsettled:
 
 
 def _together(troubles: Iterable[RootCause]) -> list[RootCause]:
-    """Merge those with the same cause into one."""
+    """Merge root causes with the same key into one."""
     alike: dict[str, list[RootCause]] = {}
     for trouble in troubles:
         alike.setdefault(trouble.key, []).append(trouble)

@@ -57,7 +57,7 @@ def decide(known: StoredAlerts, found: AlertInput, alerting: Alerting, now: date
 
 
 def _update_alerts(known: StoredAlerts, found: AlertInput, now: datetime) -> Iterator[Alert]:
-    """Yield the current alerts: known ones that continue or are over, new ones, and those that came and went."""
+    """Yield the current alerts: known ones that continue or are over, new ones, those that began and ended since."""
     standing = {trouble.key: trouble for trouble in found.troubles}
     number = known.next_number
     for alert in known.alerts:

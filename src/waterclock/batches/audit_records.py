@@ -145,7 +145,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """One call of the project: its user, its command and its logical now."""
+    """One run: its user, its command, and the instant for which it planned (`now`)."""
 
     run: str
     who: str
@@ -245,7 +245,7 @@ class RunnerClaim:
 
 @dataclass(frozen=True, slots=True)
 class RunnerSeen:
-    """A runner that is at work, or that left open claims.
+    """A runner that is active, or that left open claims.
 
     `flow` is the fingerprint of the flow that it runs. `seen_at` is None for a runner that is known only by its claims.
     After `alive_until`, by the ledger's clock, the runner counts as gone.

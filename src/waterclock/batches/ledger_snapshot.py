@@ -213,7 +213,7 @@ class TableFacts:
     """The past of one table.
 
     `covered`: done, skipped or covered by a later snapshot. `suspects`: done batches with their inputs, where the
-    recorded inputs may differ from the current ones, or where the batch rests on such batches (an upper bound; the
+    recorded inputs may differ from the current ones, or where the batch depends on such batches (an upper bound; the
     planner compares). `requested`: done batches that a user asked to make again, by `recompute` or `recollect`, or to
     give up, by `skip`. `following`: done batches that a user asked to follow their inputs: they are made again if their
     inputs have changed, even if no other batch needs them. `wanted`: labels that are not done and that a user asked

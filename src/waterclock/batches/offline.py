@@ -61,7 +61,7 @@ class SpanFound:
 
 
 def cadence_of(table: Table) -> Cadence:
-    """Return the grid on which a table is measured offline: each of its windows is a span."""
+    """Return the cadence of a table's offline measurements: each of its windows is a span."""
     if table.offline is None:
         raise AssertionError(f"{table.name} measures nothing offline, and its caller did not ask")
     return Cadence(table.offline.period, zone=table.cadence.zone)

@@ -13,7 +13,7 @@ _INSTANTS = ("at", "until")
 
 @dataclass(frozen=True, slots=True)
 class Rebuilding:
-    """A running `rebuild --all`. It blocks every claim from the moment at which the stage was cut.
+    """A running `rebuild --all`, since `at`. It blocks every claim.
 
     `token` identifies the rebuild. While the new tables are made, the lock lasts `until` the end of the lease. Once it
     `is_moving`, some tables may show the new set already, and the lock lasts until all of them do, whichever runner

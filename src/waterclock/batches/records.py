@@ -33,8 +33,8 @@ class Input:
     """One pinned reference of one batch: interval `[low, high)` of `table`, read at a Delta version.
 
     `kind` is 'slices' (rows by timelabel) or 'state' (the table as of `high`). `location` is the Delta table's folder
-    relative to the storage, `version` its version at claim. `content` is as in `facts.InputFact`. `changes` is taken
-    from the pin: if it is still the same at the claim, the table has not changed in between.
+    relative to the storage, `version` its version at claim. `content` is as in `ledger_snapshot.InputFact`. `changes`
+    is taken from the pin: if it is still the same at the claim, the table has not changed in between.
     """
 
     table: str
@@ -172,8 +172,8 @@ class Pin:
 
     For APPEND, `version` is the table's newest. For REPLACE and MERGE it is the stored version of the state as of the
     interval's end, or `NO_VERSION` where the table keeps none. (Older REPLACE states are in its history; others are
-    made again.) `content` is as in `facts.InputFact`. `slices` are those to read, by label: of APPEND all in the
-    interval, of REPLACE and MERGE the one that made the state. `changes` counts all changes of the table so far.
+    made again.) `content` is as in `ledger_snapshot.InputFact`. `slices` are those to read, by label: of APPEND all in
+    the interval, of REPLACE and MERGE the one that made the state. `changes` counts all changes of the table so far.
     """
 
     table: str

@@ -13,7 +13,7 @@ from waterclock.timelabel.label import label_of
 
 
 class What(StrEnum):
-    """The kinds of happening: those of the ledger's events, and `left` for a label that its claim did not make."""
+    """The kinds of `Happening`: those of the ledger's events, and `left` for a label that its claim did not make."""
 
     RUN_BEGAN = "run began"
     RUN_ENDED = "run ended"
@@ -43,7 +43,7 @@ class MadeRows:
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """One happening. `number` is the number of its event; the start and end of a run have no table, label or claim.
+    """The start or outcome of an attempt at one label, or the start or end of a run. `number` is that of its event.
 
     `code` is the fingerprint of the table's code at its claim. `word` is the command of the run, or its outcome.
     """
@@ -64,13 +64,13 @@ class Happening:
 
     @property
     def place(self) -> str:
-        """The batch or the run that the happening belongs to."""
+        """The batch or the run that it belongs to."""
         return f"run {self.run}" if self.label is None else f"{self.table}@{label_of(self.label)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """A page of happenings, in order; the next page starts after `up_to`. `is_all`: there are no more."""
+    """A page of happenings, in order; the next page starts after the event `up_to`. `is_all`: there are no more."""
 
     found: tuple[Happening, ...]
     up_to: int
@@ -79,7 +79,7 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class OpenLineageState:
-    """How far happenings have been sent: `waiting` events are not sent yet. `error` is why the last attempt failed.
+    """How far events have been sent: `waiting` ones are not sent yet. `error` is why the last attempt failed.
 
     The server rejected `left_out` of the sent events although it accepted later ones. `refusal` is why it rejected the
     last of these.

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class AtWork:
-    """A claim that is not closed: its number of labels, the oldest label, and when it started by the ledger's clock."""
+    """An open claim: its number of labels, the oldest label, and when it started by the ledger's clock."""
 
     table: str
     claim: int

@@ -12,7 +12,7 @@ _ENVIRONMENT = "env"
 
 
 def tables_from(ctx: Any, incomplete: str) -> list[str]:
-    """Return the tables that start with the typed text, after a `+` too, from the files, of which none is executed."""
+    """Return the tables whose names start with the typed text; a leading `+` stays. No file is executed."""
     sign = "+" if incomplete.startswith("+") else ""
     found: list[str] = []
     with suppress(Exception):

@@ -1,4 +1,4 @@
-"""Converts plain values of a database to Arrow columns of declared Spark types."""
+"""Converts Python values from a database to Arrow columns of declared Spark types."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ _TRUTHS = {"1": True, "0": False, "true": True, "false": False, "t": True, "f": 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How times are read: those without a zone in `zone`, numbers as a count of `epoch` units since 1970."""
+    """How times are parsed: those without a zone are in `zone`, and numbers count `epoch` units since 1970."""
 
     zone: str = "UTC"
     epoch: str = "seconds"
 
 
 def arrow_type(type_name: str) -> pa.DataType:
-    """Return the Arrow type of a Spark type. Raises  E815 for nested and other types without a database value."""
+    """Return the Arrow type of a plain Spark type. Raises  E815 for a nested type and for any other type."""
     import pyarrow as pa
 
     kind = type_name.strip().lower()
@@ -88,7 +88,10 @@ def is_plain(type_name: str) -> bool:
 
 
 def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
-    """Convert values to an Arrow column; those of the type already cost no more. Raises  TypeMismatch."""
+    """Convert values to an Arrow column of a Spark type. Values that need no conversion are fast.
+
+    Raises  TypeMismatch for the first value that does not fit the type
+    """
     import pyarrow as pa
 
     wanted = arrow_type(type_name)
@@ -126,7 +129,10 @@ def instant_of(value: object, times: Times) -> datetime | None:
 
 
 def instants(values: Sequence[Any], times: Times) -> pa.Array:
-    """Convert values to instants, as `instant_of` does; NULL for one that is not a time. Texts in ISO 8601 are fast."""
+    """Convert values to instants, as `instant_of` does, with NULL for a value that is not a time.
+
+    ISO 8601 texts are fast.
+    """
     import pyarrow as pa
 
     wanted = arrow_type("timestamp")
@@ -135,9 +141,9 @@ def instants(values: Sequence[Any], times: Times) -> pa.Array:
 
 
 def _read_at_once(values: Sequence[Any], wanted: pa.DataType, times: Times) -> pa.Array | None:
-    """Parse whole numbers, or texts of times and dates, with Arrow; None if it would differ from one by one parsing.
+    """Convert whole numbers, or texts of times and dates, with Arrow; None if the values must be converted one by one.
 
-    Arrow would cut fractions off silently, so values with fractions are parsed one by one.
+    Arrow would cut fractions off silently, so values with fractions are converted one by one.
     """
     import pyarrow as pa
 
@@ -168,7 +174,7 @@ def _cast(texts: pa.Array, wanted: pa.DataType, times: Times) -> pa.Array:
 
 
 def _is_of_the_calendar(read: pa.Array) -> bool:
-    """Return whether all are between the years 1 and 9999: Arrow accepts the year 0, which Python does not."""
+    """Return whether all values are between the years 1 and 9999: Arrow accepts the year 0, which Python does not."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -205,7 +211,7 @@ def _first_refused(values: Sequence[Any], converted: Sequence[Any], wanted: pa.D
 
 
 def _converter(wanted: pa.DataType, times: Times) -> Callable[[Any], Any] | None:
-    """Return the conversion that every value needs; None if Arrow accepts most values unchanged."""
+    """Return the function that converts each value; None if Arrow accepts most values unchanged."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(wanted):

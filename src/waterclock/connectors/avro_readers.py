@@ -1,11 +1,11 @@
-"""Chooses readers of Avro that data cannot crash, stall or make round a value.
+"""Chooses readers of Avro with which no data can crash the process, stall it, or be rounded.
 
 fastavro's compiled reader calls itself for each level, without a limit, so deep values overflow the stack of C and kill
 the process. Its reader in Python decodes the same values, and Python ends it with a RecursionError. It is slower, so it
 reads only recursive types. The depth of other values is that of their schema, which `is_recursive` bounds too.
 
 fastavro rounds a decimal to the precision of its type, and converts bytes of any length, in quadratic time. So decimals
-get a logical type of ours, whose reader refuses a value that does not fit its type.
+get a logical type of this module, whose reader refuses a value that does not fit its type.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DECIMAL = "waterclock-decimal"
 """The logical type of decimals in a schema that `set_decimals` changed."""
 _PLAIN = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string", "enum", "fixed"})
 MOST_TYPES = 10_000
-"""The limit of the types of a schema, once its named types are expanded."""
+"""The limit of the number of types in a schema, once its named types are expanded."""
 _OWN = frozenset({"__fastavro_parsed", "__named_schemas"})
 _SIZES = {"null": 0, "float": 4, "double": 8}
 _MOST_DIGITS = 1_000
@@ -28,7 +28,7 @@ _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def parse_schema(text: str) -> Any:
-    """Parse a schema with fastavro, without the marks by which it would skip that and take types from elsewhere."""
+    """Parse a schema with fastavro. Entries that would make fastavro skip the parsing are removed first."""
     import fastavro
 
     return fastavro.parse_schema(json.loads(text, object_hook=_drop_marks))
@@ -39,7 +39,7 @@ def _drop_marks(read: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_recursive(schema: Any, known: set[str] | None = None) -> bool:
-    """Return whether a parsed type uses a name before that is completely defined, so that it may contain itself.
+    """Return whether a parsed type uses a name before its definition is complete, so that it may contain itself.
 
     `known` are the names that are defined.
     Raises  RecursionError for a schema that is too deep for either reader
@@ -57,7 +57,7 @@ def is_recursive(schema: Any, known: set[str] | None = None) -> bool:
 
 
 def readers_of(*, recursive: bool) -> Any:
-    """Return fastavro's module with the readers of types that are or are not recursive."""
+    """Return fastavro's module with the readers of recursive types, or with those of all other types."""
     from fastavro import _read_py, read
 
     return _read_py if recursive else read
@@ -116,13 +116,13 @@ def _read_decimal(data: bytes, written: Mapping[str, Any] | None, read_as: objec
 
 
 def _without_padding(data: bytes) -> bytes:
-    """Return a number in two's complement without the repetitions of its sign."""
+    """Return a number in two's complement without repeated bytes of its sign."""
     padding = b"\xff" if data[0] & 0x80 else b"\0"
     return padding + data.lstrip(padding)
 
 
 def _check_fit(value: Decimal, precision: int, scale: int) -> None:
-    """Check that a decimal of another type needs no rounding."""
+    """Check that a decimal fits a precision and a scale without rounding. Raises  ValueError."""
     unscaled = value.scaleb(scale, _EXACT)
     if unscaled and (unscaled.adjusted() >= precision or unscaled != unscaled.to_integral_value()):
         raise ValueError(f"the decimal {value} does not fit DECIMAL({precision}, {scale}) of the schema that reads it")
@@ -137,16 +137,19 @@ _MOST_BYTES = (_bound_of(_MOST_DIGITS).bit_length() + 7) // 8 + 1
 
 
 def least_size(schema: Any, most: int = MOST_TYPES) -> int:
-    """Return the least bytes that a value of a parsed type takes.
+    """Return the smallest number of bytes that a value of a parsed type can have.
 
-    Raises  ValueError for arrays of items that may take none, and for a type with more than `most` parts that take
-            none: named types may nest each other, so a short value could become any number of values
+    Raises  ValueError for arrays of items that may have no bytes, and for a type with more than `most` parts without
+            bytes: named types may contain each other, so a short value could become any number of values
     """
     return _least_size(schema, {}, most)[0]
 
 
 def _least_size(schema: Any, known: dict[str, tuple[int, int]], most: int) -> tuple[int, int]:
-    """Return the least bytes of a value, and the number of values without bytes in it. `known` are the named types."""
+    """Return the smallest number of bytes of a value, and how many values without bytes it contains.
+
+    `known` are the results of named types.
+    """
     if isinstance(schema, list):
         for each in schema:
             _least_size(each, known, most)
@@ -176,7 +179,7 @@ def _least_size(schema: Any, known: dict[str, tuple[int, int]], most: int) -> tu
 
 
 def _inner_types(schema: Mapping[str, Any]) -> list[Any]:
-    """Return the types that a parsed type contains, or the one that it is."""
+    """Return the types that a parsed type contains; for a type without parts, its name."""
     kind = schema["type"]
     if kind in ("record", "error"):
         return [field["type"] for field in schema["fields"]]

@@ -23,8 +23,8 @@ class ChangeRequest:
     """A request for the changes of a unit's rows, from the end of the previous batch to the end of a window.
 
     `keys` are the columns that identify rows in the table. `since` is the `noted` of the previous batch, None for the
-    first. `name` returns a new name for the resource that the source must keep from now on. It records the name before
-    it returns.
+    first. `name` returns a new name for a resource at the source, such as a replication slot. It records the name
+    before it returns.
     """
 
     keys: tuple[str, ...]
@@ -35,16 +35,16 @@ class ChangeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChangesRead:
-    """The changes that were read. The frame has, besides the columns, those of `waterclock.flow.changes` for each row.
+    """The changes that were read. For each row, the frame also has the columns of `waterclock.flow.changes`.
 
-    - `noted` is stored with the batch and passed to the next one; `name` is that of the resource that the source keeps.
+    - `noted` is stored with the batch and passed to the next one; `name` is that of the resource at the source.
     - `whole_at`: the rows are the whole content, as of a position in the log and an instant. Other rows of the table
       were deleted.
     - `missing` are columns that some update omits because they did not change, `missing_of_deletes` those that some
       delete omits (`MISSING` lists them row by row).
     - `has_truncates`: a row without a key means that all rows were deleted.
-    - `has_moved`: some insert omits these columns because its row only got another key. Its old key is that of the
-      delete whose `SEQ` is one lower.
+    - `has_moved`: some insert omits the columns `missing`, because its row only got another key. Its old key is that of
+      the delete whose `SEQ` is one lower.
     - `said` are messages for the user.
     """
 
@@ -70,20 +70,23 @@ class ChangeCollector(Collector, Protocol):
     def read_changes(
         self, spark: SparkSession, unit: Unit, request: ChangeRequest, columns: Columns, zone: str
     ) -> ChangesRead:
-        """Read all rows and start to follow their changes, or read the changes since then, in the order of the log.
+        """Read all rows and start to record their changes; or read the changes since the last batch, in log order.
 
         Raises an error if a change since then can no longer be read: no change is skipped.
         """
         ...
 
     def confirm(self, unit: Unit, noted: Mapping[str, Any]) -> None:
-        """Release the log of committed changes. This may be called again, and after the next read has started."""
+        """Let the source release the log of committed changes.
+
+        May be called again, and after the next read has started.
+        """
         ...
 
     def let_go(self, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
-        """Make the source release all resources of names that were drawn. Return the names that have none now.
+        """Release the resources of these names at the source. Return the names that have none now.
 
-        A name that a batch is reading with is kept. `unit` need not exist any more.
+        A name that a running batch uses keeps its resource. `unit` may no longer exist.
         """
         ...
 
@@ -93,5 +96,5 @@ class LogKeeper(ChangeCollector, Protocol):
     """A source of changes that can report how much of its log it keeps for each collect."""
 
     def find_retained_logs(self, unit: Unit, names: Sequence[str]) -> Mapping[str, RetainedLog]:
-        """Return the state of the log that is kept under each name. Cost: one query, whatever the number of names."""
+        """Return by name the state of the log that the source keeps. Cost: one query, whatever the number of names."""
         ...

@@ -12,13 +12,13 @@ from waterclock.spark_sql import column_name
 from waterclock.timelabel.label import TIMELABEL
 
 MOST_COLUMNS = 10_000
-"""The columns of a table that a list with * collects: a source may have any number, and a table keeps each of them."""
+"""The limit of columns for a list with `*`: a source may have any number, and a table keeps each of them."""
 _MOST_LISTED = 50
 
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
-    """A column of a source. `type` is Spark SQL text, None if the source declares none."""
+    """A column of a source. `type` is a Spark type; None if the source declares none."""
 
     name: str
     type: str | None = None
@@ -26,7 +26,10 @@ class SourceColumn:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A column of the table and its source column. `is_typed`: the type is declared."""
+    """A column to collect: its name in the source, and its name and type in the table.
+
+    `is_typed`: the type is declared.
+    """
 
     source: str
     name: str
@@ -36,7 +39,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """The columns that a table takes from a source, named columns first, and those that a closed list leaves out."""
+    """The columns to collect from a source, named columns first, and those that a closed list leaves out."""
 
     taken: tuple[Taken, ...]
     left_out: tuple[str, ...]
@@ -100,7 +103,7 @@ def misfit(taken: Taken, value: str, where: str) -> WaterclockError:
 
 
 def map_column_types(found: Iterable[SourceColumn]) -> dict[str, str]:
-    """Return the columns of a source with their types, in its order."""
+    """Return the columns of a source with their types (STRING if it declares none), in its order."""
     return {column.name: column.type or "STRING" for column in found}
 
 

@@ -1,4 +1,4 @@
-"""Defines the protocols of destinations, to which the engine delivers each claim once."""
+"""Defines the protocols of destinations. The engine delivers each claim to a destination at most once."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Delivery:
 class Delivered:
     """The outcome at the destination for a label of a claim. `is_repeat`: it was recorded before this call.
 
-    `rows` were written, `deleted` were deleted. The label of a killed claim is empty.
+    `rows` is the number of rows written, `deleted` that of rows deleted. The label of a killed claim is empty.
     """
 
     claim: int
@@ -111,22 +111,26 @@ class Delivered:
 
 @runtime_checkable
 class Deliverer(Protocol):
-    """A destination. Its record of deliveries, keyed by (project, claim), is the latch: data or kill, first wins."""
+    """A destination with a record of deliveries by (project, claim).
+
+    The first outcome that is recorded for a claim is final.
+    """
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Deliver the slices of one claim, in label order: all of them or nothing, once.
 
         Return one outcome for each delivery, or the outcomes that were recorded before. OLDER: the destination has a
-        newer label of a regular table, so this one is skipped. KILLED: another process took the claim's place.
+        newer label of a regular table, so this one is skipped. KILLED: another process has recorded the claim as
+        killed.
         """
         ...
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record the claim as killed, unless it was delivered. Return the outcome that is recorded."""
+        """Record the claim as killed, unless it has an outcome. Return the recorded outcome."""
         ...
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """Return the outcome of a claim: that of its newest label, if it had several."""
+        """Return the outcome of a claim, or of its newest label if it had several; None without one."""
         ...
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
@@ -136,24 +140,24 @@ class Deliverer(Protocol):
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Return a short text that describes the missing part of a claim's delivery; None if it is intact.
 
-        Checked are the record, and the parts that can be checked at a cost independent of the destination's size: the
-        table, the file, the newest label's rows. The claim is that of the newest label.
+        It checks the record, and what can be checked at a cost independent of the destination's size: the table, the
+        file, the newest label's rows. The claim is that of the newest label.
         """
         ...
 
 
 @runtime_checkable
 class Reachable(Protocol):
-    """A destination that is separate from its record of deliveries, so that reading the record does not contact it."""
+    """A destination whose record of deliveries is stored elsewhere, so that reading the record does not contact it."""
 
     def reach(self, unit: Unit) -> None:
-        """Check that the destination itself responds and accepts our credentials; raise an error if it does not."""
+        """Check that the destination responds and accepts the connection's credentials; raise an error if not."""
         ...
 
 
 @runtime_checkable
 class PartKeeper(Protocol):
-    """A destination with a table for each label behind a view; a table is dropped without touching other rows."""
+    """A destination with a table for each label behind a view. A table can be dropped without touching other rows."""
 
     def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
         """Return the labels that have a table, in order."""

@@ -1,4 +1,4 @@
-"""Imports the Python package through which a connector reaches its systems, before it opens one of them."""
+"""Checks that the Python packages that connectors need are installed, before they are used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from waterclock.flow.capabilities import Capabilities
 
 
 def missing_library_error(files: str, package: str, extra: str, *, is_of_workers: bool) -> WaterclockError:
-    """Build the error for a package that reads or writes `files`, and is not installed here or where workers run."""
+    """Build the error for a missing package that reads or writes `files`.
+
+    `is_of_workers`: Spark's workers need the package too.
+    """
     fix = install_extra(extra)
     return WaterclockError(
         "E888",
@@ -21,7 +24,10 @@ def missing_library_error(files: str, package: str, extra: str, *, is_of_workers
 
 
 def require_driver(capabilities: Capabilities, connection: str, where: str | None = None) -> None:
-    """Import the driver of a connection declared at `where`. Raises  E825, with the command that installs it."""
+    """Import the driver of a connection that is declared at `where`.
+
+    Raises  E825, with the command that installs it.
+    """
     driver = capabilities.driver
     if driver is None:
         return

@@ -4,8 +4,8 @@ A connector is one module-level object that satisfies `Connector`, named by an e
 `waterclock.connectors`. It imports nothing heavy; its collectors and deliverers may. The public conformance suite
 `waterclock.testing.connectors` tests the behaviour that is documented here.
 
-Times: every instant is an aware datetime in UTC. A column without a zone is read in `zone`, a repeated hour as its
-first pass. Errors are `WaterclockError`s that name the unit; `transient` where a retry can help.
+Times: every instant is an aware datetime in UTC. A time without a zone is in `zone`; in a repeated hour it is the first
+one. Errors are `WaterclockError`s that name the unit; `transient` where a retry can help.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Setting:
     """The arguments with which a connection is opened.
 
     `options` are those of the connection, with every secret resolved. Relative paths start at `folder`, the project's
-    folder. `archive` is the storage's folder for originals: a connection keeps its own below `archive/<name>`.
+    folder. `archive` is the storage's folder for originals: a connection stores its own below `archive/<name>`.
     The options of a `Unit` that is passed to a collector or deliverer have their secrets resolved too.
     """
 
@@ -46,7 +46,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class ProjectPlace:
-    """The location of a project: the URL of its ledger, its storage, and the folder of its files where that is known.
+    """The location of a project: the URL of its ledger, its storage, and the folder of its files, None if unknown.
 
     `connections`: the connections to other systems that its project file declares.
     """
@@ -62,9 +62,9 @@ class Positions:
     """A range of a log. `parts` maps each part to its first position and the position before which it ends.
 
     For example: `{"0": (120, 180)}`. `of` identifies the log itself, so that another log of the same name is detected.
-    Positions are numbers or texts that JSON can represent. Only the connector knows their order, and they count no
+    Positions are numbers or texts that JSON can represent. Only the connector knows their order, and they do not count
     rows. A part without new rows is listed too, from and to the same position. `gone`: the ranges of parts that the
-    source had lost when the range was taken, where a user declared that the collect continues without them.
+    source had lost when the range was determined, if a user declared that the collect continues without them.
     """
 
     of: str
@@ -78,7 +78,7 @@ class Positions:
 
     @staticmethod
     def of_dict(kept: Mapping[str, Any]) -> Positions:
-        """Return the positions of a stored dict."""
+        """Build positions from the result of `to_dict`."""
         parts, gone = (
             {part: (low, high) for part, (low, high) in kept.get(name, {}).items()} for name in ("parts", "gone")
         )
@@ -87,7 +87,7 @@ class Positions:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One complete item that arrived. Manifests list items by `name`, which never changes, while `path` may.
+    """One complete item that arrived, such as a file. `name`, by which manifests list it, never changes; `path` may.
 
     `stamp` is its arrival time; it may be later than now, and the engine caps it. `is_archived`: it was moved to the
     archive. An item that a manifest lists and that is not archived was left behind by a crash, and is archived again.
@@ -146,8 +146,9 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class LookRequest:
-    """A request to find out which windows changed. `windows` ascend; `marks` are those of the last scan, by start.
+    """A request to find out which windows changed.
 
+    `windows` ascend; `marks` are those of the last scan, by window start.
     A window without a mark was not scanned before: its current state is recorded, and no change is reported for it.
     `change_column` is that of CHANGED BY, None for a source that detects changes itself; `slack` as in `WindowRequest`.
     """
@@ -163,7 +164,7 @@ class LookRequest:
 class ChangedWindows:
     """The windows that changed since their marks, each with a short reason, and the new marks, as in `Mark`.
 
-    No later scan may miss rows that arrived after this one, so a scan reports too many windows rather than too few.
+    The next scan must find rows that arrived after this one. So a scan reports too many windows rather than too few.
     """
 
     changed: Mapping[datetime, str]
@@ -217,10 +218,13 @@ class Collected:
 
 @runtime_checkable
 class Collector(Protocol):
-    """The methods that every source has. The three ways of batching are separate protocols; a source may offer some."""
+    """The methods that every source has. Other protocols define the ways to collect; a source supports some of them."""
 
     def clock(self, unit: Unit) -> datetime | None:
-        """Return the source's clock, or None if it has none. A window may be read once the clock reaches its end."""
+        """Return the source's clock, or None if it has none.
+
+        A window may be read once the clock has reached its end.
+        """
         ...
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
@@ -228,13 +232,13 @@ class Collector(Protocol):
         ...
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Translate an error from evaluating a frame of this collector; None if it has another cause."""
+        """Translate an error from evaluating a frame of this collector; None if this collector did not cause it."""
         ...
 
 
 @runtime_checkable
 class TextSource(Collector, Protocol):
-    """A source of texts. Options of a unit define how they are parsed."""
+    """A source of texts, which are parsed by the options of a unit."""
 
     def value_of_text(self, unit: Unit, text: str, type_text: str, zone: str) -> str:
         """Return the SQL that parses a text (SQL) as a type; its value is NULL if the text does not parse."""
@@ -246,7 +250,10 @@ class Awaited(Collector, Protocol):
     """A source that can report that all rows of a window have arrived (AWAIT)."""
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Return whether the sign of a window is there now. `zone` is the table's. Called once per window and poll."""
+        """Return whether the source shows now that a window is complete. `zone` is the table's.
+
+        Called once per window and poll.
+        """
         ...
 
 
@@ -257,30 +264,32 @@ class ItemReader(Collector, Protocol):
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read items by the label (window start) that takes them: all labels in one frame, usually in one scan."""
+        """Read items into one frame, usually in one scan. `items` are those of each label, by its window's start."""
         ...
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
-        """Move committed items to the archive, idempotently, and never overwrite other content. Report what remains.
+        """Move committed items to the archive, and return reports about items that remain.
 
-        For a log: positions before the end of these items are requested again only to remake a label.
+        Idempotent, and never overwrites other content. For a log: positions before the end of these items are requested
+        again only to make a label again.
         """
         ...
 
 
 @runtime_checkable
 class PositionCollector(ItemReader, Protocol):
-    """A log, read by positions (BY ARRIVAL TIME). Each label owns a range, which starts where the last one ends.
+    """A log, read by positions (BY ARRIVAL TIME). Each label has a range, which starts where the last one ends.
 
     The range of a label is recorded with its claim, before anything is read, and never changes. A retry of the label
     and a later revision read the same range. The position that the source itself remembers is not used.
     """
 
     def next_range(self, unit: Unit, reached: Positions | None, first: datetime) -> Positions | None:
-        """Return the range from `reached` to the current end of the log; None if nothing was added.
+        """Return the range from `reached` to the current end of the log; None if the log has nothing new.
 
-        Each part continues where it ends in `reached`; a new part is taken whole. Without `reached` the range starts
-        at the beginning of the log, or as an option declares, such as at `first`: the start of the first window.
+        Each part continues where it ends in `reached`; a new part is read from its beginning. Without `reached` the
+        range starts at the beginning of the log, or as an option declares, such as at `first`: the start of the first
+        window.
         Raises an error if the next positions no longer exist: none are skipped unless an option declares it.
         """
         ...
@@ -291,17 +300,17 @@ class ArrivalCollector(ItemReader, Protocol):
     """A source of items that arrive (BY ARRIVAL TIME)."""
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
-        """List all items, whether taken before or not, except archived ones whose names are in `taken`."""
+        """List all items, collected before or not, except archived ones whose names are in `taken`."""
         ...
 
     def find(self, unit: Unit, names: Collection[str]) -> tuple[Item, ...]:
-        """Return the items of these names from wherever they are now, archived or not; deleted ones are omitted."""
+        """Return the items of these names, archived or not; deleted items are omitted."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Data that a source has stored and that is not collected yet: files, their bytes, and the oldest instant.
+    """Stored data that is not collected yet: the number of files, their bytes, and the oldest instant.
 
     `is_open`: a writer still appends to it.
     """
@@ -314,12 +323,13 @@ class Waiting:
 
 @runtime_checkable
 class Sealing(ArrivalCollector, Protocol):
-    """A source to which writers on this machine add items continuously. It is its own clock, even when it is idle."""
+    """A source to which writers on this machine add items continuously. Its clock advances even when it is idle."""
 
     def seal(self, unit: Unit, now: datetime) -> datetime:
-        """Seal the data from before `now` into items. Return the instant, at most `now`, until which all has arrived.
+        """Seal the data from before `now` into items.
 
-        Only the clock of a Sealing source has side effects, so commands that only show state must not call this.
+        Return the instant, at most `now`, up to which all data has arrived.
+        Only a Sealing source has a clock with side effects, so commands that only show state must not call this.
         """
         ...
 
@@ -341,7 +351,7 @@ class WindowCollector(Collector, Protocol):
 
 @runtime_checkable
 class Looking(Collector, Protocol):
-    """A source by data time that can scan for changes: it reports which windows changed (LOOKBACK ... CHANGED).
+    """A source by data time that can report which windows changed (LOOKBACK ... CHANGED).
 
     This is not BY CHANGES, which reads the log of changes of each row: see `change_collector`.
     """
@@ -349,10 +359,10 @@ class Looking(Collector, Protocol):
     def look(
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
-        """Scan the source as of one moment. The cost grows with the changes, in bounded memory; no rows are collected.
+        """Scan the source for changed windows, as of one moment, without collecting rows.
 
         A batch that reads a window after the scan finds at least the rows that the scan saw. `spark` is called only
-        if it is needed.
+        if it is needed. The cost grows with the changes, in bounded memory.
         """
         ...
 
@@ -376,8 +386,8 @@ class SnapshotCollector(Collector, Protocol):
 class EachRequest:
     """The requests of a FOR EACH by window: rows of the columns `parameters`; each distinct row is requested once.
 
-    `table` is the collecting table, for which responses are stored. `done`: windows that it already contains. Their
-    stored responses are used again, and only new rows are requested. `is_anew`: all rows are requested again.
+    `table` is the collecting table, for which responses are stored. `done`: windows that the table already contains.
+    Their stored responses are used again, and only new rows are requested. `is_anew`: all rows are requested again.
     """
 
     table: str
@@ -389,10 +399,10 @@ class EachRequest:
 
 @runtime_checkable
 class EachCollector(Collector, Protocol):
-    """A source that returns a response for each row of one of our tables (FOR EACH)."""
+    """A source that returns a response for each row of a table of this project (FOR EACH)."""
 
     def reach_each(self, unit: Unit) -> None:
-        """Check that the source responds and accepts our credentials, without a request for a row."""
+        """Check that the source responds and accepts the connection's credentials, without a request for a row."""
         ...
 
     def read_each(
@@ -416,23 +426,29 @@ class LinkedCollector(Collector, Protocol):
     """
 
     def place(self) -> ProjectPlace:
-        """Return where the project is, from the files on this machine. Raises E833 and E838 if they do not say it."""
+        """Return the location of the other project, from files on this machine.
+
+        Raises  E833 and E838 if it cannot be found.
+        """
         ...
 
     def facts(self, unit: Unit) -> LinkFacts:
-        """Return how far the table has progressed; an obstacle to reading it is returned as `problem`, not raised."""
+        """Return the progress of the table. A reason why it cannot be read is returned as `problem`, not raised."""
         ...
 
     def contents(self, unit: Unit, spans: Sequence[tuple[datetime, datetime]]) -> Sequence[str]:
-        """Return the current content of each interval as a text: two texts are equal where the rows are."""
+        """Return for each interval a text that identifies its current content: equal texts mean equal rows."""
         ...
 
     def pins(self, unit: Unit, spans: Sequence[tuple[datetime, datetime]]) -> Sequence[Pin]:
-        """Pin intervals to versions and slices as of one moment; each pin has the unit's name."""
+        """Return pins of versions and slices for intervals, as of one moment; each pin has the unit's name."""
         ...
 
     def circle(self, unit: Unit, own: ProjectPlace, reading: frozenset[str]) -> str | None:
-        """Return which of our tables in `reading` the unit itself waits for, as far as that is known; else None."""
+        """Return one of this project's tables in `reading` that the unit's table reads, directly or not.
+
+        None if no such table is known.
+        """
         ...
 
     def read_pinned(
@@ -447,7 +463,7 @@ class Connector(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """The facts that `check` knows about this type, without opening a connection."""
+        """The properties of this type that `check` needs; no connection is opened."""
         ...
 
     def collector(self, setting: Setting) -> Collector:
@@ -464,7 +480,7 @@ _Collector_co = TypeVar("_Collector_co", bound=Collector, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class ConnectionType(Generic[_Collector_co]):
-    """A connector that opens sources and destinations by two functions."""
+    """A connector that is built from its capabilities and two functions, which open sources and destinations."""
 
     capabilities: Capabilities
     collector: Callable[[Setting], _Collector_co]

@@ -1,7 +1,7 @@
 """Converts many local times at once to instants, by the zone rules that are pinned with this code.
 
-Arrow's function for this uses the zone rules of the machine or its own. They differ from those that windows are cut by,
-and end after 2037.
+Arrow's function for this uses the zone rules of the machine or its own. These differ from the rules that define
+windows, and end after 2037.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MICROS = 1_000_000
 
 
 def instants_in(local: pa.Array, zone: str) -> pa.Array:
-    """Convert an Arrow column of times without a zone from a zone to instants, as `instants_of`; NULL stays NULL."""
+    """Convert an Arrow column of local times of a zone to instants, as `instants_of`; NULL stays NULL."""
     import pyarrow as pa
 
     is_known = local.is_valid()
@@ -34,12 +34,12 @@ def instants_in(local: pa.Array, zone: str) -> pa.Array:
 
 
 def instants_of(local: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
-    """Return the instants of local times, both in microseconds since 1970, the former as if they were in UTC.
+    """Return the instants of local times, both in microseconds since 1970. A local time counts as if it were in UTC.
 
-    The result is that of `resolve_local`: a repeated hour is its first pass, a skipped time is shifted by the length
-    of the gap.
-    Cost: some milliseconds for each year that occurs, once a process; then some nanoseconds a time.
-    Raises  Misfit for a time whose instant is not between the years 1 and 9999
+    The result is that of `resolve_local`: a time in a repeated hour is in the first one, and a skipped time is shifted
+    by the length of the gap.
+    Cost: some milliseconds for each year that occurs, once per process; then some nanoseconds for each time.
+    Raises  TypeMismatch for a time whose instant is not between the years 1 and 9999
     """
     import numpy as np
 
@@ -58,10 +58,10 @@ def instants_of(local: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64
 
 @lru_cache(maxsize=4096)
 def _offsets_in(year: int, zone: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the local times of a year at which the offset changes, and one more offsets, all in microseconds.
+    """Return the local times of a year at which the offset changes, and the offsets between them, in microseconds.
 
-    The offset before a change is valid until the later of both local readings of the change. In a repeated hour it is
-    that of the first pass, in a gap the one that shifts a time forward.
+    There is one more offset than changes. The offset before a change is valid until the later of both local readings of
+    the change. In a repeated hour it is the offset of the first one, in a gap the one that shifts a time forward.
     """
     rules = nominal_zone(zone)
     at = _seconds(datetime(year - 1, 12, 30, tzinfo=UTC) if year > 1 else datetime(1, 1, 3, tzinfo=UTC))

@@ -1,4 +1,4 @@
-"""Reads a DECIMAL within a nested value without rounding it: as text, which is parsed as that of a column is.
+"""Reads a DECIMAL within a nested value without rounding it: as text, which is parsed like a column of texts.
 
 Spark's own readers round such a number to the scale of its type, and take hours for one such as 1e-99999999.
 """
@@ -17,10 +17,10 @@ _FIELD_NAME = re.compile(r"(?<=[<,])\s*(\w+)\s*(?=:)")
 
 
 def read_within(type_text: str, text: str = "STRING") -> str:
-    """Return the type in which to read a nested value: with `text`, STRING or VARIANT, for each DECIMAL in it.
+    """Return the type with which to read a nested value: each DECIMAL in it is replaced by `text`, STRING or VARIANT.
 
     A VARIANT preserves digits where Spark converts numbers to text by way of a double; it is then cast to a STRING.
-    Other types, and nested ones without a DECIMAL, stay as they are.
+    Other types, and nested ones without a DECIMAL, are returned unchanged.
     """
     kind = _parse(type_text)
     if kind is None:
@@ -30,9 +30,9 @@ def read_within(type_text: str, text: str = "STRING") -> str:
 
 
 def narrow_value(value: str, type_text: str) -> str:
-    """Return SQL that casts a value read as `read_within` to the type itself, or NULL if a DECIMAL would be rounded.
+    """Return SQL that casts a value read with `read_within` to the type itself, or NULL if a DECIMAL would be rounded.
 
-    Cost: each number within is parsed twice; a value without a DECIMAL is returned as it is.
+    Cost: each number within is parsed twice; the SQL of a value without a DECIMAL is returned unchanged.
     """
     kind = _parse(type_text)
     return value if kind is None else f"CASE WHEN NOT {_misfit(value, kind, 0)} THEN {_narrowed(value, kind, 0)} END"
@@ -46,7 +46,7 @@ def _parse(type_text: str) -> exp.DataType | None:
 
 
 def parse_nested_type(type_text: str) -> exp.DataType:
-    """Parse a type whose fields may have any names, such as those of types."""
+    """Parse a nested type. Its fields may have names of types, such as `date`."""
     return exp.DataType.build(_FIELD_NAME.sub(r"`\1`", type_text), dialect="spark")
 
 
@@ -65,7 +65,7 @@ def _is_decimal(each: exp.Expr) -> bool:
 
 
 def _misfit(value: str, kind: exp.DataType, depth: int) -> str:
-    """Return the SQL of whether a number within the value does not fit its type; it is never NULL."""
+    """Return the SQL of whether a number within the value does not fit its type; the result is never NULL."""
     if _is_decimal(kind):
         return f"({value} IS NOT NULL AND {_narrowed(value, kind, depth)} IS NULL)"
     item = f"each{depth}"
@@ -82,7 +82,7 @@ def _misfit(value: str, kind: exp.DataType, depth: int) -> str:
 
 
 def _narrowed(value: str, kind: exp.DataType, depth: int) -> str:
-    """Return the SQL of the value with its texts as numbers; a number that does not fit is NULL."""
+    """Return the SQL of the value with its texts cast to numbers; a number that does not fit is NULL."""
     if _is_decimal(kind):
         return cast_text(value, kind.sql(dialect="spark"))
     if not _has_decimal(kind):

@@ -1,4 +1,4 @@
-"""Finds connectors: Waterclock's own, and those that other packages register as entry points."""
+"""Finds connectors: those of Waterclock, and those that other packages register as entry points."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
 
 
 def connector(type_name: str) -> Connector:
-    """Return the connector of a type. Raises  E801 for an unknown type, E802 if it does not load or exists twice."""
+    """Return the connector of a type.
+
+    Raises  E801 for an unknown type, E802 if a connector cannot be loaded or two packages register the type
+    """
     points = _points()
     if type_name not in points:
         raise WaterclockError(
@@ -42,7 +45,10 @@ def connector(type_name: str) -> Connector:
 
 
 def capabilities() -> Mapping[str, Capabilities]:
-    """Return the capabilities of each type. Imports every connector's module, none of which imports anything heavy."""
+    """Return the capabilities of each connection type.
+
+    Every connector's module is imported; none imports anything heavy.
+    """
     return {name: _load(point).capabilities for name, point in sorted(_points().items())}
 
 

@@ -1,4 +1,4 @@
-"""Finds the column in which Spark reports the file of a row, where a column of the files has the same name."""
+"""Finds Spark's metadata column with the file of each row, even if a column of the files has the same name."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SHOWN = "_waterclock_metadata"
 
 
 def show_metadata(frame: DataFrame, names: Iterable[str]) -> tuple[DataFrame, str]:
-    """Return a frame that reads files, and the name of its column with the metadata of each row's file.
+    """Return the frame of a file scan, and the name of its column with the metadata of each row's file.
 
-    `names` are the columns of the files: one that is called `_metadata` would hide Spark's.
+    `names` are the columns of the files. If one is called `_metadata`, Spark's column gets another name.
     """
     if all(name.lower() != METADATA for name in names):
         return frame, METADATA

@@ -24,7 +24,10 @@ BATCH_ROWS = 20_000
 
 
 def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the named columns of Parquet files, at most `BATCH_ROWS` rows at a time. Raises  E822 for damaged files."""
+    """Yield the named columns of Parquet files, at most `BATCH_ROWS` rows at a time.
+
+    Raises  E822 for unreadable files.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -41,7 +44,7 @@ def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.Recor
 
 
 def stored_type(spark_type: str) -> pa.DataType:
-    """Return the Arrow type of a Spark type in a slice. Raises  E815 for one without a counterpart, such as VARIANT."""
+    """Return the Arrow type with which a slice stores a Spark type. Raises  E815 if there is none, as for VARIANT."""
     if is_plain(spark_type):
         return arrow_type(spark_type)
     # its parser takes long to import, and `check` imports this module
@@ -82,7 +85,10 @@ def _unreadable_slice_error(path: Path, why: str) -> WaterclockError:
 
 
 def flat(column: pa.Array, spark_type: str, *, mark: str = "") -> pa.Array:
-    """Return times (instants in UTC, ending with `mark`), dates and decimals as text, nested values as JSON."""
+    """Convert a column to values that most systems accept: times, dates and decimals to text, nested values to JSON.
+
+    Instants are in UTC, and end with `mark`. Other columns are returned unchanged.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -125,7 +131,10 @@ def base64_text(value: bytes) -> str:
 
 
 def instant_text(value: datetime) -> str:
-    """Format a time as `2013-01-01 05:00:00`, an instant in UTC, with a fraction if it has one; it sorts by time."""
+    """Format a time as `2013-01-01 05:00:00`, an instant in UTC, with a fraction if it has one.
+
+    The text sorts by time.
+    """
     zoneless = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
     return zoneless.isoformat(sep=" ")
 
@@ -147,7 +156,7 @@ _ENCODER = json.JSONEncoder(default=_plain, ensure_ascii=False, allow_nan=False)
 
 
 def without_nan(value: object) -> object:
-    """Return a value in which floats that JSON does not support are texts, at any depth: NaN, Infinity, -Infinity."""
+    """Return a value in which NaN, Infinity and -Infinity are texts, at any depth, because JSON has no such numbers."""
     if isinstance(value, dict):
         return {key: without_nan(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

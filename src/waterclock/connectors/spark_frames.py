@@ -1,6 +1,6 @@
 """Converts rows to Spark frames: few rows are read in this process, many by Spark's Python workers in parallel.
 
-Rows that are read here stay in memory until Spark has taken them, so their number and bytes are limited. If a source
+Rows that are read here stay in memory until Spark has received them, so their number and bytes are limited. If a source
 can report in advance that there are many, none are read here. If it cannot, the first rows are read twice.
 """
 
@@ -29,14 +29,17 @@ _FIRST_ROWS = 256
 
 
 def are_few(rows: float, size: float = 0) -> bool:
-    """Return whether so many rows, with so many bytes in Arrow, are read in this process."""
+    """Return whether a result of this many rows and bytes (in Arrow) is read in this process."""
     return rows <= DIRECT_ROWS and size <= DIRECT_BYTES
 
 
 def read_if_few(
     batches: Generator[pa.RecordBatch, None, None], came: Sequence[int] = (0,)
 ) -> list[pa.RecordBatch] | None:
-    """Read all batches while they are few, else return None; `came` counts the rows sent, if batches omit some."""
+    """Read all batches if they are few; stop and return None as soon as they are not.
+
+    `came` counts the rows that the source sent, for batches that omit some of these.
+    """
     read: list[pa.RecordBatch] = []
     rows = size = 0
     with closing(batches):
@@ -62,7 +65,7 @@ class Fetching:
         self.rows = min(self.rows, self.most)
 
     def update(self, rows: int, size: int) -> None:
-        """Update the number from the last fetch: its rows, and their bytes in Arrow."""
+        """Set the next number, given the rows of the last fetch and their bytes in Arrow."""
         fitting = _BATCH_BYTES * rows // size if size else self.most
         self.rows = max(1, min(self.most, 2 * self.rows, fitting))
 
@@ -73,7 +76,7 @@ def by_workers(
     read: Callable[[Part], Iterator[pa.RecordBatch]],
     fields: Sequence[tuple[str, str]],
 ) -> DataFrame:
-    """Return the rows of parts, each read by one task; `fields` are the names and Spark types of the rows of `read`.
+    """Return the rows of parts, each read by one task with `read`; `fields` are their names and Spark types.
 
     All parts are read each time the frame is evaluated, and not before. `read` and the parts are pickled. A Waterclock
     error in a worker is returned inside Spark's error (`worker_errors.decode_error`).

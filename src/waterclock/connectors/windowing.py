@@ -27,10 +27,11 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 def sorted_into_windows(
     frame: DataFrame, windows: Sequence[Window], abroad: Sequence[str]
 ) -> tuple[DataFrame, Callable[[], Mapping[str, int]]]:
-    """Keep the rows of the windows, each with its label instead of `TIME` and `FILE_KEY`; count rows without a time.
+    """Keep the rows of the windows, each with its label instead of `TIME` and `FILE_KEY`.
 
-    Rows without a time are not counted for the files `abroad`, which are stamped in other windows. So a file that
-    several batches read counts once. The count is observed in the pass that evaluates the frame: read it after that.
+    Return the frame, and a function that counts rows without a data time. Rows of the files `abroad`, which are stamped
+    in other windows, are not counted. So a file that several batches read counts once. The count is observed in the
+    pass that evaluates the frame: call the function after that.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as sf
@@ -60,7 +61,7 @@ def file_key_of(path: str) -> str:
 
 
 def file_uri_of(path: str) -> str:
-    """Return a file's path as Spark writes it."""
+    """Return a file's path as Spark writes it: percent-encoded, as a `file:` URI if it is on this machine."""
     encoded = "".join(sign if sign in _PLAIN or not sign.isascii() else f"%{ord(sign):02X}" for sign in path)
     return encoded if is_remote(path) else f"file:{encoded}"
 
@@ -85,7 +86,7 @@ def literal(instant: datetime) -> str:
 
 
 def instant(value: str, type_name: str, zone: str) -> str:
-    """Return the SQL of a value as an instant. Zone-less values are in `zone`; text may have its own offset.
+    """Return the SQL of a value as an instant. Values without a zone are in `zone`; a text may have its own offset.
 
     The result is NULL for a text that is not a time.
     Raises  E815 for a type that is not a time

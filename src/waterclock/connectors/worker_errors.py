@@ -14,7 +14,10 @@ _MARK = "waterclock-error:"
 
 @contextmanager
 def encode_errors() -> Iterator[None]:
-    """Convert a Waterclock error to one whose text contains all of it, because only the text reaches the driver."""
+    """Convert a Waterclock error in the block to an error whose text contains all of it.
+
+    Only the text of an error reaches the driver.
+    """
     try:
         yield
     except WaterclockError as error:

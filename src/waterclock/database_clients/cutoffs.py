@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager, suppress
 @contextmanager
 def cut_off_after(seconds: float, fileno: int) -> Iterator[None]:
     """Shut down a socket's connection if the block is not over in time. Raises  TimeoutError then."""
-    own = socket.socket(fileno=os.dup(fileno))  # the block may close its own, and the number be another file's then
+    own = socket.socket(fileno=os.dup(fileno))  # if the block closes the socket, another file may get its number
 
     def shut_down() -> None:
         with suppress(OSError):

@@ -43,7 +43,7 @@ _NOT_REVEALED = (
     "the server verified (?sslmode=verify-full&sslrootcert=... in the url, or ca of a connection), or add "
     "?require_auth=password to the url if nobody else can answer at this address"
 )
-_REQUIRES = 160000  # the libpq that knows require_auth
+_REQUIRES = 160000  # the first libpq that supports require_auth
 _FROM_SERVER = re.compile(r"failed: \S+ ?:  ")  # libpq writes two blanks after the server's word for FATAL
 _TRACED_STATE = re.compile(rb'ErrorResponse\b.*? C "([0-9A-Z]{5})"', re.DOTALL)
 
@@ -124,7 +124,7 @@ def answering_first(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
 
 def _keeping_password(conninfo: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings, with a refusal of servers that request the password itself and may be anyone's."""
+    """Return the settings with a `require_auth` that keeps the password itself from servers that are not verified."""
     from psycopg import pq
     from psycopg.conninfo import conninfo_to_dict
 

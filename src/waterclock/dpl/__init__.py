@@ -1,1 +1,1 @@
-"""Compiles statements in DPL and Python to declarations, and resolves the references in their queries. Pure."""
+"""Compiles a project's statements, in DPL and Python, to a flow of resolved declarations."""

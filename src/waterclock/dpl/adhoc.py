@@ -31,9 +31,9 @@ _ANSWERS_DIFFER = "E215"  # an ad hoc query runs once, so it may read the curren
 
 
 def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -> Query:
-    """Parse an ad hoc query and resolve the flow's views in it; it may also read the tables in `status_tables`.
+    """Parse an ad hoc query of a flow's tables and views; it may also read the tables in `status_tables`.
 
-    Raises ProjectErrors with all errors of the query, each with its place in the text
+    Raises  ProjectErrors with all errors of the query, each with its position in the text
     """
     source = SourceText(_FILE, text.rstrip().removesuffix(";"))
     statements, errors = statements_of(source)
@@ -83,7 +83,7 @@ def tables_of(query: Query) -> tuple[str, ...]:
 
 
 def _find_hidden_columns(name: str, flow: Flow, shown: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the HIDDEN columns of a table, also for its view with open windows and for its held rows."""
+    """Return the HIDDEN columns of a table; `name` may also be its view with open windows, or its held rows."""
     of = name if name in flow.tables else shown.get(name, name.removesuffix(HELD))
     return flow.tables[of].hidden_columns if of in flow.tables and name not in flow.views else ()
 
@@ -143,7 +143,7 @@ def _flat_views(found: QueryNames, flow: Flow) -> Iterator[WaterclockError]:
 
 
 def _refused_calls(tokens: Sequence[Token], source: SourceText) -> Iterator[WaterclockError]:
-    """Yield an error for each call of a function that does more than compute a value from its arguments."""
+    """Yield an error for each call that can run code or open files, and for each one qualified with a schema."""
     for index, (token, following) in enumerate(pairwise(tokens)):
         if following.token_type is not TokenType.L_PAREN or token.token_type in STRINGS:
             continue

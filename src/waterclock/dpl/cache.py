@@ -1,8 +1,8 @@
-"""Caches a large compiled project in the user's cache folder, and loads it while none of its inputs has changed.
+"""Caches large compiled projects in the user's cache folder, and loads them while none of their inputs has changed.
 
 The cache key is a digest of everything that compiling depends on except the statements: this code, the project file,
-the environment and the capabilities of the connectors. The entry also stores the patterns of the project's files and a
-digest of their contents. A damaged entry, one that another user owns, and one of other code are ignored.
+the environment and the capabilities of the connectors. An entry also stores the patterns of the project's files and a
+digest of their contents. Entries that are damaged, belong to another user or were written by other code are ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SOURCES = ("dpl", "files", "flow", "masking", "permissions", "secrets", "tempor
 
 @dataclass(frozen=True, slots=True)
 class CachedProject:
-    """A compiled project without its source texts: the patterns that find its files, and the digest of these files."""
+    """A cached project: the patterns of its files, the digest of these files, and the compiled project without them."""
 
     patterns: tuple[str, ...]
     sources: bytes
@@ -43,7 +43,7 @@ def key_of(root: Path, env: str, text: str, capabilities: Mapping[str, Capabilit
 
 
 def digest_of(sources: Mapping[str, str]) -> bytes:
-    """Return the digest of texts and their names."""
+    """Return a digest of the texts of files and of their names."""
     return _digest(part for item in sorted(sources.items()) for part in item)
 
 
@@ -57,7 +57,7 @@ def _digest(parts: Iterable[str]) -> bytes:
 
 
 def read_cached_project(root: Path, env: str, key: bytes) -> CachedProject | None:
-    """Return the cached project with this `key`; None if there is none."""
+    """Return the cached project of a root and environment; None if there is none with this `key`."""
     with suppress(Exception):  # if the cached file cannot be read, the project is compiled from its files
         with _path(root, env).open("rb") as file:
             if os.fstat(file.fileno()).st_uid != os.getuid() or file.read(len(key)) != key:
@@ -68,7 +68,7 @@ def read_cached_project(root: Path, env: str, key: bytes) -> CachedProject | Non
 
 
 def remember(root: Path, env: str, key: bytes, kept: CachedProject, tables: int) -> None:
-    """Cache a large project in place of its older entry; a project that cannot be cached is skipped silently."""
+    """Write a project of at least 100 tables to the cache, in place of its older entry; errors are ignored."""
     if tables < _WORTH_IT:
         return
     with suppress(Exception):
@@ -92,7 +92,7 @@ def _path(root: Path, env: str) -> Path:
 
 
 def _code() -> Iterator[str]:
-    """Yield the parts that identify this code: Python's version, our parsers, and our files that compiling runs."""
+    """Yield texts that identify this code: the Python version, and the files of Waterclock, sqlglot and pydantic."""
     yield sys.version
     ours = Path(__file__).parents[1]
     files = [*ours.glob("*.py"), *(file for folder in _SOURCES for file in (ours / folder).rglob("*.py"))]

@@ -21,7 +21,7 @@ def declared_tables(root: Path, env: str | None) -> list[str]:
     """Return the sorted names of the tables of a project.
 
     Names that Python files compute are not included.
-    Raises  E930 for a project that another user can change; ProjectErrors where its files cannot be parsed
+    Raises  E930 for a project that another user can change; ProjectErrors if its files cannot be parsed
     """
     root = root.resolve()
     config, errors = read_config(read_project_file(root), env=env)
@@ -43,7 +43,7 @@ def declared_tables(root: Path, env: str | None) -> list[str]:
 
 
 def _names_in_python(text: str) -> Iterator[str]:
-    """Yield the names that are literal texts in calls of `collect`, `transform`, `publish` and `stateful`."""
+    """Yield the names that calls of `collect`, `transform`, `publish` and `stateful` contain as string literals."""
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call):
             continue

@@ -36,7 +36,7 @@ _NO_PATH_OF_DELTA = re.compile(r"\\|%[0-9A-Fa-f]{2}|[\x00-\x1f\x7f\ud800-\udfff]
 
 @dataclass(frozen=True, slots=True)
 class SparkHere:
-    """Spark settings of an environment: where Spark runs, and its own settings, each a text or the name of a secret."""
+    """The Spark settings of an environment; each value in `confs` is a text or the name of a secret."""
 
     master: str | None = None
     connect: str | None = None
@@ -48,10 +48,10 @@ class SparkHere:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The declarations of a project, for one environment.
+    """A loaded project: its flow and its settings for one environment.
 
-    `storage` and `ledger` are absolute paths where they are local. A ledger whose URL is a secret is resolved when it
-    is opened. `publish` is True only if the environment sets it; otherwise a publish is staged and delivers nothing.
+    `storage` and `ledger` are absolute paths if they are local. A ledger whose URL is a secret is resolved when it is
+    opened. `publish` is True only if the environment sets it; otherwise a publish is staged and delivers nothing.
     """
 
     root: Path
@@ -78,7 +78,7 @@ class Project:
         return self.root / WORK / self.env if is_remote(self.storage) else Path(self.storage)
 
     def locate_error(self, place: Place, error: WaterclockError) -> WaterclockError:
-        """Add a statement's place and source line to an error that was found outside of the statements."""
+        """Return an error with the position and source line of a statement added."""
         from waterclock.dpl.syntax.source_text import SourceText
 
         error.where = str(place)
@@ -95,11 +95,11 @@ def load_project(
     capabilities: Mapping[str, Capabilities],
     known: RecordedColumns | None = None,
 ) -> Project:
-    """Read and check the project under `root`.
+    """Read and check the project in the folder `root`.
 
     `env` takes precedence over WATERCLOCK_ENV, and that over the project file. `known` are columns and types as the
     last run recorded them.
-    Raises ProjectErrors with all errors of the project, in the order of places
+    Raises  ProjectErrors with all errors of the project, sorted by position
     """
     project, errors = check_project(root, env=env, capabilities=capabilities, known=known)
     if errors or project is None:
@@ -114,7 +114,7 @@ def check_project(
     capabilities: Mapping[str, Capabilities],
     known: RecordedColumns | None = None,
 ) -> tuple[Project | None, tuple[WaterclockError, ...]]:
-    """Read and check the project under `root`; return the project, or None, and all errors."""
+    """Read and check the project in the folder `root`; return it and no errors, or None and all errors."""
     root = root.resolve()
     if not (root / FILE).is_file():
         return None, (
@@ -132,7 +132,7 @@ def check_project(
 
 @contextmanager
 def _pause_garbage_collection() -> Iterator[None]:
-    """Disable the garbage collector: loading creates only objects that stay, and scanning them costs a third."""
+    """Disable the garbage collector: loading a project leaves almost no garbage, and scans take a third of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -180,7 +180,7 @@ def _load_cached(root: Path, env: str, key: bytes) -> Project | None:
 
 
 def _secrets_of(project: Project) -> Iterator[str]:
-    """Yield the names of the secrets that the project cannot do without."""
+    """Yield the names of the secrets that must exist: of the ledger, of connections, and of OpenLineage if it is on."""
     options = (value for each in project.flow.connections.values() for value in each.options.values())
     sink = project.openlineage
     lineage = (sink.url, sink.token) if sink.is_on else ()
@@ -190,7 +190,7 @@ def _secrets_of(project: Project) -> Iterator[str]:
 def _read_anew(
     root: Path, text: str, env: str | None, capabilities: Mapping[str, Capabilities], known: RecordedColumns | None
 ) -> tuple[Project | None, tuple[str, ...], list[WaterclockError]]:
-    """Read a project from all of its files; return it, the patterns of its files, and all errors."""
+    """Read a project without the cache; return it, the patterns of its files, and all errors."""
     from waterclock.dpl.config.model import read_config
     from waterclock.dpl.resolve.secret_places import secret_place_errors, shared_variable_errors
     from waterclock.dpl.resolve.written_secrets import written_setting_errors
@@ -273,7 +273,7 @@ def _project(root: Path, config: Config, flow: Flow, sources: Mapping[str, str])
 
 
 def addresses(root: Path, config: Config) -> tuple[str, str | Secret]:
-    """Return the locations of a project's storage and ledger, for the environment that `config` was read for."""
+    """Return the locations of a project's storage and ledger, for the environment of `config`."""
     storage = _resolve_location(root, config.environment.storage)
     return storage, _ledger(root, config.env, config.environment.ledger, storage)
 
@@ -283,7 +283,7 @@ def _spark(said: SparkSaid) -> SparkHere:
 
 
 def _texts(said: Mapping[str, str | float | SecretSaid]) -> dict[str, str | Secret]:
-    """Return settings with values as texts, and secrets by their names."""
+    """Return settings with their values as texts, and secrets as references."""
     return {
         name: option_text(value) if isinstance(value, str | int | float) else Secret(value.secret)
         for name, value in said.items()
@@ -291,12 +291,12 @@ def _texts(said: Mapping[str, str | float | SecretSaid]) -> dict[str, str | Secr
 
 
 def _resolve_location(root: Path, location: str) -> str:
-    """Return a URL unchanged, and a path as a path below the project's root."""
+    """Return a URL unchanged, and a local path relative to the project's root as an absolute one."""
     return location if is_remote(location) else str(root / location)
 
 
 def _unfit(storage: str, config: Config) -> list[WaterclockError]:
-    """Return errors for a storage location that Delta's libraries cannot use: they take some characters as escapes."""
+    """Return errors for a storage location that Delta's libraries cannot use, such as a path with a backslash."""
     if is_remote(storage):
         return _unreachable(storage, config)
     found = _NO_PATH_OF_DELTA.search(storage)
@@ -386,7 +386,7 @@ def _statements(
 
 
 def _python(path: Path, root: Path, config: Config) -> tuple[list[Statement], list[WaterclockError]]:
-    """Read the statements of a Python file. `waterclock.dpl.python` is imported only for a project that has one."""
+    """Read the statements of a Python file. `waterclock.dpl.python` is imported only here, because that takes time."""
     from waterclock.dpl.python.statements import load_python
 
     return load_python(path, root=root, variables=config.variables)

@@ -1,4 +1,4 @@
-"""Reads the files of a project, waterclock.toml and its statements, provided that no other user can change them."""
+"""Reads the files of a project, and refuses files that another user can change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def read_project_file(root: Path) -> str:
 
 
 def read_sources(root: Path, patterns: Iterable[str]) -> tuple[dict[str, str], list[WaterclockError]]:
-    """Return the texts of the project's files by their names below its root, sorted by path, and the errors."""
+    """Return the texts of the files that match `patterns`, by their paths below `root`, and all errors."""
     errors: list[WaterclockError] = []
     files = sorted({path for pattern in patterns for path in _matching(root, pattern, errors)})
     texts: dict[str, str] = {}
@@ -38,7 +38,7 @@ def read_sources(root: Path, patterns: Iterable[str]) -> tuple[dict[str, str], l
 
 
 def _matching(root: Path, pattern: str, errors: list[WaterclockError]) -> list[Path]:
-    """Return the files that a pattern matches; report an invalid pattern, and a name without a file."""
+    """Return the files that a pattern matches; add an error for an invalid pattern, or for a name without a file."""
     try:
         found = [path for path in root.glob(pattern) if path.is_file()]
     except (ValueError, NotImplementedError):

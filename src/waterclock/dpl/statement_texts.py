@@ -1,4 +1,4 @@
-"""Finds the text of each statement in the files of a project."""
+"""Finds the source text of each table's statement in the files of a project."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from waterclock.flow.declarations import Flow
 
 
 def statement_texts(flow: Flow, sources: Mapping[str, str]) -> dict[str, str]:
-    """Return, by table, the text that declares it, from its first line to the start of the next statement.
+    """Return the text of each table's statement, by table.
 
-    `sources`: the texts of the project's files by their names. Comments and decorators before the next statement belong
-    to that one. Statements that share a line get the whole line each.
+    `sources`: the texts of the project's files by their names. A statement ends before the comments and decorators of
+    the next one. Statements that share a line get the whole line each.
     """
     places = [each.place for each in flow.tables.values()]
     places += [each.place for each in flow.views.values()]
@@ -37,7 +37,7 @@ def _trim_trailing_comments(lines: list[str]) -> str:
 
 
 def _begin_of_remark(lines: list[str], end: int) -> int:
-    """Return the start of the blank line, comment or decorator that ends at `end`; `end` itself if there is none."""
+    """Return the first line of the blank line, comment or decorator that ends at line `end`; `end` if there is none."""
     line = lines[end - 1].strip()
     if not line or line.startswith(("--", "#", "@")):
         return end - 1

@@ -12,7 +12,7 @@ from waterclock.ledger.ledger import Ledger
 
 
 class CodeLineages:
-    """The code lineages that this process has found. The ledger is written to only when a plan shows something new."""
+    """The column lineages that this process has found. The ledger is written to only when a plan shows a new one."""
 
     def __init__(self, root: Path, ledger: Ledger) -> None:
         self._root = root
@@ -31,7 +31,7 @@ class CodeLineages:
             return self._looks[key]
 
     def is_shown(self, table: Table, inputs: object) -> bool:
-        """Return whether unbranching code was seen with these columns before, so that its plan would show the same."""
+        """Return whether the lineage of a table's current code with these inputs was added before."""
         with self._lock:
             return (table.name, table.fingerprint, inputs) in self._shown
 

@@ -21,7 +21,7 @@ class Connections:
     """The open collectors and deliverers of a project.
 
     Secrets are resolved each time a connection is requested. If a secret has changed, the open connection is replaced,
-    so that a runner survives the rotation of secrets. A connection without secrets reads none.
+    so that a runner survives the rotation of secrets.
     """
 
     def __init__(self, root: Path, archive: Path, connections: Mapping[str, Connection], secrets: Secrets) -> None:

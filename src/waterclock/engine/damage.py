@@ -42,7 +42,7 @@ _Answer = TypeVar("_Answer")
 
 
 def damaged_file(lake: Lake, error: BaseException) -> FilePlace | None:
-    """Return the place of the table file that an error reports as missing or damaged, or None if it reports none."""
+    """Return the file of a table that an error reports as missing or damaged, or None if it reports none."""
     for seen in causes_of(error):
         if isinstance(seen, WaterclockError):
             if seen.code in _OF_A_SLICE:
@@ -57,7 +57,7 @@ def damaged_file(lake: Lake, error: BaseException) -> FilePlace | None:
 
 
 def _find_place(lake: Lake, text: str) -> FilePlace | None:
-    """Return the place of a file that a text names, with the current name of a renamed table."""
+    """Return the file of a table that a text names, with the current name of a renamed table."""
     place = place_in(lake.root, text)
     if place is None or not lake.folders:
         return place
@@ -142,7 +142,7 @@ def current_slice(work: RunContext, table: str, label: datetime) -> Slice | None
 
 
 def verb_of(work: RunContext, table: Table, label: datetime) -> str | None:
-    """Return the command that restores a damaged slice, `recompute` or `recollect`; None if the source has no rows."""
+    """Return the command that makes a damaged slice again: `recompute`, `recollect`, or None if no source has it."""
     batching = None if table.source is None else table.source.batching
     if table.kind is not Kind.COLLECT or batching in {Batching.ARRIVAL_TIME, Batching.EACH}:
         return RECOMPUTE

@@ -32,7 +32,7 @@ def reading_back(
 
 
 def as_applied(ledger: Ledger, flow: Flow, now: datetime) -> LedgerSnapshot:
-    """Return the ledger's past as it will be once `flow` is applied, including the batches that it requests again."""
+    """Return the ledger's snapshot as it will be once `flow` is applied, with the batches that this requests again."""
     snapshot = ledger.reads.snapshot(flow)
     if snapshot.flow == flow.fingerprint:
         return snapshot

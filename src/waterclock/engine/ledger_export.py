@@ -48,7 +48,8 @@ def export_ledger(ledger: Ledger, root: str, *, is_whole: bool = False) -> Expor
 def heads(root: str) -> list[tuple[str, Head]]:
     """Return the exports of a storage with their heads, newest first. Unreadable exports are left out.
 
-    Their order is that of the ledger's sequence: the clock, and with it their names, may have been set back.
+    Those of one ledger are in the order of its sequence, since the clock, and with it their names, may have been set
+    back.
     """
     found = []
     for name in export_names(root):

@@ -21,14 +21,21 @@ if TYPE_CHECKING:
 
 
 def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
-    """Open a project's ledger for reading; None if nothing ever ran, without a trace. Raises  E421, E422, E425."""
+    """Open a project's ledger for reading, or return None if the project never ran. Raises  E421, E422, E425."""
     from waterclock.ledger.ledger import Ledger
 
     reach_storage(project)  # a caller that reads the ledger may read the tables next
     ledger = Ledger.open(ledger_url(project), create=False)
     if ledger is None:
-        refuse_lost(project)
-        return None
+        try:
+            refuse_lost(project)
+        except WaterclockError:
+            # another runner may have created it since, and then made the tables that were found
+            ledger = Ledger.open(ledger_url(project), create=False)
+            if ledger is None:
+                raise
+        else:
+            return None
     _follow_rotation(ledger, project)
     ledger.declared.say_pending(project.flow)
     if not even_moved:

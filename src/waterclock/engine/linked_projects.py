@@ -1,4 +1,4 @@
-"""Polls the other projects that tables of this one collect: their progress, and the labels they have restated."""
+"""Polls the other projects that this one collects from: their progress, and the labels that they have restated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Changed = Mapping[datetime, tuple[int, InputFact]]
 
 
 class Links:
-    """The other projects of a flow. A comparison is repeated only if one of the two ledgers has changed."""
+    """The other projects that a flow collects from. Inputs are compared again only if one of the ledgers changed."""
 
     def __init__(self, flow: Flow, connections: Connections, own: ProjectPlace | None = None) -> None:
         self._flow = flow
@@ -43,7 +43,7 @@ class Links:
         return {name: link for name, (link, _) in self._read_links(ledger).items()}
 
     def marked_snapshot(self, ledger: Ledger, who: str, asking: Asking = NOBODY) -> LedgerSnapshot:
-        """Return this project's past with the facts of the other projects. Mark their restatements in the ledger first.
+        """Mark restatements of other projects in the ledger, and return its snapshot with the facts of these projects.
 
         Each revision is marked once, whoever polls and however often.
         """
@@ -62,7 +62,7 @@ class Links:
     def is_at_hand(self, table: Table) -> bool:
         """Return whether the ledger and the storage of the other project are on this machine.
 
-        If its place is not known, that is an error to report, and no server is needed for it.
+        Also True if it cannot be found: that is an error to report, and no server is needed to find it.
         """
         try:
             place = self._open_source(table)[1].place()
@@ -71,7 +71,7 @@ class Links:
         return place.ledger.startswith("sqlite:") and not is_remote(place.storage)
 
     def pins(self, table: Table, windows: list[Window]) -> list[tuple[Window, Pin]]:
-        """Bind the reads of a linked table's windows to the other project's versions, or raise what prevents it."""
+        """Pin the versions of the other project that a table's windows read, or raise the error that prevents it."""
         unit, collector = self._open_source(table)
         link = self._check_link(table, collector.facts(unit))
         if link.problem is not None:
@@ -165,13 +165,13 @@ class Links:
 
 
 def links_of(project: Project, connections: Connections) -> Links:
-    """Return the other projects that tables of a project collect."""
+    """Return the other projects from which tables of a project collect."""
     ledger = project.ledger if isinstance(project.ledger, str) else ""
     return Links(project.flow, connections, ProjectPlace(ledger, project.storage, project.root))
 
 
 def link_errors(project: Project) -> list[WaterclockError]:
-    """Return the errors that prevent tables from collecting other projects, each at its table. No server is queried.
+    """Return the errors that prevent tables from collecting from other projects, each at its table; queries no server.
 
     A project that has not run yet, or does not answer now, is no error: its tables wait for it.
     """

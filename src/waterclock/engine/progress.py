@@ -1,4 +1,4 @@
-"""Reports a runner's progress: the listener's events, thin enough for a terminal, a log or a test."""
+"""The events of a runner, which it reports to a listener such as a terminal, a log or a test."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Listener:
     """
 
     def tick(self, now: datetime) -> None:
-        """Receive that the runner works at `now`."""
+        """Receive the instant `now` for which the runner plans and runs batches."""
 
     def on_plan(self, plan: Plan) -> None:
         """Receive a new plan."""

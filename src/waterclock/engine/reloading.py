@@ -36,7 +36,7 @@ class Reloading:
         self._refused_for = ""
 
     def is_new(self) -> bool:
-        """Whether this poll loaded another flow. Cost: a stat of each of the project's files."""
+        """Poll the files once, and return whether another flow was loaded. Cost: a stat of each file of the project."""
         stamps = stamps_of(self._work.project)
         if stamps == self._stamps and not self._may_be_taken_up_now():
             return False

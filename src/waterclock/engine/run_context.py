@@ -133,7 +133,7 @@ class RunContext:
             return tuple(self._held.values())
 
     def real_now(self) -> datetime:
-        """Return the ledger's real clock, which only leases and timings use."""
+        """Return the current time by the ledger's clock, which `--now` does not change."""
         return self.ledger.now()
 
     def report_once(self, message: str) -> None:

@@ -15,7 +15,7 @@ from waterclock.planner.plan import Plan, Status
 class RunOutcome:
     """The result of a run: batches done and failed, the plan after it, and the batches that wait for their source.
 
-    `unsettled` has the errors of abandoned claims that could not be settled: the outcome of their batches is unknown.
+    `unsettled` has the errors of abandoned claims that could not be resolved: the outcome of their batches is unknown.
     `away` is the error of a store that became unavailable while the run looked for more work. `unclaimed`: by table,
     the error that prevents its batches from being claimed now, reported in this round or an earlier one. `is_outdated`:
     another flow was applied, so the run claims nothing more.
@@ -34,7 +34,7 @@ class RunOutcome:
 
     @property
     def has_failed(self) -> bool:
-        """Whether anything failed in this run, could not be settled or could not be checked."""
+        """Whether a batch failed in this run, a claim could not be resolved, or the store became unavailable."""
         return bool(self.failed or self.unsettled or self.away)
 
     @property

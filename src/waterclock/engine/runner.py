@@ -123,7 +123,7 @@ class Runner:
                 self._report_unclaimed(GroupReport(group, None, error=error), tried, outcome)
 
     def snapshot(self) -> LedgerSnapshot:
-        """Return the past to plan from: the ledger's, with the facts of linked projects."""
+        """Return the ledger's snapshot to plan from, with the facts of linked projects."""
         asking = requested_open_labels(self._work.flow, self._force)
         return self._work.links.marked_snapshot(self._work.ledger, self._work.settings.who, asking)
 
@@ -196,7 +196,7 @@ class Runner:
             now = upcoming
 
     def _take_over(self) -> bool:
-        """Settle claims whose runner is gone. Return whether one was. Imports delta-rs only if there are any."""
+        """Resolve claims whose runner is gone. Return whether any was. Imports delta-rs only if there are any."""
         self._unsettled = ()
         if left := expired_claims(self._work):
             from waterclock.engine.batch.takeover import take_over
@@ -247,7 +247,7 @@ class Runner:
     def _has_waited(self) -> bool:
         """Wait until another runner that has batches due here makes progress. False if there is none to wait for.
 
-        Claims that this runner left open are settled first: no other runner does so before their lease expires.
+        Claims that this runner left open are resolved first: no other runner does so before their lease expires.
         """
         if not self._waits:
             return bool(self._work.abandoned_claims()) and self._take_over()

@@ -44,7 +44,7 @@ class FileInfo:
 
 
 def entry_path(folder: str | Path, *parts: str) -> Path:
-    """Return an entry below a folder; one in an object store only resembles a Path. Raises  E607 for its URL."""
+    """Return the path of an entry below a folder; for an object store a UPath. Raises  E607 for an unsupported URL."""
     store = store_of(folder)
     if store is None:
         return Path(folder, *parts)
@@ -233,7 +233,7 @@ def remove_folder(path: Path) -> None:
 
 
 def move_folder(path: Path, target: Path) -> None:
-    """Move a folder to a new place in the same store: one rename on this machine, file by file in an object store."""
+    """Move a folder to a new path in the same store: one rename on this machine, file by file in an object store."""
     if not is_remote(path):
         path.rename(target)
         return
@@ -250,7 +250,7 @@ def move_file(path: Path, target: Path) -> None:
 
 
 def link_file(path: Path, target: Path) -> None:
-    """Make a file available at another place as well: by a hard link, or a copy where links are not supported."""
+    """Make a file available at a second path as well: by a hard link, or a copy where links are not supported."""
     if not is_remote(path) and not is_remote(target):
         try:
             os.link(path, target)
@@ -271,7 +271,7 @@ def copy_file(path: Path, target: Path) -> None:
 
 
 def put_file_if_absent(path: str | Path, target: Path, size: int | None = None) -> bool:
-    """Put a file at another place as well, complete, with its time of change; return False if the target exists.
+    """Link or copy a file to a second path, complete, with its time of change; return False if the target exists.
 
     In an object store the time is that of the copy. An unknown `size` is requested from the store. A source that is
     replaced while it is copied is copied again from the beginning.

@@ -149,7 +149,7 @@ def put_if_absent(store: Store, key: str, content: bytes) -> bool:
 
 
 def _in_turn(put: Callable[[], object]) -> None:
-    """Put on a condition, and retry while S3 processes another such put of the same name, whatever its outcome."""
+    """Call a conditional put, and retry it while S3 processes another one of the same name, whatever its outcome."""
     from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_incrementing
 
     retrying = Retrying(
@@ -177,7 +177,7 @@ def remove(store: Store, keys: Sequence[str]) -> None:
 
 
 def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str, ObjectMeta]]:
-    """Yield the objects of a folder that start with `begin`, in path order, a request a thousand. Raises  E609."""
+    """Yield relative path and metadata of a folder's objects whose relative path starts with `begin`. Raises  E609."""
     head = f"{key}/" if key else ""
     after = begin[:-1].rstrip(".")  # the offset excludes exactly this name; `.` alone is invalid
     with translate_store_errors(f"{store.bucket}/{key}"):
@@ -188,8 +188,13 @@ def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str
                 path = each["path"].removeprefix(head)
                 if path.startswith(begin):
                     yield path, each
-                elif path > begin:
+                elif path > begin and not (store.scheme == "abfss" and _is_folder_apart(path, begin)):
                     return
+
+
+def _is_folder_apart(path: str, begin: str) -> bool:
+    """Return whether a path has a slash where it first differs: Azure sorts `a/x` before `a-b`."""
+    return next((own == "/" for own, other in zip(path, begin, strict=False) if own != other), False)
 
 
 def _chunks_of(store: Store, key: str, offset: str | None) -> Iterator[Sequence[ObjectMeta]]:
@@ -312,7 +317,7 @@ def _max_copy_size(store: Store) -> int:
 
 
 def copy_content(source: IO[bytes], sink: IO[bytes], size: int, where: str) -> None:
-    """Copy the open file at `where`, in bounded memory. Raises  E807 (transient) where it has not `size` bytes."""
+    """Copy the open file at `where`, in bounded memory. Raises  E807 (transient) if it does not have `size` bytes."""
     shutil.copyfileobj(source, sink, _PART)
     if sink.tell() != size:
         raise object_changed_error(where)

@@ -90,7 +90,7 @@ class Store:
 
     @cached_property
     def objects(self) -> ObjectStore:
-        """The obstore object of the store, for what fsspec cannot do. Raises  E609 for a URL or options it refuses."""
+        """The obstore object of the store, for operations that fsspec does not have. Raises  E609 for a wrong URL."""
         return self._connect(self.for_obstore)
 
     def _connect(self, options: dict[str, Any]) -> ObjectStore:
@@ -212,7 +212,7 @@ def delta_options(folder: str) -> dict[str, str] | None:
 
 @contextmanager
 def translate_store_errors(where: str | Path) -> Iterator[None]:
-    """Convert an object store's errors to E609 (transient without an answer) or E807; FileNotFoundError stays."""
+    """Convert an object store's errors to E609 (transient if it does not answer) or E807; FileNotFoundError stays."""
     try:
         yield
     except Exception as error:

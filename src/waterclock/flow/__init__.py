@@ -1,1 +1,1 @@
-"""Data types of a flow's declarations: tables, functions, modes, policies, and their graph. Pure functions."""
+"""The data types of a resolved flow: tables, columns, rules, queries and connections, and their graph."""

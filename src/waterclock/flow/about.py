@@ -1,4 +1,4 @@
-"""Metadata of a table, a column or a connection for people."""
+"""The owner, tags and comment of a table, a view or a connection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """An owner, tags and a comment."""
+    """The owner, tags and comment of a declaration; none of them affects batches."""
 
     owner: str | None = None
     tags: tuple[str, ...] = ()

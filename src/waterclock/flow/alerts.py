@@ -1,4 +1,4 @@
-"""The `[alerts]` section of the project file: rules by selection and severity, targets, and quiet hours."""
+"""The `[alerts]` section of the project file: rules, targets and quiet hours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.timelabel.zone import nominal_zone
 
 
 class Severity(StrEnum):
-    """The severity of a root cause, the highest first."""
+    """The severity of an alert's root cause, the highest first."""
 
     CRITICAL = "critical"
     ERROR = "error"
@@ -20,7 +20,7 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """The position of a severity: 0 for the highest."""
+        """The severity as a number: 0 for the highest."""
         return list(Severity).index(self)
 
 
@@ -33,7 +33,10 @@ class TargetKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The destination of messages, declared at `place`: an apprise address, or a webhook with an optional token."""
+    """A destination of alerts: an apprise address, or a webhook with an optional token.
+
+    `place`: where the project file declares it, for messages.
+    """
 
     name: str
     kind: TargetKind
@@ -44,7 +47,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class QuietHours:
-    """Daily hours without messages, in minutes since midnight in a zone. They may extend over midnight."""
+    """Daily hours without alerts, in minutes since midnight in a zone. They may extend over midnight."""
 
     begin: int
     end: int
@@ -61,9 +64,9 @@ class QuietHours:
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """The root causes that are sent to some targets: those that affect one of `tables`, of this severity or higher.
+    """A rule that sends to targets the root causes that affect one of `tables`, with this severity or a higher one.
 
-    `repeat`: the time after which a message about a persistent cause is sent again; None for never.
+    `repeat`: the time after which an alert about a persistent cause is sent again; None for never.
     """
 
     name: str

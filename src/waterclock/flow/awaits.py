@@ -1,4 +1,4 @@
-"""The sign by which a source shows that a window is complete. A collect waits for it before it reads the window."""
+"""The sign of a source that a window is complete, for which a collect waits before it reads the window."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from waterclock.timelabel.duration import Duration
 
 @dataclass(frozen=True, slots=True)
 class Awaits:
-    """The sign that all rows of a window have arrived; the window is read after it.
+    """The sign of a source that all rows of a window have arrived.
 
-    `text`: a query, or a marker's name, in which %Y, %m, %d, %H, %M and %j are those of the window's start in the
-    table's zone. `within`: how long after it is due a window waits before its batch fails; None: forever.
+    `text`: a query, or a marker's name, in which %Y, %m, %d, %H, %M and %j stand for the window's start in the table's
+    zone. `within`: how long after it is due a batch waits for the sign before it fails; None: forever.
     """
 
     sign: Sign

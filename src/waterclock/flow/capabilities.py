@@ -1,4 +1,4 @@
-"""The capabilities of a type of connection, as data: `check` reads them without opening anything."""
+"""Describes what a type of connection supports, so that `check` can validate statements without a connection."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """An invalid combination of options: the error's code, the option or "", and the parts of the message."""
+    """An invalid option or combination of options: the error's code, the option or "", and the parts of the message."""
 
     code: str
     option: str
@@ -41,7 +41,7 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The Python module that a connector imports; `package` installs it, or Waterclock's `extra`."""
+    """The Python module that a connector imports, installed by `package` or by Waterclock's `extra`."""
 
     module: str
     package: str = ""
@@ -50,21 +50,21 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The capabilities of a connector type. Each connector module defines them as `CAPABILITIES`.
+    """The features that a connector type supports. Each connector module defines this as `CAPABILITIES`.
 
-    An option `params.*` matches any that starts with `params.`.
+    An option `params.*` matches all options that start with `params.`.
 
     - `replaces_some`: a delivery may replace the rows that match a condition and keep all others (REPLACE WHERE).
     - `tells_unread`: lines that cannot be parsed are returned as rows of their own (EXPECT parsed()).
-    - `tells`: the origin columns that it can provide for each row (`_source.file`).
-    - `keeps_order`: it delivers rows in an order (APPEND ORDER BY).
+    - `tells`: the origin columns that the source can provide for each row (`_source.file`).
+    - `keeps_order`: a delivery sends rows in an order (APPEND ORDER BY).
     - `wrong_options`: finds invalid combinations in the options of a `connection`, or of a `collect` or a `publish`
       with the path of their unit. Secrets are references there.
-    - `copies`: a collect with `format 'raw'` has a row for each of its items, and a publish with that format copies
-      these.
-    - `seals`: it is its own clock, and a run seals its windows.
-    - `each_parameters`: returns the columns of the requesting row that a unit's path and options name (FOR EACH). None
-      if the connector does not support that.
+    - `copies`: a collect with `format 'raw'` has one row per item of the source, and a publish with that format copies
+      these items.
+    - `seals`: the source has no clock of its own; a run decides when a window is complete, as for a receiver.
+    - `each_parameters`: returns the columns that a unit's path and options contain as placeholders (FOR EACH). None if
+      the connector does not support that.
     - `require_path`: raises an error for an invalid path to collect from, as far as the path alone shows it.
     - `driver`: the package required to open a connection; `check` reports a missing one.
     - `warning`: returns the warning of `check` for a unit to collect from, given the project's folder and the options

@@ -1,4 +1,4 @@
-"""The metadata columns for each change of a source's rows (BY CHANGES), and their names. Pure data."""
+"""Names and types of the metadata that a collect BY CHANGES has for each change of a source's row."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ TYPES: Mapping[str, str] = MappingProxyType({"op": "STRING", "lsn": "BIGINT", "a
 OP, LSN, AT, XID = (f"_waterclock_change_{name}" for name in TYPES)
 SEQ = "_waterclock_change_seq"
 MISSING = "_waterclock_change_missing"
-"""Internal columns of changed rows: the order within a transaction, and columns that the change does not contain."""
+"""Internal columns: the order of changes within a transaction, and the columns that a change does not contain."""
 IN_ROWS: Mapping[str, str] = MappingProxyType(dict(zip(TYPES, (OP, LSN, AT, XID), strict=True)))
 
 OP_COLUMN = "_change_op"
-"""The column with the operation of a change, if a collect names none. It identifies deletes."""
+"""The column with the operation of a change, if a collect declares none. It identifies deletes."""
 LOG_LIMIT = "log_limit"
-"""The option of a collect for the amount of log, in GB, that a source may keep for it before a warning."""
+"""The option of a collect for the size of the log, in GB, that a source may keep for it before a warning."""
 DELETES = ("delete", "truncate")
 
 
 def format_change_mark(what: str) -> str:
-    """Return the mark of a column that contains metadata of a change."""
+    """Return the name by which a column list requests metadata of a change: `op` → `_change.op`."""
     return f"{CHANGE}.{what}"

@@ -1,4 +1,4 @@
-"""References that are checked: columns whose values must exist in another table, and the action otherwise."""
+"""Checked foreign keys: columns whose values must exist in another table, and the action if they do not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.flow.ladders import Ladder
 class CheckedReference:
     """A REFERENCES with an ELSE: a row in which none of `columns` is NULL must have its parent in `table`.
 
-    `parent_columns` identify the parent. They are empty until the flow is resolved, and then mean the parent's key.
+    `parent_columns` are the columns of `table` that must have these values. If empty, they are the parent's key.
     """
 
     table: str
@@ -23,18 +23,18 @@ class CheckedReference:
 
     @property
     def name(self) -> str:
-        """Its name in counts and messages."""
+        """The name of the check in counts and messages."""
         columns = self.columns[0] if len(self.columns) == 1 else f"({', '.join(self.columns)})"
         return f"{columns} REFERENCES {self.table}" + (f" ROLE {self.role}" if self.role else "")
 
     @property
     def read(self) -> Read:
-        """The read of the parent, the same as of its plain name in the query."""
+        """The read of the parent, like a plain table name in the query."""
         return Read(self.table)
 
 
 def checked_references(columns: Columns) -> tuple[CheckedReference, ...]:
-    """Return the checked references of a column list; columns that refer to a table in one role are one key."""
+    """Return the checked references of a column list; columns that refer to a table in one role are one reference."""
     groups: dict[tuple[str, str], list[str]] = {}
     said = {column.name: column.references for column in columns.named if column.references is not None}
     for name, reference in said.items():

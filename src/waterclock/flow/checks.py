@@ -1,4 +1,4 @@
-"""Lists all checks of a table's rows in one list, with the action for rows that fail them. Pure functions."""
+"""Lists the checks of a table's rows, from its rules and column declarations, with the action for rows that fail."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ from waterclock.flow.ladders import FAILS, Ladder, sets_aside
 from waterclock.flow.origins import IN_ROWS, TYPES
 
 MOST_CHECKS = 62
-"""The number of checks for which one number has a bit, without its sign."""
+"""The most checks of a table that quarantines or drops rows: each is a bit of one BIGINT."""
 
 
 class Demand(StrEnum):
-    """The requirement of a check: a readable row, an expression, a value of the declared type, any value, or the key.
+    """The requirement of a check.
 
-    REFERENCE: the row's parent exists. PAST: the table's own earlier labels do not contain the key.
+    - PARSED: the line can be parsed.
+    - REFERENCE: the row's parent exists.
+    - EXPRESSION: an EXPECT is TRUE.
+    - TYPE: the value has the declared type.
+    - VALUE: the value is not NULL.
+    - PAST: the table's own earlier labels do not contain the key.
+    - KEY: the key is not NULL and unique.
     """
 
     PARSED = "parsed"
@@ -34,24 +40,28 @@ class Demand(StrEnum):
 
 
 class Ruled(Protocol):
-    """Any object with rules on its rows: a table, also one that is not resolved yet."""
+    """Any object with rules on rows: a table, resolved or not."""
 
     @property
     def columns(self) -> Columns:
-        """Its column list."""
+        """The column list."""
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """Its EXPECTs on the batch's result."""
+        """The EXPECTs on the batch's result."""
 
     @property
     def input_rules(self) -> tuple[Rule, ...]:
-        """Its EXPECTs on the batch's inputs."""
+        """The EXPECTs on the batch's inputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check. `text` is the expression, the type, or KEY's choice of the staying row; `columns` are checked."""
+    """A check of each row of a batch; `columns` are the checked columns.
+
+    `text` depends on `demand`: the expression, the type, the parent table, the time of PAST, or for KEY the order by
+    which one of several rows is kept.
+    """
 
     name: str
     demand: Demand
@@ -61,12 +71,12 @@ class Check:
 
     @property
     def row_action(self) -> Action | None:
-        """The action on a single row that fails, as it is written. None: the row stays."""
+        """The action on a single row that fails, QUARANTINE or DROP; None if the row stays in the batch."""
         return sets_aside(self.ladder)
 
     @property
     def broken_words(self) -> str:
-        """The words that describe rows which fail the check."""
+        """A description of rows that fail the check, for messages: "violate (a > 0)"."""
         if self.demand is Demand.KEY:
             others = "whose key another row has" if self.text else "that occurs more than once"
             return f"have no key, or one {others}"
@@ -81,7 +91,7 @@ class Check:
 
 
 def all_rules(table: Ruled) -> tuple[Rule, ...]:
-    """Return the EXPECTs on the batch's result, of the table and of its columns, in the order written."""
+    """Return the EXPECTs on the batch's result: those of the table, then those of its columns."""
     return (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
 
 
@@ -91,26 +101,25 @@ def every_rule(table: Ruled) -> tuple[Rule, ...]:
 
 
 def asks_rows(table: Ruled) -> bool:
-    """Return whether a rule checks the rows of a batch, one by one or together."""
+    """Return whether a rule checks the rows of a batch, one by one or by an aggregate."""
     return any(rule.scope is not Scope.TABLE for rule in all_rules(table))
 
 
 def checks_of(table: Ruled) -> tuple[Check, ...]:
-    """Return the checks of each row, in the order written. The check on the key is last, on rows that pass all others.
+    """Return the checks of each row: parsed lines first, then columns, then rules, and the key on rows that pass.
 
-    Whether the row could be read at all is checked first. A type whose violation fails the batch is not a check: such a
-    value fails the rows' own pass. The same holds for an unreadable line without an EXPECT parsed().
+    Types and unparsed lines whose violation fails the batch are not included: reading such a row fails by itself.
     """
     return (*_of_format(table.columns), *_of_columns(table), *_of_rules(table.rules), *_of_key(table))
 
 
 def takes_rows_out(table: Ruled) -> bool:
-    """Return whether single rows may be quarantined or dropped as the table's batches are written."""
+    """Return whether a check of the table's result may quarantine or drop single rows."""
     return any(check.row_action for check in checks_of(table))
 
 
 def marks_rows(table: Ruled) -> bool:
-    """Return whether each row is marked with its failed checks as it is written. Not all checks are expressions."""
+    """Return whether a batch records for each row of its result which checks the row fails."""
     is_loose = keeps_unread(table.columns) or loose_types(table) or checked_references(table.columns)
     return bool(is_loose) or takes_rows_out(table)
 
@@ -121,7 +130,7 @@ def can_quarantine_rows(table: Ruled) -> bool:
 
 
 def input_rules_of(table: Ruled) -> dict[str, tuple[Rule, ...]]:
-    """Return by table the rules on the rows that batches read from it, in the order written."""
+    """Return the rules on input rows by input table, in the order written."""
     found: dict[str, tuple[Rule, ...]] = {}
     for rule in table.input_rules:
         found[rule.of] = (*found.get(rule.of, ()), rule)
@@ -129,14 +138,14 @@ def input_rules_of(table: Ruled) -> dict[str, tuple[Rule, ...]]:
 
 
 def input_checks(rules: Iterable[Rule]) -> tuple[Check, ...]:
-    """Return the checks that these rules make on each input row. They may be of one input or of all."""
+    """Return the row checks among rules on inputs, which may be those of one input or of all."""
     return tuple(_of_rules(rules))
 
 
 def marks(table: Ruled) -> tuple[Check, ...]:
-    """Return the checks that the bits of a quarantined row represent: those on the result, then those on the inputs.
+    """Return the checks that the bits of a quarantined row stand for: those on the result, then those on the inputs.
 
-    The result has bits only if its rows are marked as they are written.
+    Checks on the result are included only if a batch records which of them a row fails.
     """
     return (*(checks_of(table) if marks_rows(table) else ()), *input_checks(table.input_rules))
 
@@ -147,12 +156,12 @@ def loose_types(table: Ruled) -> dict[str, str]:
 
 
 def keeps_unread(columns: Columns) -> bool:
-    """Return whether lines that cannot be parsed are returned as rows of their own. Otherwise they fail their batch."""
+    """Return whether lines that cannot be parsed are read as rows of their own. Otherwise they fail the batch."""
     return columns.unread is not None and columns.unread.ladder != FAILS
 
 
 def rules_without_expression(table: Table) -> tuple[Rule, ...]:
-    """Return the row checks that have no expression as rules, to show them with the others."""
+    """Return the checks for parsed lines and references as rules, so that they can be listed with the EXPECTs."""
     asked = (check for check in checks_of(table) if check.demand in {Demand.PARSED, Demand.REFERENCE})
     return tuple(
         Rule(check.text if check.demand is Demand.PARSED else check.name, check.name, Scope.ROW,
@@ -162,10 +171,11 @@ def rules_without_expression(table: Table) -> tuple[Rule, ...]:
 
 
 def columns_to_request(table: Table) -> Columns:
-    """Return the columns to request from a source: with another type if values of a wrong type are quarantined.
+    """Return the columns, with types, to read from a source.
 
-    Numbers and booleans are then requested as text, which can represent any value; times and dates keep the source's
-    type. The origin of a row is requested under its internal names, also if rows are quarantined.
+    A column whose wrong values do not fail the batch is read as STRING, which can represent any value; for a time or
+    date no type is requested. Columns with the origin of a row are read under their internal names, and always if rows
+    may be quarantined.
     """
     loose, of = loose_types(table), table.columns
     tells = {column.tells: column.place for column in of.named if column.tells in IN_ROWS}
@@ -183,7 +193,7 @@ def columns_to_request(table: Table) -> Columns:
 
 
 def is_nested(type_text: str) -> bool:
-    """Return whether a type contains others: such a value cannot be requested as text."""
+    """Return whether a type is ARRAY, MAP, STRUCT or BINARY, whose values cannot be read as text."""
     return type_text.lstrip().upper().startswith(("ARRAY", "MAP", "STRUCT", "BINARY"))
 
 
@@ -193,12 +203,12 @@ def _choose_read_type(type_text: str | None) -> str | None:
 
 
 def key_ladder(table: Ruled) -> Ladder:
-    """Return the action for a key that is NULL or not unique. All key columns that declare it declare the same one."""
+    """Return the actions for keys that are NULL or not unique: those of the first key column that declares any."""
     return next((column.else_of_key for column in table.columns.named if column.else_of_key), FAILS)
 
 
 def may_repeat_keys(table: Ruled) -> bool:
-    """Return whether rows of a batch may have one key: it is only warned of, or such a batch may be released."""
+    """Return whether several rows of a visible batch may have the same key, because the KEY only warns or holds."""
     return key_ladder(table)[0].action in {Action.WARN, Action.HOLD}
 
 
@@ -208,7 +218,7 @@ def _of_format(columns: Columns) -> Iterator[Check]:
 
 
 def key_stays(table: Ruled) -> KeyStays:
-    """Return which row of a key stays, combined from the declarations of its columns."""
+    """Return the rule for rows with the same key, combined from the declarations of the key columns."""
     said = [column.stays for column in table.columns.named if column.stays]
     return KeyStays(
         next((each.order for each in said if each.order), ()), next((each.past for each in said if each.past), None)
@@ -216,7 +226,7 @@ def key_stays(table: Ruled) -> KeyStays:
 
 
 def is_of_key(read: Read) -> bool:
-    """Return whether a read is the one by which a table's KEY checks its own earlier labels."""
+    """Return whether a table's KEY makes this read, to check the table's earlier labels (PAST)."""
     return read.kind is ReadKind.PREVIOUS and read.span is not None
 
 

@@ -1,4 +1,4 @@
-"""Enumerations of a declaration's choices: kinds of tables, modes, ways to batch and to read."""
+"""The enumerations used in declarations: kinds of statements, modes, types of reads, actions of rules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """The three data functions."""
+    """The three kinds of statements that have batches."""
 
     COLLECT = "collect"
     TRANSFORM = "transform"
@@ -14,7 +14,7 @@ class Kind(StrEnum):
 
 
 class TableType(StrEnum):
-    """The type of a table: regular, one open claim at a time, as for each publish; or partitioned, one per label."""
+    """The type of a table. REGULAR: one claim at a time. PARTITIONED: one claim per label, except for a publish."""
 
     REGULAR = "regular"
     PARTITIONED = "partitioned"
@@ -29,12 +29,12 @@ class Mode(StrEnum):
     TEMPORAL = "temporal"
 
 
-# the state is folded from the slices of all labels so far, key by key
+# modes whose state combines the slices of all labels so far, key by key
 FOLDS = frozenset({Mode.MERGE, Mode.TEMPORAL})
 
 
 class OnRestate(StrEnum):
-    """The reaction of a done batch to changed inputs: it runs again, or the change is only reported."""
+    """The action if inputs of a done batch change: run the batch again, or only report the change."""
 
     RECOMPUTE = "recompute"
     REPORT = "report"
@@ -52,12 +52,12 @@ class Batching(StrEnum):
     EACH = "each row of a table"
 
 
-# how a table of another project is read: its slices by their labels, or its state at the end of each window
+# reads of a table of another project: its slices by their labels, or its state at the end of each window
 LINKED = frozenset({Batching.LABELS, Batching.STATE})
 
 
 class Sign(StrEnum):
-    """The sign by which a source shows that a window is complete."""
+    """The kinds of signs that a window of a source is complete."""
 
     MARKER = "marker"
     NEXT = "next"
@@ -65,7 +65,7 @@ class Sign(StrEnum):
 
 
 class ReadKind(StrEnum):
-    """How a query reads a table: by its plain name, or by a read function."""
+    """The kinds of reads in a query: a plain table name, or one of the read functions."""
 
     PLAIN = "plain"
     PAST = "past"

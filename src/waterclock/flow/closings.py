@@ -1,4 +1,4 @@
-"""CLOSE WHEN: the condition that closes a window's books, as it was written and as Spark evaluates it."""
+"""CLOSE WHEN: the condition that closes a window's books, as text and as a Spark expression."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ START, END = "wc_start", "wc_end"
 
 @dataclass(frozen=True, slots=True)
 class Least:
-    """A `watermark(column, part, ...)`: the greatest value of the column, in the part that is furthest behind.
+    """A `watermark(column, part, ...)` in a condition: the lowest of the parts' greatest values of the column.
 
-    It is computed from rows at one boundary, and may fall at another; the WATERMARK of a table (`watermarks`) never
-    does. `name` replaces it in the condition for Spark; `text` is the original text.
+    It is computed anew at each boundary and may be lower at a later one, unlike the WATERMARK of a table. `text` is the
+    call as written; `name` replaces it in the expression for Spark.
     """
 
     name: str
@@ -27,8 +27,9 @@ class Least:
 class Closes:
     """CLOSE WHEN: a window reads its UNTIL tables up to the first boundary at which the condition is true.
 
-    `text` is the condition as written, `expression` the one for Spark. `asks_rows`: it contains aggregates of rows.
-    `is_by_hand`: a user may close a window. `is_asked`: the condition has other parts than that.
+    `text` is the condition as written, `expression` its form for Spark. `marks`: the watermarks in it. `asks_rows`: it
+    contains aggregates of rows. `is_by_hand`: it is also true once a user closes the window. `is_asked`: it has other
+    parts, which must be evaluated.
     """
 
     text: str

@@ -1,7 +1,7 @@
-"""The column lineage of Python transforms, as the plans of their batches have shown it. Pure functions.
+"""The column lineage of Python transforms, taken from the Spark plans of their batches.
 
-One plan shows one path through the code, and several plans are combined. The lineage may contain too much, but never
-too little.
+One plan shows one path through the code, so several plans are combined. The lineage may name columns that a value does
+not depend on, but never misses one.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ FILTER, JOIN, GROUP, SORT, WINDOW, MAY_READ = "filter", "join", "group", "sort",
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a value: certainly all of `inputs`, and any, all or none of `maybe`, for the reasons in `why`.
+    """The input columns of a value: certainly `inputs`, and possibly some of `maybe`, for the reasons in `why`.
 
-    `how`: the least direct of the ways from an input to the value.
+    `how`: the least direct use of an input: copied, computed or aggregated.
     """
 
     inputs: frozenset[Input] = frozenset()
@@ -40,13 +40,13 @@ class Origin:
         )
 
     def derive(self, how: str) -> Origin:
-        """Return the origin of a value derived from this one in the given way."""
+        """Return the origin of a value that is copied, computed or aggregated (`how`) from this one."""
         return self if HOW.index(how) <= HOW.index(self.how) else Origin(self.inputs, self.maybe, how, self.why)
 
 
 @dataclass(frozen=True, slots=True)
 class CodeLineage:
-    """The origins of columns by name, and by use the input columns that filter, order or partition the rows."""
+    """The origins of a table's columns by name, and by use the input columns that filter, join, group or order rows."""
 
     columns: Mapping[str, Origin] = field(default_factory=dict)
     uses: Mapping[str, frozenset[Input]] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class CodeLineage:
         return CodeLineage(dict(columns.values()), {**self.uses, **uses})
 
     def to_json(self) -> dict[str, Any]:
-        """Return a dict for JSON, which is the same for equal lineage."""
+        """Return the lineage as a JSON object; equal lineages give equal objects."""
         return {
             "columns": {
                 name: {"from": _sort_inputs(made.inputs), "maybe": _sort_inputs(made.maybe), "how": made.how}

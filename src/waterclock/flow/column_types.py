@@ -1,4 +1,4 @@
-"""Column types as comparable values, parsed from Spark SQL's text or from a schema's JSON."""
+"""Column types as comparable values, parsed from Spark SQL or from Spark's JSON of a schema."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Dictionary:
     holds_nulls: bool = True
 
 
-# a simple type is represented by its name in a schema's JSON: long, decimal(10,2)
+# a simple type is represented by its name in Spark's JSON of a schema: long, decimal(10,2)
 ColumnType = str | Struct | Array | Dictionary
 
 
 def type_of(text: str) -> ColumnType | None:
-    """Parse a type of Spark SQL, as in a declaration or a source. Return None for a type that tables cannot store."""
+    """Parse a type in Spark SQL: `bigint` → `long`. Return None for text that is not a type that tables can store."""
     words = _words(text)
     if words is None:
         return None
@@ -68,7 +68,7 @@ def type_of(text: str) -> ColumnType | None:
 
 
 def type_of_json(said: Any) -> ColumnType:
-    """Parse a type of a schema's JSON."""
+    """Parse a type in Spark's JSON of a schema."""
     if not isinstance(said, Mapping):
         return str(said)
     if said["type"] == "struct":
@@ -85,7 +85,7 @@ def type_of_json(said: Any) -> ColumnType:
 
 
 def text_of_type(type_: ColumnType) -> str:
-    """Return a type in Spark SQL, so that `type_of` can parse it."""
+    """Return a type in Spark SQL, which `type_of` can parse."""
     if isinstance(type_, Struct):
         return "struct<" + ",".join(map(_member, type_.members)) + ">"
     if isinstance(type_, Array):
@@ -113,7 +113,7 @@ def _words(text: str) -> list[str] | None:
 
 
 def _parse_type(words: list[str]) -> tuple[ColumnType, list[str]]:
-    """Parse the type at the start of the tokens; raise an error if there is none."""
+    """Parse the type at the start of the tokens; return it and the remaining tokens."""
     head, rest = words[0].lower(), words[1:]
     if head == "array":
         element, rest = _parse_type(_after(rest, "<"))

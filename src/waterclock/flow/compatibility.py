@@ -1,10 +1,10 @@
-"""Checks whether rows written with some columns can be read as others, without losing a value.
+"""Checks whether rows written with one schema can be read with another without losing a value.
 
 `can_read(reader, writer)` is the basis of BACKWARD, FORWARD and FULL. A type can be read as another only if each of its
 values stays the same. Whole numbers can be read as wider ones, as DECIMALs that have enough digits and, up to INT, as
 DOUBLE. FLOAT can be read as DOUBLE, a DECIMAL as one with no fewer digits on either side of its point, and a DATE as
-TIMESTAMP_NTZ. Spark's own casts allow more (BIGINT to DOUBLE, anything to STRING), and its Parquet reader silently
-allows even more. Neither is used here.
+TIMESTAMP_NTZ. Spark's casts and its Parquet reader allow more (BIGINT to DOUBLE, anything to STRING); these are not
+allowed here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ORDER = tuple(_WHOLE)
 
 
 class Compatible(StrEnum):
-    """The direction of compatibility: new columns read old data, old columns read new data, or both."""
+    """The direction of compatibility: the new schema can read old rows, the old schema can read new rows, or both."""
 
     BACKWARD = "BACKWARD"
     FORWARD = "FORWARD"
@@ -30,7 +30,7 @@ class Compatible(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Compatibility:
-    """The COMPATIBLE clause: with the version before or, if `is_transitive`, with all kept versions."""
+    """The COMPATIBLE clause of a table: with the previous schema or, if `is_transitive`, with all kept ones."""
 
     mode: Compatible
     is_transitive: bool = False
@@ -41,7 +41,7 @@ class Compatibility:
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
-    """A column of a schema. It is optional if it may be null or `has_default`; `was` are its former names."""
+    """A column of a schema. A writer may omit it if it may be null or `has_default`. `was`: its former names."""
 
     name: str
     type: ColumnType
@@ -51,14 +51,14 @@ class SchemaColumn:
 
     @property
     def signature(self) -> str:
-        """A text that is equal for equal columns, except for their names."""
+        """A text of type, nullability and default, by which columns are compared."""
         wants = "" if self.is_nullable else " NOT NULL"
         return f"{text_of_type(self.type)}{wants}{' DEFAULT' if self.has_default else ''}{_nulls_within(self.type)}"
 
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """The columns of a table or a source. `rules` are those that refuse rows, as written."""
+    """The schema of a table or a source. `rules` are the EXPECTs that refuse rows, as written."""
 
     columns: tuple[SchemaColumn, ...]
     keys: tuple[str, ...] = ()
@@ -86,7 +86,10 @@ class Incompatibility:
 
 @dataclass(frozen=True, slots=True)
 class CompatibilityViolation:
-    """A misfit between a new schema and the kept version `back` steps ago (0: the newest), as reader or as writer."""
+    """An incompatibility between a new schema and the kept one `back` versions ago (0: the newest).
+
+    `reads_old`: the new schema cannot read old rows; otherwise the old schema cannot read new rows.
+    """
 
     back: int
     misfit: Incompatibility
@@ -94,10 +97,11 @@ class CompatibilityViolation:
 
 
 def can_read(reader: TableSchema, writer: TableSchema) -> tuple[Incompatibility, ...]:
-    """Return the reasons why a reader cannot read all rows of a writer, or nothing if it can.
+    """Return the reasons why rows written with one schema cannot all be read with another; empty if they can.
 
     Names are compared ignoring case. A rename counts as a removed and a new column, unless the reader declares the
-    former name. Cost: 0.1 µs for a column that is the same
+    former name.
+    Cost    0.1 µs for a column that is the same
     """
     return tuple(_misfits(reader, writer))
 
@@ -105,7 +109,7 @@ def can_read(reader: TableSchema, writer: TableSchema) -> tuple[Incompatibility,
 def find_violations(
     said: Compatibility, new: TableSchema, kept: Sequence[TableSchema]
 ) -> tuple[CompatibilityViolation, ...]:
-    """Return the violations of a COMPATIBLE clause by new columns; `kept` are the earlier versions, newest first."""
+    """Return the violations of a COMPATIBLE clause by a new schema; `kept` are the earlier schemas, newest first."""
     against = kept if said.is_transitive else kept[:1]
     found: list[CompatibilityViolation] = []
     for back, old in enumerate(against):
@@ -117,12 +121,12 @@ def find_violations(
 
 
 def is_widening(have: ColumnType, wanted: ColumnType) -> bool:
-    """Return whether each value of a type is a value of another one, or the types are equal."""
+    """Return whether each value of the type `have` is also a value of the type `wanted`."""
     return not any(_unlike(wanted, have, ""))
 
 
 def wider(one: str, other: str) -> str:
-    """Return the one of two types, given as texts, that contains the values of both, or STRING."""
+    """Return the wider of two types in Spark SQL, or STRING if neither contains all values of the other."""
     first, second = type_of(one), type_of(other)
     if one == other or first is None or second is None:
         return one if one == other else "STRING"
@@ -225,7 +229,7 @@ def _digits(name: str) -> tuple[int, int] | None:
 
 
 def _nulls_within(type_: ColumnType) -> str:
-    """Return a text for the nullability of elements and values, which `text_of_type` leaves out."""
+    """Return a text for the nullability of array elements and map values, which `text_of_type` leaves out."""
     if isinstance(type_, Array):
         return f"[{int(type_.holds_nulls)}{_nulls_within(type_.element)}]"
     if isinstance(type_, Dictionary):

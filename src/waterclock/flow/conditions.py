@@ -1,4 +1,4 @@
-"""Conditions that choose between the queries of a transform. They depend only on the window, not on the current time.
+"""Evaluates the conditions (WHEN) that choose between the queries of a transform. They depend only on the window.
 
 Logic has three values, as in SQL: None is unknown, and a condition that is None is not true.
 """
@@ -16,12 +16,12 @@ from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import first_instant, nominal_zone
 
 Fixed = str | int | float | bool | Decimal | date | None
-"""A value of a condition: instants are aware, with the zone UTC; a date is no instant."""
+"""A value in a condition. A timestamp is an aware datetime in UTC; a date is a `date`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A part of a condition: an operation on its parts, or a literal `value`."""
+    """A node of a condition's syntax tree: an operation `op` on `parts`, or a literal `value`."""
 
     op: str
     parts: tuple[Term, ...] = ()
@@ -41,9 +41,9 @@ class Condition:
         return _value(self.term, window, self.zone) is True
 
     def turns(self) -> frozenset[datetime] | None:
-        """Return the only instants at which the result may change, or None if it may change anywhere.
+        """Return the instants at which the result may change from window to window; None if it may change at any.
 
-        Two windows between the same neighbours of these instants always have the same result.
+        All windows between two consecutive ones of these instants have the same result.
         """
         return _turns(self.term, self.zone)
 
@@ -64,12 +64,12 @@ def _turns(term: Term, zone: str) -> frozenset[datetime] | None:
 
 
 def _is_edge(term: Term) -> bool:
-    """Return whether a term is an edge of the window, or its date."""
+    """Return whether a term is the start or end of the window, or the date of one of these."""
     return term.op in _EDGES or (term.op == "date" and term.parts[0].op in _EDGES)
 
 
 def _edges_of(value: Fixed, zone: str) -> tuple[datetime, ...]:
-    """Return the literal instant, or the start and the end of a literal date."""
+    """Return a literal timestamp, or the start and the end of a literal date; nothing for other values."""
     if isinstance(value, datetime):
         return (value,)
     if isinstance(value, date):
@@ -95,7 +95,7 @@ def _value(term: Term, window: Window, zone: str) -> Any:  # noqa: PLR0911 - one
 
 
 def _local(value: date, zone: str) -> date:
-    """Return a date as it is, and an instant in the zone's local time."""
+    """Return a timestamp in the zone's local time, and a date unchanged."""
     return value.astimezone(nominal_zone(zone)) if isinstance(value, datetime) else value
 
 

@@ -1,4 +1,7 @@
-"""The immutable description of a flow that a user declares, the same from DPL and from Python."""
+"""The immutable data classes of a flow: tables, columns, rules, reads, queries and connections.
+
+They are the same for statements in DPL and in Python.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +50,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An EXPECT: a row keeps it if `expression` (Spark SQL) is TRUE; NULL is not TRUE.
+    """An EXPECT: a row passes if `expression` (Spark SQL) is TRUE; NULL is not TRUE.
 
-    `variables` are the project's values that it uses as `:name`, bound as in a query. `action` is the first step of its
-    ladder; `ladder` has all steps if there is a limit. `comparison`: for a rule of the batch that compares it with
-    earlier ones, the comparison. `of`: the input table whose rows it checks before the query; empty for a rule on the
-    batch's result.
+    - `variables`: the project's variables that the expression uses as `:name`.
+    - `action`: the action if the rule is broken. `ladder`: all actions in order, if the first has a limit.
+    - `comparison`: for a rule that compares the batch with earlier ones.
+    - `of`: the input table whose rows are checked before the query; empty for a rule on the batch's result.
     """
 
     expression: str
@@ -67,17 +70,21 @@ class Rule:
 
     @property
     def rungs(self) -> Ladder:
-        """The actions if the rule is broken, step by step."""
+        """The actions if the rule is broken, in order; each but the last has a limit."""
         return self.ladder or (Rung(self.action),)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The declaration of one column. `type` is Spark SQL text, or None if it is not declared.
+    """The declaration of a column. `type` is Spark SQL, or None if it is not declared.
 
-    `else_of_...` are the actions if type, NOT NULL or KEY are broken; empty: the batch fails. `stays`: which row of a
-    key stays. `tells`: the origin that the column contains ('file'), None for a column of the rows themselves.
-    `made_as`: the value that a PUBLISH sends under this name. `is_hidden`: queries get it only by name, and not by `*`.
+    - `else_of_type`, `else_of_null`, `else_of_key`: the actions if type, NOT NULL or KEY are violated; empty: the batch
+      fails.
+    - `ends`: the date on which the column ends (RETIRE).
+    - `stays`: the rule for rows with the same key.
+    - `tells`: the origin that the column contains ('file'), None for a column of the source's rows.
+    - `made_as`: the expression that a PUBLISH sends under this name.
+    - `is_hidden`: queries get the column only by name, not by `*`.
     """
 
     name: str
@@ -103,8 +110,8 @@ class Column:
 class Columns:
     """A column list. An open one (a final `*`, or no list at all) includes columns that are not named.
 
-    `on_change`: the reaction of a collect to changed columns of its source; `unread`: to lines that cannot be parsed.
-    `left_out`: HIDDEN columns of its table that an open list of a PUBLISH does not name.
+    `on_change`: the reaction of a collect to changed columns of its source. `unread`: its reaction to lines that cannot
+    be parsed. `left_out`: HIDDEN columns of the published table that an open list of a PUBLISH does not name.
     """
 
     named: tuple[Column, ...] = ()
@@ -141,7 +148,10 @@ Options = Mapping[str, Value | Secret]
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A named system. `options` are those of DPL overlaid with the environment's; secrets are still names."""
+    """A named system that is read or written.
+
+    `options` are those of its statement, overridden by those of the environment. Secrets are names there.
+    """
 
     name: str
     type: str
@@ -152,7 +162,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One object of a connection: `path` ('public.orders', 'faa.flights', a glob) or a `query`."""
+    """One object of a connection that is read or written: a `path` ('public.orders', a glob) or a `query`."""
 
     connection: str
     path: str
@@ -166,7 +176,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The source of a COLLECT and the rule for its rows' windows. `lookback`, `changed`: only for data time."""
+    """The source of a COLLECT, and how the window of a row is determined. `lookback`, `changed`: only BY DATA TIME."""
 
     unit: Unit
     batching: Batching
@@ -179,9 +189,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One reference to a table. docs/explain/consistency.md defines its meaning for a batch.
+    """A read of a table by a batch: the table and the kind of read (docs/explain/consistency.md).
 
-    `span` is set for PAST, UNTIL and a PREVIOUS by which a KEY checks earlier labels; None for all others.
+    `span`: how far back it reads, for PAST, UNTIL and a KEY's check of earlier labels; None for all others.
     """
 
     table: str
@@ -197,10 +207,12 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class FlatJoin:
-    """A REFERENCES that FLAT follows: `columns` of the child are `parent_columns` of the parent.
+    """A join of FLAT along a REFERENCES: `columns` of the child equal `parent_columns` of the parent.
 
-    `at` is the child's time that selects the parent's version. It is None if the child's own versions select it, or if
-    the parent is not temporal. `role` is the suffix of the parent's columns; those in `left_out` are HIDDEN there.
+    - `at`: the child's time that selects the parent's version. None if the start of the child's version selects it, or
+      if the parent is not TEMPORAL.
+    - `role`: the suffix of the parent's columns.
+    - `left_out`: HIDDEN columns of the parent, which are not added.
     """
 
     parent: Flat
@@ -213,9 +225,9 @@ class FlatJoin:
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """FLAT(u): a read of u with all parents that it refers to, from u upwards.
+    """FLAT(u): a read of table u, joined with all parents that it refers to and with their parents.
 
-    `is_temporal`: the table keeps versions. `is_exact`: its versions are split wherever a parent's change.
+    `is_temporal`: u is TEMPORAL. `is_exact`: its versions are split wherever the version of a parent changes.
     """
 
     read: Read
@@ -225,7 +237,7 @@ class Flat:
 
     @property
     def included_reads(self) -> tuple[Read, ...]:
-        """All reads that it includes, its own first, each once."""
+        """The reads of the table and of all its parents, the table first, each once."""
         parents = (read for join in self.joins for read in join.parent.included_reads)
         return tuple(dict.fromkeys((self.read, *parents)))
 
@@ -238,10 +250,13 @@ class Flat:
 class TableReference:
     """A reference to a table or a view in a query's text, by character offsets.
 
-    `start:end` is the text to replace (a name or a read function with its brackets). `alias` is the bare table name to
-    insert at offset `alias_at` if the user gave none. Exactly one of `read`, `flat` and `view` is set. `view_columns`
-    is the view's allow-list; empty if it has all columns. `shared` names a SHARED view. `is_mark`: the reference is
-    replaced by a value, the greatest watermark of the read table. `left_out`: HIDDEN columns that are excluded.
+    - `start:end`: the text to replace, a name or a read function with its brackets.
+    - `alias`: the bare table name to insert at offset `alias_at`, if the query gives none.
+    - `read`, `flat`, `view`: exactly one of them is set.
+    - `view_columns`: the view's column list; empty for all columns.
+    - `shared`: the name of a SHARED view.
+    - `is_mark`: the reference is replaced by a value, the watermark that the read table contains.
+    - `left_out`: HIDDEN columns that are excluded.
     """
 
     start: int
@@ -259,7 +274,7 @@ class TableReference:
 
 @dataclass(frozen=True, slots=True)
 class ValueReference:
-    """A batch's own value in a query's text: WINDOW_START(), WINDOW_END() or TIMELABEL()."""
+    """A call in a query's text that is replaced by a value of the batch, such as WINDOW_START() or TIMELABEL()."""
 
     start: int
     end: int
@@ -268,11 +283,10 @@ class ValueReference:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query as the user wrote it, with the replacements for its references. Its text is never regenerated.
+    """A query as the user wrote it, with the parts of the text that are replaced when it runs.
 
     `branches` are the queries between its UNION ALL BY NAME, in order, with offsets into their own texts; the query
-    then has no references of its own. `stars`: texts to insert at offsets after a `*`, to exclude HIDDEN columns that
-    are named next to it.
+    then has no references of its own. `stars`: texts to insert at offsets after a `*`, which exclude HIDDEN columns.
     """
 
     text: str
@@ -288,8 +302,8 @@ class Query:
 class Argument:
     """A parameter of a Python transform: a read (plain or FLAT), a variable of the project, or the window.
 
-    If the read names a view, `query` is the view's query, and `read` is None. `with_hidden`: the rows include their
-    HIDDEN columns; `left_out` are the columns that they exclude.
+    For a view, `query` is its query, and `read` is None. `with_hidden`: the rows include HIDDEN columns; otherwise
+    `left_out` are the HIDDEN columns to exclude.
     """
 
     name: str
@@ -304,10 +318,10 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class PythonFunction:
-    """A Python transform, found by file and name at run time. `source` is for people.
+    """A Python transform, loaded by file and name at run time. `source` is its text, for display.
 
-    `fingerprint` identifies its syntax tree and those of the project's modules that it imports, which are its `shapes`.
-    `step`: it keeps a state.
+    `fingerprint` identifies the syntax trees of the function and of the project's modules that it imports; `shapes` are
+    these trees. `step` is set if the function keeps a state.
     """
 
     file: str
@@ -345,9 +359,9 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of the queries among which a window chooses: the first with a true condition, else the ELSE.
+    """One of the queries of a table with WHEN: a window uses the first whose condition is true.
 
-    `condition` is None for the ELSE, which is last. `reads` are those of the query, in its order.
+    `condition` is None for the ELSE, which is last. `reads` are the reads of the query, in its order.
     """
 
     condition: Condition | None
@@ -360,7 +374,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDeclaration(Keyed):
-    """All that a statement declares of a table, with every default resolved.
+    """The clauses of a table's statement, with all defaults resolved.
 
     A publish has the name of its unit (`ops.delays`) and one plain read.
 
@@ -370,13 +384,13 @@ class TableDeclaration(Keyed):
     - `deadline`: how long after a window its batch must be done, or its watermark must have passed the window's end
       (`is_by_watermark`). `runtime`: how long a batch may take at most.
     - `closes`: the condition that closes a window's books, up to which UNTIL reads; None: UNTIL reads its own span.
-    - `choices`: the queries between which windows choose. `reads` are those of all, `query` has all as its branches.
-    - `compatible`: the guarantee for readers with older or newer versions of its columns.
-    - `marks`: for a table that keeps a watermark, that watermark; it reads the windows of the watermark's table.
-    - `late_rows`: for a table that keeps late rows, the table they belong to and the rule.
+    - `choices`: the queries of a table with WHEN. `reads` are then those of all queries, `query` has all as branches.
+    - `compatible`: the guarantee for readers with older or newer versions of the columns.
+    - `marks`: set for a companion table that keeps a watermark: the clause of the table whose watermark it is.
+    - `late_rows`: set for a companion table that keeps late rows: the table to which they belong, and the rule.
     - `rules`: checks on a batch's result. `input_rules`: checks on its inputs.
-    - `measures`: values computed for each batch in the pass that writes it; `is_profiled`: for each column, too.
-      `offline`: values that a separate job computes. The code is the same with and without them.
+    - `measures`: values computed for each batch in the pass that writes it; `is_profiled`: also a profile of each
+      column. `offline`: values that a separate job computes. None of them is part of the fingerprint.
     """
 
     name: str
@@ -419,12 +433,12 @@ class TableDeclaration(Keyed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table(TableDeclaration):
-    """Anything that has batches: a collect, a transform or a publish, with all that is known once a flow is compiled.
+    """A collect, transform or publish of a compiled flow: anything that has batches.
 
-    - `open_of`: for a derived table of open windows, the table that the windows are of.
-    - `fingerprint`: identifies the code. It covers the syntax tree of the query, or of the function and its imports,
-      and the declarations of columns and rules, but no comments or spacing.
-    - `was`: its former name. `code_before`: the fingerprint under the tables' former names, if it differs.
+    - `open_of`: for the companion table of open windows, the table to which the windows belong.
+    - `fingerprint`: identifies the code. It covers the query without comments and spacing, or the syntax trees of the
+      function and its imports, and the declarations of columns and rules.
+    - `was`: its former name. `code_before`: the fingerprint with the former names of renamed tables, if it differs.
     """
 
     cadence: Cadence
@@ -434,36 +448,36 @@ class Table(TableDeclaration):
     code_before: str = ""
 
     def choice_of(self, window: Window) -> Choice | None:
-        """Return the one of its queries that applies to a window, or None if there is one query for all."""
+        """Return the query that applies to a window, or None for a table without WHEN."""
         return next((it for it in self.choices if it.condition is None or it.condition.is_true_for(window)), None)
 
     def reads_for_window(self, window: Window) -> tuple[Read, ...]:
-        """Return the references that the batch of a window reads."""
+        """Return the reads of the batch of a window."""
         choice = self.choice_of(window)
         return self.reads if choice is None else choice.reads
 
     def with_choice(self, choice: Choice | None) -> Table:
-        """Return the table as if one of its queries applied to all windows."""
+        """Return the table with one of its queries for all windows; unchanged if `choice` is None."""
         return self if choice is None else replace(self, reads=choice.reads, query=choice.query, choices=())
 
     @property
     def is_snapshot(self) -> bool:
-        """True for a REPLACE collect without a BY: it can only take its source's current content."""
+        """True for a collect without BY, which can only read the current content of its source."""
         return self.source is not None and self.source.batching is Batching.SNAPSHOT
 
     @property
     def each(self) -> Each | None:
-        """The table whose rows parametrize a collect's requests, one by one (FOR EACH); None for all others."""
+        """The FOR EACH of a collect that sends a request for each row of another table; None for all other tables."""
         return None if self.source is None else self.source.each
 
     @property
     def is_fold(self) -> bool:
-        """True if the table's state is folded from the slices of all labels so far, key by key."""
+        """True if the table's state combines the slices of all labels so far, key by key (MERGE, TEMPORAL)."""
         return self.mode in FOLDS
 
     @property
     def is_partitioned(self) -> bool:
-        """True if labels are independent slices."""
+        """True if each label of the table is a part of its own."""
         return self.type is TableType.PARTITIONED
 
     @property
@@ -473,7 +487,7 @@ class Table(TableDeclaration):
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        """The Spark SQL of the header: rules, measures, a MERGE's delete condition, and columns computed by AS."""
+        """The Spark SQL expressions of the header: rules, measures, delete conditions, and columns computed by AS."""
         rules = (*self.rules, *(rule for column in self.columns.named for rule in column.rules), *self.input_rules)
         gone = self.fold.delete_when if self.fold else None
         measured = (it.expression for it in (*self.measures, *(self.offline.measures if self.offline else ())))
@@ -484,20 +498,20 @@ class Table(TableDeclaration):
 
     @property
     def reads_itself(self) -> bool:
-        """True if the query reads PREVIOUS of its own table."""
+        """True if the table reads earlier labels of itself, by PREVIOUS."""
         return any(read.table == self.name for read in self.reads)
 
     @property
     def in_label_order(self) -> bool:
-        """True if a label runs only after all labels before it."""
+        """True if a label runs only after all labels before it, and not in parallel."""
         return self.is_fold or self.is_sequential or self.reads_itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """All declarations of a project, checked: every read names a table, every default is resolved, no cycle is illegal.
+    """All checked declarations of a project: every read names a table, defaults are resolved, no cycle is illegal.
 
-    `fingerprint` identifies the whole flow; `applied` claims compare it. `order` lists table names upstream first.
+    `fingerprint` identifies the whole flow. `order` lists table names upstream first.
     """
 
     project: str

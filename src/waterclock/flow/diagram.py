@@ -1,4 +1,4 @@
-"""Draws the data model of a flow in Graphviz: tables with keys and types, and their references. Pure functions."""
+"""Draws the data model of a flow as a Graphviz graph: tables with columns, keys and types, and their references."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Field:
 def diagram(flow: Flow, known: Mapping[str, Mapping[str, str]], tables: Collection[str] | None = None) -> str:
     """Return a drawing of the collected and transformed tables, or of those named, in Graphviz's DOT language.
 
-    `known` are columns and types by table from earlier batches, for columns that are not declared. Keys are first, then
-    references to others, then as many other columns as fit. A referenced table that is not drawn is a dashed box.
+    `known` are columns and types by table from earlier batches, for columns that are not declared. A box shows at most
+    14 columns: keys, then references, then others. A referenced table that is not drawn is a dashed box.
     """
     wanted = flow.tables if tables is None else tables
     drawn = drawn_tables(flow, wanted)
@@ -63,14 +63,14 @@ def diagram(flow: Flow, known: Mapping[str, Mapping[str, str]], tables: Collecti
 
 
 def drawn_tables(flow: Flow, wanted: Collection[str]) -> dict[str, Table]:
-    """Return the tables of a data model among `wanted`, without publishes."""
+    """Return the tables among `wanted` that the diagram shows: all but publishes."""
     return {name: table for name, table in flow.tables.items() if name in wanted and table.kind is not Kind.PUBLISH}
 
 
 def fields_of(table: Table, known: Mapping[str, str]) -> tuple[Field, ...]:
     """Return a table's columns as its readers see them: keys, then references, then the others in the table's order.
 
-    For a TEMPORAL table the key and the start of the version are first, and the end of the version is last.
+    For a TEMPORAL table the start of the version follows the keys. `known` are types by column from earlier batches.
     """
     declared = {column.name: column for column in table.columns.named}
     names = list(dict.fromkeys((*declared, *(name for name in known if name != TIMELABEL))))
@@ -96,7 +96,7 @@ def _refers(fields: tuple[Field, ...]) -> bool:
 def _beside_each_other(lone: Mapping[str, tuple[Field, ...]]) -> Iterator[str]:
     """Yield invisible edges that arrange tables without references in rows: Graphviz would put them all in one column.
 
-    The number per row makes the whole somewhat wider than it is high, as screens are.
+    There are as many tables in a row as make the drawing somewhat wider than high, like a screen.
     """
     names = list(lone)
     height = sum((min(len(fields), MOST_COLUMNS) + 2) * _ROW_INCHES + _GAP_INCHES for fields in lone.values())
@@ -129,26 +129,26 @@ def _row(index: int, field: Field) -> str:
 
 
 def render_name(name: str, *, is_key: bool, refers: bool) -> str:
-    """Return a column's name and its mark in one cell: a column of marks alone would be as wide as that of names."""
+    """Return the HTML of a column's name, followed by "key" for a key or an arrow for a reference."""
     said = f"<b>{escape(name)}</b>" if is_key else escape(name)
     mark = "key" if is_key else "→" if refers else ""
     return f"{said} {font(mark, '#8a5a00')}" if mark else said
 
 
 def font(text: str, color: str) -> str:
-    """Color a text. Graphviz allows no font element without content."""
+    """Return the HTML of a small colored text; empty for no text, because Graphviz rejects an empty font element."""
     return f'<font point-size="9" color="{color}">{escape(text)}</font>' if text else ""
 
 
 def heading(table: Table, name: str) -> list[str]:
-    """Return the header rows of a box: the table's name and its kind."""
+    """Return the HTML rows at the top of a table's box: `name`, and the table's kind, mode and cadence."""
     about = f"{table.kind} · {table.type if table.is_partitioned else table.mode} · {table.cadence}"
     cell = f'<tr><td colspan="2" bgcolor="{FILLS[table.kind]}" align="left"'
     return [f'{cell} port="head"><b>{escape(name)}</b></td></tr>', f"{cell}>{font(about, QUIET)}</td></tr>"]
 
 
 def quiet_row(text: str) -> str:
-    """Return a row with one quiet text, as wide as the table."""
+    """Return an HTML row with one gray text, as wide as the box."""
     return f'<tr><td colspan="2" align="left"><i>{font(text, QUIET)}</i></td></tr>'
 
 

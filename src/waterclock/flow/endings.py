@@ -1,4 +1,4 @@
-"""RETIRE: a column that ends on a date, until which it exists next to its replacement."""
+"""RETIRE: the date on which a column ends."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from waterclock.timelabel.zone import date_start
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """RETIRE: in labels that start on the day or after it, the column no longer exists, and is NULL.
+    """RETIRE: the column is NULL in labels that start on the day or after it.
 
-    `made_as` is Spark SQL over the other columns, or None if the rows still contain the column itself.
+    `made_as` is the Spark SQL over other columns that computes it until then, or None if the rows contain it.
     """
 
     day: date

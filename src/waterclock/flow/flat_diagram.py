@@ -1,4 +1,4 @@
-"""Draws FLAT(u) in Graphviz: u's columns, and below them, by role, the columns of each parent and their origin."""
+"""Draws FLAT(u) as a Graphviz graph: the columns of table u and, below them, those of each parent with their origin."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ _INDENT = "    "  # no-break spaces: Graphviz drops others
 
 @dataclass(frozen=True, slots=True)
 class FlatPart:
-    """The columns that one table adds to a flat read, and how its row was chosen; `join` is None for the table itself.
+    """The columns that one table adds to FLAT(u), and the join that finds its row; `join` is None for u itself.
 
-    `role` is the whole suffix, including those of the parents below it. `of_versions`: the table that is read keeps
-    versions. `is_open`: there may be more columns than are known.
+    - `depth`: the number of joins from u to the table.
+    - `columns`: each column with its name in the result.
+    - `role`: the whole suffix of the names: the roles of all joins from u.
+    - `of_versions`: u is TEMPORAL.
+    - `is_open`: there may be more columns than are known.
     """
 
     table: str
@@ -32,7 +35,7 @@ class FlatPart:
 
     @property
     def version_choice(self) -> str:
-        """The time at which the parent's version is chosen."""
+        """Words for how a parent's row is chosen: by its key, or the time that selects its version; empty for u."""
         if self.join is None:
             return ""
         if not self.join.parent.is_temporal:
@@ -43,12 +46,12 @@ class FlatPart:
 
 
 def list_flat_parts(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, str]]) -> tuple[FlatPart, ...]:
-    """Return the columns that each table adds to a flat read: its own first, then those of its parents, depth first."""
+    """Return the columns that each table adds to FLAT(u): first u, then its parents, depth first."""
     return tuple(_walk_flat_parts(flat, flow, known, None, "", 0, of_versions=flat.is_temporal))
 
 
 def flat_diagram(flat: Flat, flow: Flow, known: Mapping[str, Mapping[str, str]]) -> str:
-    """Return a drawing of a flat read in DOT: one box, with each parent's columns indented below those of its child."""
+    """Return a drawing of FLAT(u) in DOT: one box, with each parent's columns indented below those of its child."""
     table = flow.tables[flat.read.table]
     rows = heading(table, str(flat))
     for each in list_flat_parts(flat, flow, known):

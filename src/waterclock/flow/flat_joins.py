@@ -1,4 +1,4 @@
-"""Follows a table's REFERENCES to its parents, and theirs: by which columns, and at which time. Pure functions."""
+"""Resolves FLAT(u): follows the REFERENCES of table u to its parents, and theirs, and checks each of these joins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ALIKE = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINY
 
 
 class Referring(Ruled, Protocol):
-    """A table, declared or not resolved yet."""
+    """The properties of a table that FLAT needs; the table may be resolved or not."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -37,10 +37,10 @@ class Referring(Ruled, Protocol):
 def flat_of(
     tables: Mapping[str, Referring], name: str, errors: list[WaterclockError], *, is_exact: bool = False
 ) -> Flat | None:
-    """Follow a table's REFERENCES to all its parents, and theirs. Return None if one of them cannot be followed.
+    """Return FLAT of a table: its joins with all parents, and theirs. Return None if a join is invalid.
 
-    Faults are added to `errors`, with the place of the referring column, or without a place if the read itself is
-    wrong. An undeclared parent is not reported here, but by the check of references.
+    Errors are appended to `errors`, with the position of the referring column, or without a position if the table has
+    no REFERENCES or no versions for `is_exact`. A parent that is not declared is not reported here.
     """
     table = tables[name]
     if not any(column.references for column in table.columns.named):
@@ -268,14 +268,14 @@ class _ParentFollower:
 
 
 def _find_unused_hidden(parent: Referring) -> tuple[str, ...]:
-    """Return the HIDDEN columns of a parent that no further reference uses."""
+    """Return the HIDDEN columns of a parent that its own references do not use."""
     leading = {each.name for each in parent.columns.named if each.references is not None}
     leading |= {each.references.at for each in parent.columns.named if each.references and each.references.at}
     return tuple(name for name in parent.hidden_columns if name not in leading)
 
 
 def plain_type(kind: str) -> str:
-    """Return a type in one spelling: capitals, no spaces, one name for each."""
+    """Return a type in a spelling that can be compared: capitals, no spaces, one of its names: `long` → `BIGINT`."""
     text = "".join(kind.upper().split())
     name, bracket, rest = text.partition("(")
     return _ALIKE.get(name, name) + bracket + rest

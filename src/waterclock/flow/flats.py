@@ -1,4 +1,4 @@
-"""Names the columns of FLAT(u): u's own, and those of each parent. Pure functions."""
+"""Names the columns of FLAT(u): those of table u, and those of each parent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.timelabel.label import TIMELABEL
 
 @dataclass(frozen=True, slots=True)
 class FlatColumn:
-    """A column of FLAT(u): `name` in the result, and the original table and column."""
+    """A column of FLAT(u): `name` in the result, and the table and column from which it is."""
 
     name: str
     table: str
@@ -20,7 +20,7 @@ class FlatColumn:
 
 
 def flats_of(query: Query) -> tuple[Flat, ...]:
-    """Return the flat reads of a query and its views, each once and in the order written."""
+    """Return the FLAT reads of a query and its views, each once and in the order written."""
     found: dict[Flat, None] = dict.fromkeys(flat for branch in query.branches for flat in flats_of(branch))
     for reference in query.tables:
         if reference.flat is not None:
@@ -31,10 +31,10 @@ def flats_of(query: Query) -> tuple[Flat, ...]:
 
 
 def flat_columns(flat: Flat, columns_of: Callable[[str], Iterable[str] | None]) -> tuple[FlatColumn, ...] | None:
-    """Return the columns of a flat read: the table's own, then those of each parent. None if some are unknown.
+    """Return the columns of FLAT(u): those of u, then those of each parent. None if the columns of a table are unknown.
 
     `columns_of` returns a table's columns as its readers see them. Keys, version times and HIDDEN columns of parents
-    are left out. A role is a suffix, and suffixes chain: `city_home_billing`.
+    are left out. Each join with a ROLE adds it as a suffix: `city_home_billing`.
     """
     own = columns_of(flat.read.table)
     if own is None:
@@ -49,7 +49,7 @@ def flat_columns(flat: Flat, columns_of: Callable[[str], Iterable[str] | None]) 
 
 
 def select_parent_columns(join: FlatJoin, columns: Iterable[FlatColumn]) -> list[FlatColumn]:
-    """Return the columns that a parent with these columns adds to its child."""
+    """Return those of a parent's columns that a join adds to its child, with their names there."""
     record = RECORD if join.parent.is_temporal else ()
     behind = {name.lower() for name in (*join.parent_columns, *record, TIMELABEL)}
     hidden = {(join.parent.read.table, name.lower()) for name in join.left_out}
@@ -62,7 +62,7 @@ def select_parent_columns(join: FlatJoin, columns: Iterable[FlatColumn]) -> list
 
 
 def clashes_of(columns: Iterable[FlatColumn]) -> dict[str, tuple[FlatColumn, ...]]:
-    """Return the names that occur more than once, ignoring case, with their origins."""
+    """Return the names that several of the columns have, ignoring case, each with these columns."""
     by_name: dict[str, list[FlatColumn]] = {}
     for each in columns:
         by_name.setdefault(each.name.lower(), []).append(each)

@@ -1,4 +1,4 @@
-"""How the slices of a table are folded, key by key: a MERGE keeps the newest row, a TEMPORAL all versions."""
+"""The settings of MERGE and TEMPORAL, which combine the slices of a table key by key: newest rows, or all versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECORD = ("rec_eff_time", "rec_exp_time", "rec_is_current")
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Keyed update: per key the last row by (`order_by`, label) wins. It deletes the key if `delete_when` is TRUE.
+    """The settings of MERGE: the last row of each key by (`order_by`, label) is kept, unless its `delete_when` is TRUE.
 
     `calls`: identifies the code of the project's functions that `delete_when` calls, if any.
     """
@@ -28,7 +28,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The order in which rows are sent: by columns, within each value of `per`, or else over all rows."""
+    """The order in which a PUBLISH sends rows: by columns, within each value of `per` or, without it, over all rows."""
 
     by: tuple[str, ...]
     per: tuple[str, ...] = ()
@@ -36,15 +36,17 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Temporal:
-    """All versions of a key on one timeline: which rows define the attributes, and from when on.
+    """The settings of TEMPORAL: how the versions of a key are made from the rows of all labels.
 
-    A row gives the attributes as of `at`, or as of its window's end if that is None. Rows of one key and time are
-    ordered by `order_by`, then by label. `consumed` are columns that order or delete and are not attributes. `track`
-    are the attributes whose changes start a version; if it is empty, all do. NULL is missing and filled, except for the
-    `values`, where it means "now empty"; `are_all_values`: for every attribute, as in a snapshot by default.
-    `fills_back`: a life's first versions take its first known value. `untracked`: HIDDEN columns, whose changes start
-    no version unless TRACK names them. `is_of_snapshots`: each label contains all existing keys; a new key starts at
-    the end of the previous label. `calls`: as of a `Merge`.
+    - `at`: the column with the time from which a row is effective; None: the end of the row's window.
+    - `order_by`: orders rows of one key and time, then the label does.
+    - `consumed`: columns that order or delete rows and are not attributes.
+    - `track`: the attributes whose changes start a version; empty: all but `untracked`, the HIDDEN columns.
+    - `values`: attributes in which NULL means "empty now"; `are_all_values`: in all attributes. In others NULL means
+      missing, and is filled from earlier rows.
+    - `fills_back`: NULLs before the first value of a key are filled with this value. After a delete a key starts anew.
+    - `is_of_snapshots`: each label contains all existing keys; a new key starts at the end of the previous label.
+    - `calls`: as in `Merge`.
     """
 
     keys: tuple[str, ...]
@@ -74,7 +76,7 @@ class Temporal:
         return " ".join(part for part in said if part) + lives
 
     def attributes(self, columns: Iterable[str]) -> tuple[str, ...]:
-        """Return the columns of a row that versions show."""
+        """Return the attributes among the columns of a row: all but the key, the time and `consumed` columns."""
         others = {name.lower() for name in (*self.keys, self.at or "", *self.consumed)}
         return tuple(name for name in columns if name.lower() not in others)
 
@@ -84,7 +86,7 @@ class Temporal:
 
 
 class Keyed:
-    """Properties of a table, resolved or not, about its key and the fold by that key."""
+    """Properties of a table, resolved or not, that depend on its key and on its MERGE or TEMPORAL settings."""
 
     __slots__ = ()
     columns: Columns
@@ -97,7 +99,7 @@ class Keyed:
 
     @property
     def hidden_columns(self) -> tuple[str, ...]:
-        """The HIDDEN columns that its readers can name: for versions, those that are attributes."""
+        """The HIDDEN columns that readers of the table can name; in a TEMPORAL table, those that are attributes."""
         names = self.columns.hidden_columns
         return names if self.temporal is None else self.temporal.attributes(names)
 

@@ -1,4 +1,4 @@
-"""Collects that send a request for each row of a table, with values of that row. Pure functions."""
+"""FOR EACH: collects that send a request for each row of a table, with values of that row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """FOR EACH `table`: its columns `parameters` fill in a request, once a batch for each distinct combination."""
+    """FOR EACH `table`: a batch sends one request for each distinct combination of the table's columns `parameters`."""
 
     table: str
     parameters: tuple[str, ...]

@@ -27,7 +27,7 @@ def parents_of(flow: Flow) -> Mapping[str, frozenset[str]]:
 
 
 def closure(names: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
-    """Return all names reachable from some names. They include these names themselves only on a cycle."""
+    """Return all names reachable from `names` along `edges`; the names themselves only if they are reached too."""
     found: set[str] = set()
     waiting = [other for name in names for other in edges[name]]
     while waiting:
@@ -39,14 +39,14 @@ def closure(names: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str
 
 
 def late_tables(flow: Flow, table: str) -> tuple[str, ...]:
-    """Return the tables of late rows of a table that closes its books, one for each UNTIL read."""
+    """Return the names of the companion tables that keep the late rows of a table."""
     return tuple(
         name for name, each in flow.tables.items() if each.late_rows is not None and each.late_rows.of == table
     )
 
 
 def order_of(tables: Mapping[str, Table]) -> tuple[str, ...]:
-    """Return the tables upstream first, regardless of PREVIOUS. Raises  graphlib.CycleError where there is none."""
+    """Return the table names upstream first; PREVIOUS reads do not count. Raises  graphlib.CycleError for a cycle."""
     edges = {
         name: [
             *(read.table for read in table.reads if read.kind is not ReadKind.PREVIOUS and read.table in tables),
@@ -68,10 +68,10 @@ def cycle_of(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...] | None:
 
 
 def components_of(edges: Mapping[str, Iterable[str]]) -> list[frozenset[str]]:
-    """Return the groups of names on common cycles. A group of one name exists only if it reads itself.
+    """Return the strongly connected components: groups of names on common cycles. A single name must read itself.
 
-    Names that are not in `edges` are ignored. Cost: linear in the edges, but quadratic in the names that are on cycles
-    or between them.
+    Names that are not in `edges` are ignored.
+    Cost    linear in the edges, but quadratic in the names that are on cycles or between them
     """
     among = {name: {other for other in others if other in edges} for name, others in edges.items()}
     left = _trim_and_reverse(_trim_and_reverse(among))
@@ -87,7 +87,7 @@ def components_of(edges: Mapping[str, Iterable[str]]) -> list[frozenset[str]]:
 
 
 def circles_of(edges: Mapping[str, Iterable[str]]) -> Mapping[str, frozenset[str]]:
-    """Return for each name on a cycle all names that reach it and that it reaches, including itself."""
+    """Return for each name on a cycle its strongly connected component, including itself."""
     return {name: group for group in components_of(edges) for name in group}
 
 

@@ -1,4 +1,4 @@
-"""Declarations of a KEY about rows that share it: which one stays, and how far back the key must be new."""
+"""The options of KEY for rows with the same key: which row is kept, and how far back the key must be new."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from waterclock.timelabel.duration import Duration
 
 @dataclass(frozen=True, slots=True)
 class KeyOrder:
-    """A column that orders the rows of a key; `is_descending`: the row with its least value is the last."""
+    """A column by which rows with the same key are ordered; if `is_descending`, the least value is last."""
 
     column: str
     is_descending: bool = False
@@ -20,10 +20,10 @@ class KeyOrder:
 
 @dataclass(frozen=True, slots=True)
 class KeyStays:
-    """Which row of a key stays: the last by `order`. If that is empty, none of several rows stays.
+    """The rule for rows with the same key: the last by `order` is kept; without an order, none of them is.
 
-    `past`: the time before a window's end in which the table's own earlier labels must not have the key; None:
-    unchecked.
+    `past`: the time before a window's end in which earlier labels of the table must not have the key; None: earlier
+    labels are not checked.
     """
 
     order: tuple[KeyOrder, ...] = ()

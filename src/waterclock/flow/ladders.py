@@ -1,4 +1,4 @@
-"""The actions if a rule is broken: a ladder of actions, each up to a limit. Pure functions."""
+"""The actions if a rule is broken: a ladder of actions, each for up to a limit of rows."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from decimal import Decimal
 
 from waterclock.flow.choices import Action
 
-# actions that remove single rows as they are written, before their number is known
+# actions that remove single rows while a batch is written, before the number of broken rows is known
 SETS_ASIDE = frozenset({Action.QUARANTINE, Action.DROP})
 _STRENGTH = {Action.WARN: 0, Action.QUARANTINE: 1, Action.DROP: 1, Action.HOLD: 2, Action.FAIL: 3}
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One action, for up to `most` rows that break the rule, or percent of all; None: any number. The rest fails."""
+    """One action of a ladder, for up to `most` rows that break the rule; None: any number.
+
+    `is_percent`: `most` is a percentage of all rows.
+    """
 
     action: Action
     most: Decimal | None = None
@@ -38,21 +41,21 @@ FAILS: Ladder = (Rung(Action.FAIL),)
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """An EXPECT parsed(): the actions for lines that cannot be parsed in their file's format. `name` is for reports."""
+    """An EXPECT parsed(): the actions for lines that cannot be parsed. `name` is the rule's name in reports."""
 
     name: str
     ladder: Ladder
 
 
 def outcome(ladder: Ladder, broken: int, of: int) -> Action | None:
-    """Return the action if `broken` of `of` rows break a rule, or None if none do."""
+    """Return the action if `broken` of `of` rows break a rule: FAIL if above all limits, None if no row does."""
     if not broken:
         return None
     return next((rung.action for rung in ladder if rung.bears(broken, of)), Action.FAIL)
 
 
 def sets_aside(ladder: Ladder) -> Action | None:
-    """Return what happens to a row that breaks the rule, QUARANTINE or DROP; None if it stays."""
+    """Return the action on a single row that breaks the rule, QUARANTINE or DROP; None if the row stays."""
     first = ladder[0].action if ladder else Action.FAIL
     return first if first in SETS_ASIDE else None
 
@@ -63,5 +66,5 @@ def is_weaker(rung: Action, before: Action) -> bool:
 
 
 def words(ladder: Sequence[Rung]) -> str:
-    """Return a ladder as text for people."""
+    """Return a ladder as text for messages: "warn at most 5, else fail"."""
     return ", else ".join(map(str, ladder))

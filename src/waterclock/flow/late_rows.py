@@ -1,4 +1,4 @@
-"""Late rows, which arrived after the books of their window were closed: the table that keeps them, and its columns."""
+"""The companion table `<table>_late` of rows that arrived after the books of their window were closed."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from waterclock.timelabel.duration import Duration
 
 LATE = "_late"
-"""The suffix of the table that keeps rows which came too late, or too early, for a table's windows."""
+"""The suffix of the companion table with rows that arrived too late, or too early, for a table's windows."""
 
 REASON = "late_reason"
 """The column with the reason why no window contains the row."""
 
 CAME_LATE, CAME_EARLY, NO_TIME = "late", "early", "no time"
-"""The reasons: the books of its window were closed, the window's reads begin after the row, or it has no time."""
+"""The reasons: the window's books were closed, the row arrived before the window's reads begin, or it has no time."""
 
 
 @dataclass(frozen=True, slots=True)
 class LateRows:
-    """The late rows of the table `of`, which its windows no longer accept: by the time in `column`.
+    """The settings of a companion table with the late rows of the table `of`; `column` has the time of a row.
 
-    `reach`: how far before a window its slices are read. `within`: how long after its end late rows reopen a window;
+    `reach`: how far before a window slices are read for it. `within`: how long after its end late rows reopen a window;
     None for never.
     """
 
@@ -31,5 +31,5 @@ class LateRows:
 
 
 def late_of(table: str) -> str:
-    """Return the name of the table that keeps the late rows of `table`."""
+    """Return the name of the companion table that keeps the late rows of `table`."""
     return f"{table}{LATE}"

@@ -1,4 +1,4 @@
-"""Tables that collect a table of another project, at its ticks."""
+"""Finds the tables of a flow that collect a table of another project."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from waterclock.flow.declarations import Flow, Table
 
 
 def upstream_of(table: Table) -> str | None:
-    """Return the other project's table that a table collects, as `connection.schema.table`, or None."""
+    """Return the table of another project that `table` collects, as `connection.schema.table`, or None."""
     is_linked = table.source is not None and table.source.batching in LINKED
     return str(table.source.unit) if table.source is not None and is_linked else None
 
 
 def linked_tables(flow: Flow) -> Mapping[str, Table]:
-    """Return by name the tables of a flow that collect from other projects."""
+    """Return the tables of a flow that collect from other projects, by name."""
     return {name: table for name, table in flow.tables.items() if upstream_of(table) is not None}

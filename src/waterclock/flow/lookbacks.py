@@ -1,4 +1,4 @@
-"""LOOKBACK ... CHANGED: how a source shows which past windows changed, so that only these are collected again."""
+"""LOOKBACK ... CHANGED: how a source reports which past windows changed, so that only these are collected again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Tells(StrEnum):
-    """How a kind of source shows which windows changed: by a column of its rows, or by itself."""
+    """How a type of source reports which windows changed: by a column of its rows, or without one."""
 
     BY_COLUMN = "by column"
     BY_ITSELF = "by itself"

@@ -1,4 +1,4 @@
-"""Measures taken of each batch while it is written, and rules that compare them with earlier batches."""
+"""Measures: values computed for each batch while it is written, and rules that compare them with earlier batches."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 from waterclock.timelabel.period import Period
 
 MEASURED = "measured"
-"""The key of the measured values among a revision's measures in the ledger."""
+"""The key of the values of MEASURE in the measures of a revision, a JSON object in the ledger."""
 OFFLINE = "offline"
-"""The key of values that were measured offline, next to the others."""
+"""The key of the values that a separate job computed, in the same object."""
 PASSED_OVER = "passed over"
-"""The key of the rules that had nothing to compare with yet."""
+"""The key of the rules for which there were too few earlier batches to compare with, in the same object."""
 GIVEN_UP = "given up: its rows were lost"
-"""The warning of a label without rows because they were lost: it is not used in comparisons."""
+"""The warning of a label whose rows were lost: comparisons ignore such labels."""
 ROWS = "rows"
 
 _COUNT_OF_ROWS = re.compile(r"count\s*\(\s*[*1]\s*\)", re.IGNORECASE)
@@ -27,25 +27,25 @@ _COUNT_OF_ROWS = re.compile(r"count\s*\(\s*[*1]\s*\)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One value in the ledger: Spark's own text of it, NULL as None, and Spark's name of its type."""
+    """A measured value as the ledger stores it: Spark's text of the value (None for NULL) and Spark's type name."""
 
     value: str | None
     type: str
 
     def as_json(self) -> dict[str, str | None]:
-        """Return the value as it is stored."""
+        """Return the value as the JSON object that the ledger stores."""
         return {"value": self.value, "type": self.type}
 
 
 def read_measured_values(measures: Mapping[str, Any]) -> dict[str, Measured]:
-    """Return the values among a revision's measures by name, including the offline ones."""
+    """Return the measured values of a revision by name, including those that were computed offline."""
     found = {**measures.get(MEASURED, {}), **measures.get(OFFLINE, {})}
     return {name: Measured(said["value"], said["type"]) for name, said in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A MEASURE: an aggregate (Spark SQL) of each batch's own rows, and the name of its values."""
+    """A MEASURE: an aggregate (Spark SQL) over the rows of each batch, and its name."""
 
     name: str
     expression: str
@@ -61,18 +61,18 @@ class Offline:
 
     @property
     def code(self) -> str:
-        """A fingerprint of the declaration: values measured under an older one are measured again."""
+        """A fingerprint of the declaration. Values with another fingerprint are computed again."""
         said = [str(self.period), self.is_profiled, *([each.name, each.expression] for each in self.measures)]
         return blake2b(json.dumps(said).encode(), digest_size=12).hexdigest()
 
     def name_of(self, aggregate: str) -> str | None:
-        """Return the name of an aggregate's values, whatever its spacing, or None if it is not measured."""
+        """Return the name of the measure with this aggregate, ignoring case and spaces; None if there is none."""
         plain = _plain(aggregate)
         return next((measure.name for measure in self.measures if _plain(measure.expression) == plain), None)
 
 
 class ComparedSource(StrEnum):
-    """The source of a value in a comparison."""
+    """The source of a value in a comparison: the batch itself, or one of the functions over earlier batches."""
 
     OWN = "own"
     LAST_GOOD = "last_good"
@@ -82,9 +82,9 @@ class ComparedSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One value in a rule: an aggregate of the batch itself, or the same of earlier batches.
+    """A value in a rule that compares batches: an aggregate of the batch itself, or of earlier batches.
 
-    `scales`: for `usual`, how many spreads are added. `days`: for `trend`, how many days back it compares.
+    `scales`: for `usual`, the number of spreads to add. `days`: for `trend`, how many days back it compares.
     """
 
     source: ComparedSource
@@ -93,7 +93,7 @@ class Compared:
     days: int = 0
 
     def __str__(self) -> str:
-        """Return the text as it is written in the rule."""
+        """Return the value as it is written in a rule: `usual(count(*), 3)`."""
         if self.source is ComparedSource.OWN:
             return self.aggregate
         second = self.days or self.scales
@@ -103,18 +103,18 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class MeasureComparison:
-    """A rule of the batch that compares it with earlier ones: its text in pieces, with a value between each two."""
+    """A rule that compares a batch with earlier ones: `pieces` of its text, with one of `values` between each two."""
 
     pieces: tuple[str, ...]
     values: tuple[Compared, ...] = field(default=())
 
     @property
     def aggregates(self) -> tuple[str, ...]:
-        """The distinct aggregates that it needs of each batch."""
+        """The distinct aggregates in the rule."""
         return tuple(dict.fromkeys(value.aggregate for value in self.values))
 
     def render(self, texts: Mapping[Compared, str]) -> str:
-        """Return the rule with a text in place of each value."""
+        """Return the text of the rule with each value replaced by its text in `texts`."""
         parts = [self.pieces[0]]
         for value, piece in zip(self.values, self.pieces[1:], strict=True):
             parts += [texts[value], piece]
@@ -126,5 +126,5 @@ def _plain(aggregate: str) -> str:
 
 
 def counts_rows(aggregate: str) -> bool:
-    """Return whether an aggregate is the number of the batch's rows, which the ledger has for every batch."""
+    """Return whether an aggregate is `count(*)` or `count(1)`, which the ledger has for every batch."""
     return _COUNT_OF_ROWS.fullmatch(aggregate) is not None

@@ -1,7 +1,6 @@
-"""Names of the table of open windows next to one that closes its books, and of the view that shows both.
+"""Names of the companion table `spd_<table>` of open windows, and of the view `<table>_view` over both tables.
 
-`<table>_view` shows each window once: from the table if it is done there, else from the newest state of the open
-windows.
+The view contains each window once: from the table if it is done there, else from the newest state of `spd_<table>`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 
 OPEN = "spd_"
-"""The prefix of the table that contains a table's open windows."""
+"""The prefix of the companion table that contains a table's open windows."""
 
 VIEW = "_view"
 """The suffix of the view over a table and its open windows."""
@@ -23,13 +22,13 @@ IS_CLOSED = "is_closed"
 
 
 def open_table_of(table: str) -> str:
-    """Return the name of the table that contains the open windows of `table`."""
+    """Return the name of the companion table with the open windows of `table`: `a.sales` → `a.spd_sales`."""
     schema, _, name = table.rpartition(".")
     return f"{schema}.{OPEN}{name}"
 
 
 def open_windows_table(flow: Flow, table: str) -> Table | None:
-    """Return the table that contains the open windows of `table`, or None if they are not kept."""
+    """Return the companion table with the open windows of `table`, or None if there is none."""
     found = flow.tables.get(open_table_of(table))
     return found if found is not None and found.open_of == table else None
 
@@ -40,6 +39,6 @@ def view_of(table: str) -> str:
 
 
 def tables_by_view(flow: Flow) -> dict[str, str]:
-    """Return the table of each view by the view's name: every PARTITIONED table has a view."""
+    """Return table names by the name of their view `<table>_view`; every PARTITIONED table has one."""
     of_lake = (table for table in flow.tables.values() if table.kind is not Kind.PUBLISH)
     return {view_of(table.name): table.name for table in of_lake if table.is_partitioned}

@@ -1,4 +1,4 @@
-"""The `[openlineage]` section of the project file: the destination of lineage events."""
+"""The `[openlineage]` section of the project file: the destination of OpenLineage events."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from waterclock.flow.declarations import Secret
 
 @dataclass(frozen=True, slots=True)
 class LineageSink:
-    """A server's address with an optional token, or a file below the project. `is_on`: this environment sends events.
+    """The destination of OpenLineage events: a server's address with an optional token, or a file below the project.
 
-    `namespace` is that of all jobs and tables of the project. `place`: its place in the project file.
+    - `namespace`: the namespace of all jobs and tables of the project.
+    - `is_on`: this environment sends events.
+    - `place`: where the project file declares it, for messages.
     """
 
     url: str | Secret | None = None
@@ -28,7 +30,7 @@ class LineageSink:
 
     @property
     def display_name(self) -> str:
-        """The destination's name for people, without parts that may contain a secret."""
+        """The destination for messages, without the parts of an address that may contain a secret."""
         if self.file is not None:
             return self.file
         if isinstance(self.url, Secret):

@@ -1,4 +1,4 @@
-"""Columns that a PUBLISH computes itself."""
+"""Columns that a PUBLISH computes, and the names under which it sends columns and keys."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MadeAs:
-    """`name AS (expression)`: Spark SQL over the columns of the published table, row by row.
+    """A computed column of a PUBLISH, `name AS (expression)`: Spark SQL over the columns of the published table.
 
-    `columns` are those that it names, in the table's spelling. `copies`: the one column of which it is a plain copy.
+    `columns` are those in the expression. `copies`: the column that the expression only renames, None for any other.
     """
 
     expression: str
@@ -35,9 +35,9 @@ def find_sent_name(columns: Columns, name: str) -> str | None:
 
 
 def keys_sent(columns: Columns, keys: Sequence[str]) -> tuple[str, ...]:
-    """Return the names under which a table's key is sent, or nothing if a column of it is sent as a computed value.
+    """Return the names under which the columns of a table's key are sent; empty if a computed column has such a name.
 
-    A value computed from a key may be the same for two rows: a destination that uses it as a key would lose one.
+    Computed values may be the same for two rows, and a destination that uses them as a key would lose one.
     """
     made = {column.name.lower() for column in columns.named if column.made_as is not None}
     found = [(find_sent_name(columns, key), key) for key in keys]

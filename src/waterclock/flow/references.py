@@ -1,4 +1,4 @@
-"""A column's reference to another table: to which of its columns, and in which role."""
+"""REFERENCES: a column's reference to another table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from waterclock.flow.ladders import Ladder
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A column's reference to another table. It documents the model; with `otherwise` it is also checked, by a read."""
+    """A REFERENCES of a column to `columns` of another table, which FLAT follows; if empty, to the key.
+
+    `role` distinguishes several references to one table. `at`: the column with the time that selects a version.
+    `otherwise`: the actions for rows without a parent; if empty, rows are not checked.
+    """
 
     table: str
     columns: tuple[str, ...] = ()

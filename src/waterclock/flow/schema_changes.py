@@ -1,4 +1,4 @@
-"""The reaction of a collect to changed columns of its source, and the description of a change."""
+"""ON SCHEMA CHANGE: the reaction of a collect to changed columns of its source."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from waterclock.flow.column_types import is_same_type
 class OnSchemaChange(StrEnum):
     """The ON SCHEMA CHANGE clause. By default an open list uses ADD, a closed one IGNORE, and removed columns FAIL.
 
-    ADD includes new columns, IGNORE leaves them out, TEXT includes all that have no declared type as STRING. Each of
-    them reads removed columns as NULL. HOLD does the same as ADD, and hides the batch until it is released. FAIL stops
+    ADD includes new columns, IGNORE leaves them out, TEXT includes all columns without a declared type as STRING. All
+    three read removed columns as NULL. HOLD does the same as ADD, and hides the batch until it is released. FAIL fails
     the batch at any change.
     """
 
@@ -26,7 +26,7 @@ class OnSchemaChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """The difference between two versions of columns: new, removed and changed ones, with their types."""
+    """The difference between two sets of columns: new, removed and changed ones by name, with their types."""
 
     new: Mapping[str, str]
     gone: Mapping[str, str]
@@ -36,7 +36,7 @@ class SchemaChange:
         return bool(self.new or self.gone or self.changed)
 
     def words(self) -> list[str]:
-        """Return a short description of each difference."""
+        """Return a short description of each difference: "new: price int"."""
         return [
             *(f"new: {name} {kind}" for name, kind in self.new.items()),
             *(f"gone: {name} {kind}" for name, kind in self.gone.items()),
@@ -45,7 +45,7 @@ class SchemaChange:
 
 
 def change_between(old: Mapping[str, str], new: Mapping[str, str]) -> SchemaChange:
-    """Compare columns by name, ignoring case, and type."""
+    """Return the difference between old and new columns, given as types by name; names are compared ignoring case."""
     before = {name.lower(): (name, kind) for name, kind in old.items()}
     after = {name.lower(): (name, kind) for name, kind in new.items()}
     return SchemaChange(

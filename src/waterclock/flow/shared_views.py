@@ -1,4 +1,4 @@
-"""SHARED views: their readers, and queries that read their stored rows instead of their text."""
+"""Finds the readers of SHARED views, and replaces references to them by reads of their stored rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from waterclock.flow.declarations import Flow, Query, Read, Table, TableReferenc
 
 
 def list_shared_references(query: Query) -> tuple[TableReference, ...]:
-    """Return the references to SHARED views in a query, without those inside another SHARED view."""
+    """Return the references to SHARED views in a query, each once, without those inside another SHARED view."""
     return tuple(dict.fromkeys(_references(query)))
 
 
@@ -37,7 +37,10 @@ def views_shared_by(table: Table) -> tuple[str, ...]:
 
 
 def readers_of_shared(flow: Flow) -> Mapping[str, tuple[str, ...]]:
-    """Return by SHARED view the tables that read it, if several; some tables compute a view's rows for themselves."""
+    """Return the tables that read a SHARED view, by view, if there are several.
+
+    Tables of open windows and tables with rules on inputs are not included: they compute a view's rows themselves.
+    """
     found: dict[str, list[str]] = {}
     for name, table in flow.tables.items():
         for view in views_shared_by(table) if table.open_of is None and not table.input_rules else ():
@@ -46,7 +49,7 @@ def readers_of_shared(flow: Flow) -> Mapping[str, tuple[str, ...]]:
 
 
 def rows_of_view(reference: TableReference) -> Query:
-    """Return the query for a reference to a view, with its allow-list."""
+    """Return the query of the view in a reference, with only the columns of the view's list."""
     if reference.view is None:
         raise ValueError("a reference to a table has no query")
     if not reference.view_columns:
@@ -59,7 +62,7 @@ def rows_of_view(reference: TableReference) -> Query:
 
 
 def with_rows(query: Query, rows: Mapping[TableReference, Read]) -> Query:
-    """Return a query that reads `rows` in place of its references to views."""
+    """Return a query with references to views, also those within views, replaced by the reads in `rows`."""
     branches = tuple(with_rows(branch, rows) for branch in query.branches)
     tables = tuple(_place_rows(reference, rows) for reference in query.tables)
     return replace(query, branches=branches, tables=tables)
@@ -74,7 +77,7 @@ def _place_rows(reference: TableReference, rows: Mapping[TableReference, Read]) 
 
 
 def table_with_rows(table: Table, rows: Mapping[TableReference, Read]) -> Table:
-    """Return a table whose queries read `rows` in place of their references to views."""
+    """Return a table with references to views in its queries replaced by the reads in `rows`."""
     query = None if table.query is None else with_rows(table.query, rows)
     function = table.function
     if function is not None:

@@ -1,14 +1,16 @@
-"""Computes usual values: the median of a season at the recent level, and the typical deviation from it.
+"""Computes the usual value of a measure at a label, its spread, and its trend, from the values of earlier labels.
 
-`trend` compares the recent level with an earlier one, to detect a slow change of a little each day.
+The usual value is the median of earlier values of the same season, moved by the recent level. A season is the weekday
+for windows of a day, the weekday and hour for shorter ones, in the table's zone. Windows longer than an hour start at
+fixed hours of UTC, so their hours are taken at one offset. Otherwise all of them would be at hours without a history
+when the clock changes.
 
-A season repeats by the clock of the table's zone: the weekday for windows of a day, weekday and hour for shorter ones.
-Windows longer than an hour start at fixed hours of UTC, so their hours are those of one offset. Otherwise all of them
-would start at hours without a history when the clock changes.
 Nonnegative values are compared by their ratios (their logarithms), since a tenth more means the same on any day; others
 by their differences. Values that are all whole numbers are treated as counts, whose random spread is their square root;
-shares, rates and means are not. The spread is 1.4826 times the median absolute deviation of all residuals, and stays
+shares, rates and means are not. The spread is 1.4826 times the median absolute deviation of all residuals, which is
 stable until half of the values are outliers.
+
+`trend` compares the recent level with an earlier one, to detect a slow change of a little each day.
 """
 
 from __future__ import annotations
@@ -23,21 +25,21 @@ from statistics import median
 from waterclock.timelabel.zone import nominal_zone
 
 MOST_BACK = timedelta(weeks=8)
-"""The time before a label from which values are used."""
+"""How far before a label values are used."""
 MOST_VALUES = 4500
-"""The number of newest values used: 8 weeks of hours, and over 2 weeks of 5 minutes."""
+"""The most values that are used, the newest: 8 weeks of windows of an hour, or over 2 weeks of 5 minutes."""
 LEAST_MINUTES = 5
 """The shortest windows, in minutes, of which `MOST_VALUES` cover two weeks."""
 LEAST_SEASONS = timedelta(weeks=2)
-"""The least history: it contains both weekends, so that a Saturday is no surprise."""
+"""The least history: it contains two weekends."""
 LEAST_VALUES = 8
 LEAST_MINUTES_OF_TREND = 60
 """The shortest windows, in minutes, whose levels are compared."""
 LEAST_IN_LEVEL = 4
 LEAST_DAYS, MOST_DAYS = 14, 120
-"""The days that `trend` may compare over: the two levels share no window, and hours are fewer than `MOST_VALUES`."""
+"""The limits of `days` in `trend`: two levels have no common window, and there are fewer hours than `MOST_VALUES`."""
 MOST_OF_LONG = 500
-"""The number of values used for windows longer than a day."""
+"""The most values that are used for windows longer than a day."""
 _WHOLE_WEEKS = timedelta(weeks=4)
 LONGER = timedelta(hours=36)  # than a day, which has 23 to 25 hours
 _DAILY = timedelta(hours=20)
@@ -52,7 +54,10 @@ _WIDTH = 24  # the number of values in the recent level
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """The usual value at one instant; logarithms of values plus `offset` if `is_ratio`, since 0 has none."""
+    """The usual value at one label, `middle`, and its `spread`.
+
+    If `is_ratio`, both are logarithms of values plus `offset`, which is added because 0 has no logarithm.
+    """
 
     middle: float
     spread: float
@@ -60,7 +65,7 @@ class Usual:
     offset: float = 1.0
 
     def at(self, scales: float = 0.0) -> float:
-        """Return the usual value plus a number of spreads."""
+        """Return the usual value plus `scales` spreads, in the unit of the values."""
         moved = self.middle + scales * self.spread
         if not self.is_ratio:
             return moved
@@ -68,10 +73,10 @@ class Usual:
 
 
 def usual(history: Sequence[tuple[datetime, float]], at: datetime, *, step: timedelta, zone: str) -> Usual | None:
-    """Return the usual value at a label, given earlier labels' values in any order. None while there are too few.
+    """Return the usual value at the label `at`, given values of earlier labels in any order; None if they are too few.
 
-    `step` is the approximate length of a window. Labels at or after `at` are ignored, and so are those more than 8
-    weeks before it, and values that are not finite numbers.
+    `step` is the approximate length of a window. Labels at or after `at`, labels more than 8 weeks before it (unless
+    windows are longer than a day) and values that are not finite numbers are ignored.
     """
     is_long = step > LONGER  # then no season is short enough to repeat: the last values are treated alike
     known = sorted(
@@ -89,12 +94,12 @@ def usual(history: Sequence[tuple[datetime, float]], at: datetime, *, step: time
     slots = [slot_of(label) for label, _ in known]
     profile = _medians(slots, values)
     everywhere = median(values)
-    # the recent level moves the whole season up and down; residuals are computed once before it, and once with it
+    # the recent level moves all seasons up and down; `residuals` are without it, `strayed` with it
     residuals = [value - profile[slot] for slot, value in zip(slots, values, strict=True)]
     width = _WIDTH_OF_DAYS if step >= _DAILY else _WIDTH
     levels = _running_medians(residuals, width)
     level = levels[-1]
-    # For each value the level known before it; the first values use the first level, of all of them together
+    # each value is compared with the level before it; the first values are compared with the first level, of them all
     strayed = [value - levels[max(index, width) - width] for index, value in enumerate(residuals)]
     spread = _MAD_TO_SIGMA * median(abs(each) for each in strayed)
     middle = profile.get(slot_of(at), everywhere) + level
@@ -110,7 +115,7 @@ def trend(
 
     A level is the median of values relative to their season. `history` is in any order; labels at or after `at` and
     values that are not finite numbers are ignored. `step` is the approximate length of a window. If two weeks have
-    fewer than four windows, a level covers four. Return None until there are two levels, and if a value is below zero.
+    fewer than four windows, a level covers four. Return None if there is no earlier level, or a value is below zero.
     """
     span = max(LEAST_SEASONS, LEAST_IN_LEVEL * step)
     low = at - timedelta(days=days)
@@ -160,14 +165,14 @@ def _medians(slots: Sequence[Hashable], values: Sequence[float]) -> Mapping[Hash
 
 
 def slot_clock(zone: str, step: timedelta, at: datetime) -> tzinfo:
-    """Return the clock that defines seasons: the zone's, or for windows of several hours its offset at `at`."""
+    """Return the tzinfo that determines seasons: the zone, or for windows of several hours its offset at `at`."""
     rules = nominal_zone(zone)
     is_of_hours = _HOUR < step < _DAILY
     return timezone(at.astimezone(rules).utcoffset() or timedelta()) if is_of_hours else rules
 
 
 def _slots(step: timedelta, length: timedelta, clock: tzinfo) -> Callable[[datetime], Hashable]:
-    """Return a function that names a label's season. At first it only separates workdays, Saturdays and Sundays."""
+    """Return a function from a label to its season; with less than 4 weeks of history, all workdays are one season."""
     if step > LONGER:
         return lambda _: 0
     is_long = length >= _WHOLE_WEEKS

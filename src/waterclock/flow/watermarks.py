@@ -1,9 +1,10 @@
-"""Watermarks: how far a table's rows have advanced in their own time, as a query over slices.
+"""Computes watermarks: the time up to which a table's rows are complete, kept in the companion table `<table>_mark`.
 
 W(L) = max( W(L-1), min( e(L), least over parts of max(at) - d ) )
 
-`max(at)` is over all slices up to L. The watermark never falls. It never passes the window's end e(L), however far
-ahead a clock is. A part without rows in `silent_after` slices is ignored until it has rows again.
+W(L) is the watermark after the window L, e(L) the window's end, d the lateness, and max(at) is over all slices up to L.
+So the watermark never falls, and never passes the window's end, even if the clock of a part is ahead. A part without
+rows in `silent_after` slices is ignored until it has rows again.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from waterclock.spark_sql import quote_name
 from waterclock.timelabel.cadence import Cadence
 
 SILENT_AFTER = 3
-"""The number of consecutive windows without rows after which a part is ignored. Rebuilds count the same labels."""
+"""The number of consecutive windows without rows after which a part is ignored."""
 
 MARK = "_mark"
-"""The suffix of the table that keeps a table's watermark."""
+"""The suffix of the companion table that keeps a table's watermark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """WATERMARK column lateness [PER (cols)]: rows arrive up to `lateness` behind the newest one, in each part."""
+    """WATERMARK column lateness [PER (cols)]: the rows of a part arrive at most `lateness` behind its newest one."""
 
     column: str
     lateness: timedelta
@@ -32,20 +33,17 @@ class Watermark:
 
 
 def find_earliest_advance(cadence: Cadence, end: datetime, said: Watermark) -> datetime:
-    """Return the end of the first window whose rows can move the watermark past `end`.
-
-    Rows of a window are before its end, and the watermark is `lateness` behind the newest of them.
-    """
+    """Return the end of the first window whose rows can move the watermark past `end`."""
     return cadence.next(cadence.floor(end + said.lateness))
 
 
 def mark_of(table: str) -> str:
-    """Return the name of the table that keeps the watermark of `table`."""
+    """Return the name of the companion table that keeps the watermark of `table`."""
     return f"{table}{MARK}"
 
 
 def query_of(table: str, said: Watermark) -> str:
-    """Return the query that computes the mark of `table` from the previous one and the window's rows."""
+    """Return the query of the companion table with the watermark of `table`, over the window's rows and PREVIOUS."""
     at, of, own = quote_name(said.column), _table(table), _table(mark_of(table))
     columns = ", ".join(map(quote_name, said.per))
     part = f"to_json(struct({columns}))" if said.per else "''"
@@ -67,19 +65,19 @@ FROM parts CROSS JOIN reached"""
 
 
 def watermark_in(relation: str) -> str:
-    """Return an expression for the watermark in the mark `relation`, or for the earliest timestamp if there is none."""
+    """Return a SQL expression for the watermark in a `_mark` table; its value for an empty one is the year 1."""
     return f"coalesce((SELECT max(watermark) FROM {relation}), TIMESTAMP '0001-01-01 00:00:00')"
 
 
 REACHED, SLOWEST, SLOWEST_AT = "watermark", "slowest", "slowest_at"
-"""The names of a mark's measures in the ledger: the watermark, and the slowest part with its newest time."""
+"""The names of the measures of a `_mark` table in the ledger: watermark, slowest part, and that part's newest time."""
 MEASURES = f"""\
 max(watermark) AS {REACHED}, min(CASE WHEN quiet < {SILENT_AFTER} THEN newest END) AS {SLOWEST_AT},
   (min(CASE WHEN quiet < {SILENT_AFTER} THEN struct(newest, part) END)).part AS {SLOWEST}"""
-"""The measures of each mark, taken in the pass that writes it."""
+"""The measures of a `_mark` table, computed in the pass that writes a batch."""
 
 COLUMNS = "part STRING, newest TIMESTAMP, quiet INT, watermark TIMESTAMP"
-"""The columns of a mark; the watermark is the same in all rows."""
+"""The columns of a `_mark` table; the watermark is the same in all rows."""
 
 
 def _table(name: str) -> str:

@@ -16,7 +16,7 @@ _MOST_SLOWED = 32
 
 
 def require_length(token: str, named: str, *, where: str | None = None) -> str:
-    """Return a token that is too long to be guessed. Raises  E923 for a shorter one."""
+    """Return the token if it has 20 or more characters. Raises  E923 for a shorter one."""
     if len(token) >= MIN_LENGTH:
         return token
     raise WaterclockError(

@@ -1,8 +1,8 @@
-"""Sends HTTP requests, and reads each response completely within a limit of unpacked bytes and a limit of time.
+"""Sends HTTP requests, and reads each response completely within a limit of time and of uncompressed bytes.
 
-Redirects are not followed, because the credentials would go with them. A timeout of the client applies to each
-read from the connection, and a server can send a byte before each one ends. So each read and write also gets no more
-than the time that remains for the complete response.
+Redirects are not followed, because they would pass the credentials to another address. A timeout of the client applies
+to each read from the connection, and a server can send a byte before each one ends. So each read and write also gets
+no more than the time that remains for the complete response.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
 _OPENED = ("connect_tcp.complete", "connect_unix_socket.complete", "start_tls.complete")
 _WRITTEN_AT_ONCE = 64 * 1024
 _until: ContextVar[float] = ContextVar("_until", default=math.inf)
-"""When the time is over for the response that this thread reads, on the monotonic clock."""
+"""The deadline of the response that this thread reads, on the monotonic clock."""
 
 
 class HttpFailure(Enum):
@@ -72,7 +72,7 @@ class _Late(Exception):
 def client_of(
     *, timeout: float, headers: Mapping[str, str] | None = None, trusted: ssl.SSLContext | None = None
 ) -> httpx2.Client:
-    """Return a client for `receive`; `timeout` in seconds limits a piece of a response, `trusted` are certificates."""
+    """Return a client for `receive`; `timeout` (seconds) limits one read, `trusted` replaces the system's CAs."""
     import httpx2
 
     # their log lines contain complete addresses, with the keys in them

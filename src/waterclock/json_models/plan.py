@@ -178,4 +178,4 @@ class PlanAnswer(Answer):
     renames: dict[str, str]
     """By table that the next run renames, its name until then."""
     waits_for_source: list[SourceWaiting]
-    """By table, the oldest ready window that its source had not reached when a run looked."""
+    """By table, the oldest ready window that its source had not reached when a run checked it."""

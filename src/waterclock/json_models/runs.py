@@ -48,7 +48,7 @@ class RunAnswer(Answer):
     failed: list[FailedGroup]
     """The batches that failed."""
     unsettled: list[OneError]
-    """The errors of claims that other runners left and that cannot be settled yet."""
+    """The errors of claims that other runners left and that cannot be resolved yet."""
     away: OneError | None
     """The error of an object store that did not answer while the run looked for more batches."""
     left: dict[str, int]

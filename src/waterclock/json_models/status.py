@@ -79,7 +79,7 @@ class StatusAnswer(Answer):
     kept_at_sources: list[SourceLog]
     """The logs that sources keep for collects BY CHANGES."""
     waits_for_source: list[SourceWaiting]
-    """By table, the oldest ready window that its source had not reached when a run looked."""
+    """By table, the oldest ready window that its source had not reached when a run checked it."""
     open: dict[str, OpenBooksOfTable]
     """By table that closes books, its oldest due window that is open."""
     open_windows: dict[str, OpenWindowsOfTable]

@@ -175,12 +175,12 @@ class SourceLog(AnswerPart):
 
 
 class SourceWaiting(AnswerPart):
-    """The oldest ready window of a table that its source had not reached when a run looked."""
+    """The oldest ready window of a table that its source had not reached when a run checked it."""
 
     table: str
     label: str
     at: Instant
-    """When the run looked."""
+    """When the run checked it."""
 
 
 class ReceivedFiles(AnswerPart):

@@ -37,7 +37,7 @@ R = TypeVar("R")
 
 
 class DeclaredSection(Section):
-    """The last applied declarations."""
+    """Applies the declarations of a flow to the ledger, and reads those that were applied last."""
 
     apply = on_its_database(applying.apply)
     applied_flow = on_its_database(applying.read_applied_flow)
@@ -50,7 +50,7 @@ class DeclaredSection(Section):
 
 
 class Claims(Section):
-    """Rights to commit, and their outcomes."""
+    """Takes, renews and closes claims, and records their outcomes."""
 
     take = on_its_database(claims.claim)
     renew = on_its_database(claim_endings.renew)
@@ -61,7 +61,7 @@ class Claims(Section):
 
 
 class Runners(Section):
-    """The runners at work."""
+    """Registers the runners that are active, and lists them."""
 
     register = on_its_database(runners.register)
     see = on_its_database(runners.see)
@@ -155,7 +155,7 @@ class Ledger:
 
     @classmethod
     def look(cls, url: str, ask: Callable[[Ledger], R]) -> R | None:
-        """Query another project's ledger without writing to it; None where there is none. Raises  as `looking.look`."""
+        """Query another project's ledger without writing to it; None if there is none. Raises  as `read_only.look`."""
         return look(url, lambda database: ask(cls(database)))
 
     def close(self) -> None:
@@ -181,7 +181,7 @@ class Ledger:
         self._database.log_in_by(url)
 
     def now(self) -> datetime:
-        """Return the ledger's real clock, used for leases and event times: the server's, where there is one."""
+        """Return the ledger's real time, used for leases and events: the server's, or for a file this machine's."""
         return self._database.clock()
 
     def sequence(self) -> int:

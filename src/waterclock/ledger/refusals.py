@@ -20,11 +20,11 @@ REOPENED_SINCE = "E456"
 
 
 class ClaimRefused(WaterclockError):
-    """The right to commit was refused."""
+    """A claim was not given to a runner."""
 
 
 class ClaimClosed(WaterclockError):
-    """The claim is no longer open, so nothing was recorded under it. `is_done`: its work was recorded before."""
+    """The claim is no longer open, so nothing was recorded under it. `is_done`: its batches were recorded before."""
 
     is_done: bool = False
 
@@ -51,7 +51,7 @@ _ESCAPES = "signs of a user or a password such as / ? # @ % and blanks are writt
 
 
 def no_ledger(url: sa.URL, detail: str) -> WaterclockError:
-    """Build the error for a database that is something else."""
+    """Build the error for a database that is not a ledger."""
     return WaterclockError(
         "E401",
         f"{redact_url(url)} is not a ledger",
@@ -62,8 +62,7 @@ def no_ledger(url: sa.URL, detail: str) -> WaterclockError:
 
 def lost_ledger_error(url: str, tables: Sequence[str], others: Sequence[str] = ()) -> WaterclockError:
     """Build the error for a storage with tables but no ledger. `others` are schemas with a ledger of the project."""
-    named = f"{', '.join(tables[:3])}{', …' if len(tables) > 3 else ''}"
-    there = f"{named} and no ledger" if tables else "only its exports"
+    there = f"{_first_three(tables)} and no ledger" if tables else "only its exports"
     return WaterclockError(
         "E421",
         "the ledger is gone",
@@ -78,9 +77,13 @@ def _where_else(url: str, others: Sequence[str]) -> str:
     if url.startswith("sqlite:"):
         return ""
     if others:
-        held = ", ".join(others)
+        held = _first_three(others)
         return f"set ?schema={others[0]} ({held} has a ledger of the project); if that is another environment's, "
     return "check that the URL has the right database and schema; if it has, "
+
+
+def _first_three(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
 
 
 def damaged_ledger_error(url: sa.URL, error: Exception) -> WaterclockError:

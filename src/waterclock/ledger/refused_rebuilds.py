@@ -49,7 +49,7 @@ def cannot_follow(
 
 
 def not_whole(where: str, why: str) -> WaterclockError:
-    """Build the error for a `rebuild --all` whose new tables lack data of the current ones."""
+    """Build the error for a `rebuild --all` whose new tables are missing data of the current ones."""
     return WaterclockError(
         "E433",
         "the new tables are incomplete, the old ones stay in use",

@@ -92,7 +92,7 @@ class Events:
         return self.project.openlineage.namespace
 
     def of(self, it: Happening) -> dict[str, Any]:
-        """Return one event as a dict for JSON."""
+        """Return the OpenLineage event of a happening, as a dict for JSON."""
         event = self._of_run(it) if it.label is None else self._of_batch(it, it.label)
         fields: dict[str, Any] = _with_producer(Serde.to_dict(event))
         return fields

@@ -38,7 +38,7 @@ def where_words(alike: Sequence[DeadlineWindow], flow: Flow) -> str:
 
 
 def stand_words(alike: Sequence[DeadlineWindow], flow: Flow, left: str = "") -> str:
-    """Describe the situation of windows, by the oldest, and its cause. Without `left` it is stable over minutes."""
+    """Describe the situation of windows, by the oldest, and its cause. Without `left` the text rarely changes."""
     due = alike[0]
     table = flow.tables[due.table]
     if due.stand is Stand.LONG:

@@ -174,8 +174,8 @@ def _by_watermark(
 ) -> Iterator[DeadlineWindow]:
     """Yield the windows of a table whose end the watermark did not reach in time, or probably will not.
 
-    A window is near its deadline if the mark that will reach its end comes after it, at the pace of earlier marks. If
-    the work is stopped or the watermark does not move, the window is near once half of its time has passed.
+    A window is near its deadline if the watermark, at its pace so far, will reach the window's end after the deadline.
+    If the work is stopped or the watermark does not move, the window is near once half of its time has passed.
     """
     before = ways.snapshot.of(table.name)
     marks, mark = reached.get(table.name, ()), ways.flow.tables[mark_of(table.name)]
@@ -215,7 +215,7 @@ def _first_open(cadence: Cadence, start: datetime, last: Reached) -> datetime:
 
 
 def _root_of_rows(table: Table, flow: Flow, reached: Mapping[str, Sequence[Reached]]) -> tuple[Root, Reached] | None:
-    """Return the most upstream table whose rows, by the same column, are as late, as a root, with its watermark."""
+    """Return the most upstream table with rows as late by the same column: its last window and its watermark."""
     above, said = with_upstream(flow, [table.name]), flow.tables[mark_of(table.name)].marks
     for name in (name for name in flow.order if name in above and name in reached):
         own, found, other = flow.tables[mark_of(name)].marks, reached[name][-1], flow.tables[name]
@@ -238,7 +238,7 @@ def long_ones(
     work: Iterable[AtWork],
     clock: datetime,
 ) -> Iterator[DeadlineWindow]:
-    """Yield the batches beyond their RUNTIME, times the labels of their claim: a running one, or the newest done."""
+    """Yield batches that take longer than RUNTIME times their claim's labels: a running one, or the newest done."""
     running: set[str] = set()
     for each in work:
         table = flow.tables[each.table]

@@ -82,7 +82,7 @@ def count_line(answer: AnsweredQuery, more: str = "--limit") -> str:
 
 
 def moment_lines(moment: Moment, zone: str, *, can_make: bool = False) -> list[str]:
-    """Describe the tick of an answer and when it was known. During a ripple, note that the answer precedes it."""
+    """Describe the tick of an answer and when it was known, and the batches that were not made again since."""
     lines = [f"as of {instant_words(moment.tick, zone)}, tick {label_of(moment.tick)}"]
     if moment.known_at is not None:
         lines[0] += f", as known at {instant_words(moment.known_at, zone)}"

@@ -47,7 +47,7 @@ class Way:
 
 @dataclass(slots=True)
 class Ways:
-    """The longest way to each planned batch, computed in the plan's order: upstream first, oldest first."""
+    """The `Way` of each planned batch, computed in the plan's order: upstream first, oldest first."""
 
     flow: Flow
     snapshot: LedgerSnapshot
@@ -77,7 +77,10 @@ class Ways:
         return self._ways[table][-1] if self._ways.get(table) else None
 
     def to_mark(self, table: Table, end: datetime) -> Way:
-        """Return the way to the mark, planned or not due, of the first window of a table that ends from `end` on."""
+        """Return the way to the batch of `<table>_mark` for the first window of the table that ends at or after `end`.
+
+        It may not be planned, or not be due yet.
+        """
         mark, window = mark_of(table.name), table.cadence.window_of(table.cadence.previous(table.cadence.ceil(end)))
         planned = self.to(mark, window.start)
         if planned is not None:

@@ -34,8 +34,8 @@ _FILTERED = {
     "aarch64": (0xC00000B7, (5, 6, 7, 14, 15, 16, 52, 53, 54, 55, 88, 452, 463, 466)),
 }
 _SET_FILTER, _OF_A_FILTER = 22, 2
-_OTHER_ABI = 0x40000000  # of x86_64, with numbers of its own
-_IO_URING = 425  # would perform some of them past the filter
+_OTHER_ABI = 0x40000000  # the x32 ABI of x86_64, with its own numbers of system calls
+_IO_URING = 425  # io_uring could perform some of these calls past the filter
 _LOAD, _EQUALS, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 
@@ -112,7 +112,7 @@ def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
 
 
 def _keep_modes() -> None:
-    """Block changes of a file's mode, owner, times or attributes, which appear to succeed: programs would exit."""
+    """Block changes of a file's mode, owner, times and attributes. They report success: an error would end programs."""
     if os.uname().machine not in _FILTERED:
         return
     architecture, calls = _FILTERED[os.uname().machine]

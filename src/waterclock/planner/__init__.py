@@ -1,1 +1,1 @@
-"""Plans batches: which are due, which are ready and why the others wait. Pure: from flow, ledger snapshot and now."""
+"""Plans batches: which are due, which are ready and why the others wait. Pure functions of flow, ledger and time."""

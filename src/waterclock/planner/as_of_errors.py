@@ -1,4 +1,4 @@
-"""Builds the errors of queries as of a tick that have no answer, with the batch in the way and a fix. Pure."""
+"""Builds the errors for queries as of a tick that cannot be answered. Each names the batch at fault and a fix. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Missing = Mapping[str, IntervalSet]
 
 
 def can_be_partial(node: Node) -> bool:
-    """Return whether the table can be shown without some labels. False for REPLACE: one batch makes all its content."""
+    """Return whether queries can read a table without some labels. Not for REPLACE: one batch makes all its content."""
     return node.table.mode is not Mode.REPLACE
 
 
@@ -29,7 +29,7 @@ def unmade_windows_error(
 ) -> WaterclockError:
     """Build the error for windows up to a tick that are not made, not due yet, or dropped (E522, E518).
 
-    `is_newest_known`: no later tick was known at the instant of the query.
+    `is_newest_known`: `tick` is the newest one that was known at the instant `known_at` of the query.
     """
     name = next(
         (each for each in missing if not is_partial or not can_be_partial(ticks.graph.nodes[each])), next(iter(missing))
@@ -55,7 +55,10 @@ def unmade_windows_error(
 def unknown_windows_error(
     node: Node, missing: IntervalSet, tick: datetime, known_at: datetime, first: datetime | None
 ) -> WaterclockError:
-    """Build the error for windows not made by an instant (E522). `first` is when the first of them was made."""
+    """Build the error for windows that were not made by the instant `known_at` (E522).
+
+    `first` is the instant at which the oldest of them was made; None if it is not made yet.
+    """
     name, zone = node.table.name, node.table.cadence.zone
     window = node.table.cadence.window_of(next(iter(missing))[0])
     made = "it is not made yet" if first is None else f"it was made at {local_text(first, zone)}"
@@ -69,9 +72,9 @@ def unknown_windows_error(
 
 
 def never_agreed(ticks: Ticks, conflicts: Iterable[Conflict], missing: Missing, tick: datetime) -> WaterclockError:
-    """Build the error for a query whose tables were never all present and in agreement (E523).
+    """Build the error for a query whose tables were never complete and consistent at the same time (E523).
 
-    `conflicts` are the current obstacles, upstream first. Before they arose, `missing` was not made yet.
+    `conflicts` are the current conflicts, upstream first. Before they arose, the windows in `missing` were not made.
     """
     first = next(iter(conflicts))
     name, window = next(

@@ -1,12 +1,12 @@
 """Decides at which tick each window closes (CLOSE WHEN), and at which boundaries its condition is checked. Pure.
 
-    c(L) = the first boundary b >= e(L) of what UNTIL reads at which the condition holds, and c(L) >= c(L-1)
+    c(L) = the first boundary b >= e(L) of the table read by UNTIL at which the condition holds, and c(L) >= c(L-1)
 
-Windows close in order: a window stays open as long as the one before it is open. Each boundary is checked once, when
-all slices before it are settled. With PARTIAL AFTER p the first boundary at e + p or later closes the window whatever
-the condition's value. If the condition's definition changes, all boundaries of open windows are checked again; closed
-windows stay closed. The rows that are too late for their windows, and the windows that they reopen, are determined by
-`late_rows`.
+Here c(L) is the closing tick of the window L, and e(L) its end. Windows close in order: a window stays open as long as
+the one before it is open. Each boundary is checked once, when all slices before it are settled. With PARTIAL AFTER p
+the first boundary at e + p or later closes the window whatever the condition's value. If the condition's definition
+changes, all boundaries of open windows are checked again; closed windows stay closed. The rows that are too late for
+their windows, and the windows that they reopen, are determined by `late_rows`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import local_text
 
 MOST_PAIRS = 48
-"""The maximum number of boundaries in one check, over all windows. Each of them reads its rows once more."""
+"""The maximum number of boundaries in one check, over all windows. Each boundary is one more read of the rows."""
 _OF_OPEN, _OF_NEW = 24, 4
-"""The same for one window: one that was open at the last check, and a new one, which may close at once."""
+"""The maximum for one window that was checked before, and for one that was not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Pair:
 class Books:
     """The state that decides when the windows of one table close, at one moment.
 
-    `missing` are the windows still to be made. `settlement` is that of the tables that are read.
+    `missing` are the windows still to be made. `settlement` has the settled windows of the tables that are read.
     """
 
     table: Table
@@ -90,7 +90,7 @@ class Books:
         return max(closed)[1] if closed else None
 
     def first_open(self) -> Window | None:
-        """Return the oldest open window."""
+        """Return the oldest open window; None if all are closed."""
         return next((window for window in self.windows() if not self.is_closed(window)), None)
 
     def is_closed(self, window: Window) -> bool:
@@ -121,7 +121,10 @@ class Books:
         return closing.looked is not None and closing.asked == self.condition_hash
 
     def find_first_boundary(self, window: Window, *, is_first: bool) -> datetime:
-        """Return the first boundary of a window to check. c(L-1) is known only for the oldest open window."""
+        """Return the first boundary at which to check a window.
+
+        `is_first`: it is the oldest open window, so the closing tick of the window before it is known.
+        """
         closing = self.past.closings.get(window.start, Closing())
         bounds = [self.cadence.ceil(window.end)]
         if closing.looked is not None and self._was_looked_at(window):
@@ -131,7 +134,7 @@ class Books:
 
     @property
     def is_to_be_looked_at(self) -> bool:
-        """Whether there are boundaries to check, or requested windows, which take in their late rows."""
+        """Whether there are boundaries to check, or requested windows, to which late rows are added."""
         return bool(self.past.requested) or bool(self.pairs())
 
     def is_decided(self, boundary: datetime) -> bool:
@@ -146,7 +149,7 @@ class Books:
         return begins > boundary
 
     def pairs(self) -> tuple[Pair, ...]:
-        """Return the pairs to check, oldest window first; empty where a check can find nothing new.
+        """Return the windows to check with their boundaries, oldest first; empty where a check can find nothing new.
 
         If the oldest open window was checked before, only its own new boundaries are checked. The results of later
         windows count only after it closes. If it stays open for long, they would be checked at every boundary with the
@@ -181,7 +184,10 @@ class Books:
             boundary = self.cadence.next(boundary)
 
     def collect_closings(self, pairs: Sequence[Pair], holds: Mapping[Pair, bool]) -> list[tuple[Window, Closing]]:
-        """Return the result of checking `pairs`: the windows that close, and how far the next open one was checked."""
+        """Return the result of checking `pairs`: the windows that close, and how far the next open one was checked.
+
+        `holds`: whether the condition is TRUE for each pair.
+        """
         closings: list[tuple[Window, Closing]] = []
         before: datetime | None = None
         for window, run in groupby(pairs, key=lambda pair: pair.window):
@@ -236,7 +242,7 @@ def failed_check_words(closing: Closing) -> str:
 
 
 def part_words(behind: str) -> str:
-    """Return a text that names the part that is furthest behind, by its columns."""
+    """Return a text such as `site MUC2` for the part of the data that is furthest behind, a JSON object of columns."""
     try:
         columns = json.loads(behind)
     except ValueError:
@@ -277,7 +283,10 @@ def refuse_by_hand(table: Table) -> None:
 
 
 def by_hand(books: Books, window: Window) -> datetime:
-    """Return the newest boundary before which all inputs of a window are settled, to close by hand. Raises  E266."""
+    """Return the tick at which a user can close a window now: the newest boundary with all inputs before it settled.
+
+    Raises E266 if the window cannot be closed by hand.
+    """
     table = books.table
     first, where = books.first_open(), f"{table.name}@{window.label}"
     refuse_by_hand(table)

@@ -18,8 +18,8 @@ class Node:
     `rank` is its position in the order, upstream first. `readers` are the tables that read it, with their references.
     `cycle` has the tables that read each other through PREVIOUS, including this one; it is empty unless another table
     is part of the cycle. `is_ordered`: a label is made only after all needed labels before it. `is_single`: one open
-    claim at a time. `is_newest_only`: a publish of a whole state. `is_made_if_needed`: labels that no table reads are
-    not needed.
+    claim at a time. `is_newest_only`: a PUBLISH of a whole state, which delivers only the newest label.
+    `is_made_if_needed`: labels that no batch reads are not made.
     """
 
     table: Table
@@ -33,7 +33,7 @@ class Node:
 
     @property
     def groups_in_order(self) -> bool:
-        """Whether the table is a partitioned arrival collect: its windows seal in order, and some may share a claim."""
+        """Whether this is a partitioned collect BY ARRIVAL TIME: it seals windows in order, and some share a claim."""
         source = self.table.source
         return self.table.is_partitioned and source is not None and source.batching is Batching.ARRIVAL_TIME
 

@@ -51,7 +51,7 @@ class TableWork:
         return replace(self, missing=self.missing & reached)
 
     def limit_to_labels(self, low: datetime | None, high: datetime | None) -> TableWork:
-        """Return the part with labels in `[low, high)`; a bound of None does not limit it."""
+        """Return the same work with only the labels in `[low, high)`; a bound of None is open."""
         if low is None and high is None:
             return self
         low, high = low or BEGINNING, high or FOREVER
@@ -80,7 +80,10 @@ _IDLE = TableWork(_NOTHING, ())
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """The data from which the work of all tables is computed."""
+    """The data from which the work of all tables is computed.
+
+    `ripe`: by table, the end of the newest window that is due and whose inputs are all due; filled on first use.
+    """
 
     flow: Flow
     graph: FlowGraph
@@ -206,8 +209,8 @@ def _find_newest_due_end(question: _Question, node: Node, reads: Iterable[Read],
         if read.kind is not ReadKind.LATEST and read.table != name:
             u, ripe = question.graph.nodes[read.table].table, question.ripe[read.table]
             if read.kind is ReadKind.PREVIOUS:
-                ripe = max(ripe, question.starts[u.name])  # empty up to there, and waits for nothing
-            newest = cadence.previous(u.cadence.next(ripe))  # the last e for which ⌊e⌋ is ripe there
+                ripe = max(ripe, question.starts[u.name])  # PREVIOUS is empty up to START, so it waits for nothing
+            newest = cadence.previous(u.cadence.next(ripe))  # the last e whose ⌊e⌋ is ripe in u
             if read.kind is ReadKind.PREVIOUS:
                 newest = cadence.next(newest)
             elif node.table.closes is not None and read.kind is ReadKind.UNTIL:
@@ -222,7 +225,7 @@ def _find_newest_due_end(question: _Question, node: Node, reads: Iterable[Read],
 def _newest_until(table: Table, span: Duration, ripe: datetime) -> datetime:
     """Return the end of the newest window for which UNTIL reads no further than `ripe`."""
     end = table.cadence.ceil(span.subtract_from(ripe, table.cadence.zone))
-    # the last days of a month may lead to one instant
+    # a calendar span added to several last days of a month may give the same instant
     while until_ends(table, span, following := table.cadence.next(end)) <= ripe:
         end = following
     while until_ends(table, span, end) > ripe:
@@ -281,7 +284,7 @@ def _needed_by_readers(question: _Question, node: Node, found: Mapping[str, Tabl
 def _image(
     question: _Question, reader: Node, read: Read, node: Node, spans: IntervalSet
 ) -> Iterator[tuple[datetime, datetime]]:
-    """Return the windows of `node` that a reference reads for the reader's windows in `spans`.
+    """Yield the windows of `node` that a reference reads for the reader's windows in `spans`.
 
     Where the reader's windows are not longer than those it reads, neighbouring windows read neighbouring windows, so
     the first and the last determine all between. Where windows choose queries, each is bound, as some may not read the

@@ -18,10 +18,7 @@ Batch = tuple[str, datetime]
 
 
 def begun_earlier(starts: Mapping[str, datetime], snapshot: LedgerSnapshot) -> dict[str, tuple[datetime, datetime]]:
-    """Return the tables whose START is now before all of their batches, with two instants each.
-
-    The first instant is the START. Reads up to the second one were cut at a later START.
-    """
+    """Return the START and the start of the oldest batch of each table whose START is now before all of its batches."""
     found: dict[str, tuple[datetime, datetime]] = {}
     for name, start in starts.items():
         spans = list(snapshot.of(name).covered)
@@ -43,7 +40,7 @@ def reading_more(
     """Return, by table, the batches in `recorded` (given with their inputs) that would now read further back.
 
     Batches are left out if they could not be made again or if their table declares ON RESTATE REPORT. For a publish of
-    whole states only the newest batch is returned. Older states of a table are correct as of their ticks, too.
+    whole states only the newest batch is returned.
     """
     found: defaultdict[str, list[datetime]] = defaultdict(list)
     for (name, label), inputs in sorted(recorded.items()):

@@ -46,7 +46,7 @@ class Conflict:
 
 
 def past_now(snapshot: LedgerSnapshot, modes: Mapping[str, Mode], now: datetime) -> History:
-    """Return a history that covers only the present, from a snapshot of the ledger."""
+    """Return a history with only the current content of tables, from a snapshot of the ledger."""
     tables = {
         name: TableHistory(
             mode=modes[name],
@@ -60,7 +60,7 @@ def past_now(snapshot: LedgerSnapshot, modes: Mapping[str, Mode], now: datetime)
 
 
 class Worlds:
-    """The worlds since `history.since` that a history can reconstruct; the instant None means now."""
+    """The content of all tables at any instant since `history.since`; the instant None means now."""
 
     def __init__(
         self, graph: FlowGraph, snapshot: LedgerSnapshot, history: History, starts: Mapping[str, datetime]
@@ -76,7 +76,7 @@ class Worlds:
         self._undone: dict[str, _Undone] = {}
 
     def find_missing_windows(self, needs: Needs, at: datetime | None) -> dict[str, IntervalSet]:
-        """Return by table the parts of the needed intervals that are not covered."""
+        """Return by table the parts of the needed intervals that were not covered at an instant."""
         found = {name: self.find_covered_windows(name, at).gaps(*interval) for name, interval in needs.items()}
         return {name: gaps for name, gaps in found.items() if gaps}
 
@@ -114,7 +114,7 @@ class Worlds:
         )
 
     def conflicts(self, needs: Needs, at: datetime | None) -> list[Conflict]:
-        """Return the batches that disagree with their inputs, among all batches on which the needed intervals rest.
+        """Return the batches that disagree with their inputs, among all from which the needed intervals were made.
 
         Tables with ON RESTATE REPORT, batches before START, and those with data dropped by RETAIN always agree. So do
         partial batches until their missing inputs are there. Cost: a check of each batch that may have read other
@@ -128,7 +128,7 @@ class Worlds:
             name, low, high = to_do.pop()
             known = widest.get(name, (high, low))
             if known[0] <= low < high <= known[1]:
-                continue  # true for all readers of a history except the newest
+                continue  # already checked, usual for tables read with HISTORY
             if low <= known[0] and known[1] <= high:
                 widest[name] = (low, high)
             for label in self._list_uncertain_labels(name, low, high):
@@ -173,9 +173,9 @@ class Worlds:
         return labels[bisect_left(labels, start) : bisect_left(labels, high)]
 
     def _inputs(self, name: str, label: datetime, at: datetime | None) -> tuple[InputFact, ...]:
-        """Return the non-empty inputs of a batch's revision at an instant; none if it followed no restatement then.
+        """Return the non-empty inputs of a batch's revision at an instant; none if it was not to follow restatements.
 
-        Such batches are partial, or RETAIN has dropped some of their data.
+        Such batches were partial, or RETAIN has dropped some of their data.
         """
         table = self.history.tables[name]
         by_claim = table.read.get(label, _NOBODY)
@@ -272,7 +272,10 @@ class Worlds:
                 yield instant - INSTANT
 
     def _within(self, fact: InputFact) -> tuple[int, int]:
-        """Return the positions of an interval's labels. A state has the snapshot that covers its last window, too."""
+        """Return the position of an interval's first label and the one after its last.
+
+        The interval includes a later snapshot that covers its last window.
+        """
         labels, since_when = self._made[fact.table], self._from[fact.table]
         return bisect_left(labels, fact.low), bisect_left(since_when, fact.high)
 

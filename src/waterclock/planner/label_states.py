@@ -31,7 +31,10 @@ _TROUBLE = frozenset({BatchStatus.FAILED.value, BatchStatus.HELD.value})
 
 @dataclass(frozen=True, slots=True)
 class LabelState:
-    """The state of one label, `stored` in the ledger, with a reason; `is_outdated`: held and not releasable."""
+    """The status of one label, with a reason. `stored`: its record in the ledger.
+
+    `is_outdated`: it is held, and cannot be released.
+    """
 
     label: datetime
     status: Status
@@ -134,7 +137,7 @@ class _Span:
 
 @dataclass(frozen=True, slots=True)
 class _StateSpans:
-    """Consecutive spans, with the states to show where all of their labels are done."""
+    """Consecutive spans of windows. `done`: the states of each span if all of its labels are done."""
 
     each: tuple[_Span, ...]
     done: tuple[StatesIn, ...]
@@ -187,7 +190,10 @@ def _collect_state_facts(
 def quiet(
     planner: Planner, snapshot: LedgerSnapshot, now: datetime, planned: Mapping[str, int]
 ) -> dict[str, IdleCounts]:
-    """Count by table the due labels that are not needed and those that snapshots cover. `planned` counts due labels."""
+    """Count by table the due labels that are not needed and those that snapshots cover.
+
+    `planned`: by table, the number of its labels in the plan.
+    """
     starts = planner.starts(snapshot, now)
     found = {}
     for name, node in planner.graph.nodes.items():

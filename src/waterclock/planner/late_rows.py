@@ -1,6 +1,7 @@
-"""Finds the windows that no longer take a slice's rows, being closed, and those that do not take them yet. Pure.
+"""Finds the windows for which the rows of a slice are late or early. Pure.
 
-A window with start s is made from slices [s - d, c), where c is its closing tick (`closings`). So a row of slice a is
+A window with start s is made from the slices in [s - d, c): d is the span of UNTIL, c its closing tick (`closings`).
+So a row of the slice at a is
 
     late    where the window of its time was closed at c <= a
     early   where that window has s - d > a
@@ -32,7 +33,8 @@ def find_closed_windows(
     cadence = table.cadence
     # windows that were done before CLOSE WHEN was declared have read as far past their end as UNTIL declares
     high = cadence.floor(late_rows.reach.subtract_from(at, cadence.zone))
-    while until_ends(table, late_rows.reach, cadence.next(high)) <= at:  # the ends of a long month lead to one instant
+    # a calendar span added to the last days of a long month gives one instant for several ends
+    while until_ends(table, late_rows.reach, cadence.next(high)) <= at:
         high = cadence.next(high)
     high = high if since.first is None else min(high, since.first)
     before = IntervalSet.from_intervals([(begins, high)] if begins < high else []) & since.covered

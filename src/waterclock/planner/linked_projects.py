@@ -18,7 +18,10 @@ from waterclock.timelabel.window import Window
 
 
 def with_links(snapshot: LedgerSnapshot, links: Mapping[str, LinkFacts]) -> LedgerSnapshot:
-    """Return a snapshot with the state of upstream projects added, by table here. Data restated there is suspect."""
+    """Return a snapshot with the facts of linked projects added. `links` has them by the table that collects.
+
+    Batches that read data restated upstream become suspects.
+    """
     if not links:
         return snapshot
     tables = dict(snapshot.tables)
@@ -37,7 +40,7 @@ def _others(inputs: tuple[InputFact, ...], link: LinkFacts) -> tuple[InputFact, 
 
 
 def is_by_label(table: Table) -> bool:
-    """Return whether a linked table takes slices by their labels; otherwise it takes a state."""
+    """Return whether a linked table collects slices by their labels; otherwise it collects a state."""
     return table.source is not None and table.source.batching is Batching.LABELS
 
 
@@ -53,7 +56,7 @@ def linked_span(table: Table, link: LinkFacts, window: Window) -> tuple[datetime
 
 
 def newest_served(table: Table, link: LinkFacts) -> datetime | None:
-    """Return the end of the newest window of a linked table that could be made from settled upstream data."""
+    """Return the end of the newest window of a linked table that settled upstream data suffices for, or None."""
     spans = list(link.settled)
     if link.cadence is None or not spans:
         return None
@@ -133,7 +136,7 @@ def within_link(table: Table, link: LinkFacts) -> IntervalSet:
 
 
 def misfit(table: Table, link: LinkFacts) -> tuple[str, str] | None:
-    """Return why a linked table's windows cannot be made from the upstream windows, and the nearest fitting cadence."""
+    """Return why a linked table's windows do not fit the upstream ones, and the nearest cadence that does, or None."""
     if link.cadence is None or not is_by_label(table) or fits(table.cadence, link.cadence):
         return None
     nearest = nearest_fitting_cadence(table.cadence, link.cadence)

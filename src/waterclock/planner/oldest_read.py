@@ -1,4 +1,4 @@
-"""Finds how far back each table is still read, by the oldest batch of each reader that is to be made."""
+"""Finds how far back batches that are still to be made read each table."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from waterclock.planner.reads import bind_read
 def oldest_needed(
     flow: Flow, graph: FlowGraph, to_do: Mapping[str, TableWork], starts: Mapping[str, datetime], now: datetime
 ) -> dict[str, datetime]:
-    """Return, by table, the oldest instant there that a batch reads which is due and not done, or next to become due.
+    """Return, by table, the start of the oldest window that any batch still to be made reads.
 
-    The older a batch, the further back it reads, so the oldest batch of each reader is sufficient. LATEST reads the
-    newest data. Where windows choose between queries, each query counts as if it made the oldest window; later batches
-    read no older rows with it.
+    These are the batches that are due and not done, and the next one of each table to become due. The older a batch,
+    the further back it reads, so the oldest batch of each reader is sufficient. LATEST reads the newest data. Where
+    windows choose between queries, each query counts as if it made the oldest window; later batches read no older rows
+    with it.
     """
     found: dict[str, datetime] = {}
     for name, node in graph.nodes.items():

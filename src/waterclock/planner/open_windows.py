@@ -2,9 +2,10 @@
 
     open at b:  s < b <= c(L)
 
-A window that closes exactly at b is among them. The result depends only on closing ticks, which are stored, so a
-revision of a state has the same windows. Where c(L) is not known yet, it must be known that it is not before b. c(L) is
-the tick at which the window first closed: rows that reopen it later belong to a closed window that is made again.
+Here s is the start of the window L, and c(L) its closing tick. A window that closes exactly at b is open. The result
+depends only on closing ticks, which are stored, so a revision of a state has the same windows. Where c(L) is not known
+yet, it must be known that it is not before b. c(L) is the tick at which the window first closed: rows that reopen it
+later belong to a closed window that is made again.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _INSTANT = timedelta(microseconds=1)
 def open_windows(books: Books, boundary: datetime, latest: Mapping[str, datetime]) -> tuple[OpenWindow, ...]:
     """Return the windows that are open at a boundary, oldest first, each with its inputs up to there.
 
-    References other than UNTIL are read as far as they reach at the boundary: for a window that has ended, to its own
-    end.
+    References other than UNTIL are bound as for a window that ends at the boundary, or at its own end if that is
+    earlier.
     """
     return tuple(
         OpenWindow(window, _bind_window_reads(books, window, boundary, latest))
@@ -74,7 +75,7 @@ def explain_unknown_windows(books: Books, boundary: datetime) -> str | None:
 
 
 def is_forgotten(books: Books, boundary: datetime) -> bool:
-    """Return whether windows that were open at a boundary have closed since and are no longer known here."""
+    """Return whether the snapshot may have no closing ticks of windows that were open at a boundary."""
     since = books.past.closings_from
     return since is not None and boundary < since
 
@@ -82,7 +83,7 @@ def is_forgotten(books: Books, boundary: datetime) -> bool:
 def requested_open_labels(
     flow: Flow, force: Mapping[str, Collection[datetime]]
 ) -> dict[tuple[str, str], Collection[datetime]]:
-    """Return the requested labels of tables of open windows, in the form that a snapshot of the ledger takes."""
+    """Return the requested labels of tables of open windows, as the argument `asking` of a ledger snapshot."""
     return {(BACKFILL, name): labels for name, labels in force.items() if flow.tables[name].open_of is not None}
 
 
@@ -113,9 +114,9 @@ def _bind_window_reads(
 
 @dataclass(frozen=True, slots=True)
 class VisibleWindows:
-    """The open windows that a view shows of the state at `boundary`; None where there is no state.
+    """The open windows that a view shows of the state at `boundary`, which is None where there is no state.
 
-    `ended` are the labels of windows that close exactly there: the state has all of their data.
+    `ended` are the labels of windows that close exactly at the boundary: the state has all of their data.
     """
 
     boundary: datetime | None

@@ -105,7 +105,8 @@ class Batch:
     """One due batch. `is_revision`: it was done before and runs again, for `reason`.
 
     `verb` is how a user requested the revision: `recompute`, `recollect` or `skip`; None where no user did. `choice` is
-    the query that makes the batch, `WHEN ...` or `ELSE`; None where its table has one query for all windows. `missing`
+    the query that makes the batch, `WHEN ...` or `ELSE`; None where its table has one query for all windows.
+    `stands_from` is the start of the period that a snapshot stands for; None for all other batches. `missing`
     has the missing inputs of a batch that stopped waiting (PARTIAL AFTER); a reference may then be bound to several
     spans. `begins` is the START of the table whose late rows this table keeps. `closing` is the closing of the batch's
     window, for tables with CLOSE WHEN. `opened` has the open windows that the batch makes, for tables of open windows.
@@ -189,12 +190,12 @@ class Plan:
     may be claimed now, in order of claiming. `next_due`: the first instant after `now` at which something becomes due.
     `older_code`: by table, how many done labels ran under another fingerprint than today's. `reported`: by table, the
     done labels whose inputs were restated since and that are not made again automatically (ON RESTATE REPORT), oldest
-    first. `following`: by table, how many done batches rest on batches that are made again; they follow if the rows
-    turn out to differ. `behind`: by table, the done labels of REPLACE transforms whose inputs were restated since and
-    that no batch needs, oldest first; they are made again only on request. `queries`: by table, how many queries write
-    the ready and waiting batches. `paused`: by table, its own pause; `paused_all`: that of all tables. `partial`: by
-    table and label, the inputs that done batches are missing and wait for, to be made whole. `refused`: by table, the
-    error of its refused declaration (E405).
+    first. `following`: by table, how many done batches were made from batches that are made again; they follow if the
+    rows turn out to differ. `behind`: by table, the done labels of REPLACE transforms whose inputs were restated since
+    and that no batch needs, oldest first; they are made again only on request. `queries`: by table, how many queries
+    write the ready and waiting batches. `paused`: by table, its own pause; `paused_all`: that of all tables. `partial`:
+    by table and label, the inputs that done batches are missing and wait for, to be made whole. `refused`: by table,
+    the error of its refused declaration (E405).
     """
 
     now: datetime
@@ -239,8 +240,8 @@ class Plan:
 class Ripple:
     """The possible extent of making done batches again, by table, upstream first and oldest first.
 
-    `asked` has the batches that a user requests. `following` has those that rest on them, directly or through others.
-    Each of these runs again only if its input rows turn out to differ.
+    `asked` has the batches that a user requests. `following` has those made from them, directly or through others. Each
+    of these runs again only if its input rows turn out to differ.
     """
 
     asked: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
@@ -248,7 +249,7 @@ class Ripple:
 
     @property
     def all(self) -> dict[str, tuple[Window, ...]]:
-        """The windows of both, by table, oldest first."""
+        """The windows of `asked` and `following` together, by table, oldest first."""
         names = dict.fromkeys((*self.asked, *self.following))
         return {name: tuple(sorted({*self.asked.get(name, ()), *self.following.get(name, ())})) for name in names}
 

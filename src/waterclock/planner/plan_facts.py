@@ -42,5 +42,5 @@ class Facts:
         return Books(node.table, self.flow, past, missing, self.settlement, self.starts, self.now)
 
     def books_beside(self, node: Node) -> Books:
-        """Return the closing state of the table whose open windows this table has."""
+        """Return the closing state of the table whose open windows this table has; otherwise of the table itself."""
         return self.books(self.graph.nodes[node.table.open_of or node.table.name])

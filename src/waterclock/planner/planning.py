@@ -43,7 +43,7 @@ class Planner:
         self.graph: FlowGraph = graph_of(flow)
 
     def starts(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
-        """Return the START of every table, as `starts`."""
+        """Return the START of every table, by name."""
         return starts_of(self.flow, self.graph, snapshot, now)
 
     def plan(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest = ALL) -> Plan:
@@ -110,7 +110,7 @@ class Planner:
         return Ticks(self.graph, snapshot, settle(self.graph, snapshot, ALL.force, starts), starts, now)
 
     def find_labels_to_follow(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, frozenset[datetime]]:
-        """Return by table the labels that were asked to follow their inputs and whose inputs are all settled."""
+        """Return by table the labels whose inputs are all settled, among those requested to follow their inputs."""
         asked = {name: facts.following for name, facts in snapshot.tables.items() if facts.following}
         if not asked:
             return {}
@@ -176,7 +176,7 @@ class Planner:
     def find_dependent_labels(
         self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]
     ) -> dict[str, frozenset[datetime]]:
-        """Return the done labels of REPLACE transforms that rest on the requested ones and follow only on request.
+        """Return the done labels of REPLACE transforms that were made from requested ones and follow only on request.
 
         In `snapshot` the requested labels count as requested (`ledger.reads.snapshot`, `asking`).
         """
@@ -303,7 +303,7 @@ class Planner:
                 parents = {read.table for read in node.table.reads if read.table != name}
                 of_parents = sum(found[parent].most for parent in parents if parent in found)
                 queries = queries_of(node, counts[name], group_cap, of_parents)
-                # windows made by different queries do not share one
+                # labels with different WHEN queries do not share a Spark query
                 more = max(len(node.table.choices) - 1, 0)
                 found[name] = replace(queries, most=max(queries.most, min(queries.most + more, counts[name])))
         return found
@@ -361,7 +361,7 @@ def _windows_to_list(to_do: TableWork, cadence: Cadence, past: TableFacts, cap: 
 
 
 def _enough(node: Node, cap: int) -> int:
-    """Return how many ready batches are worth finding: one if only one is offered."""
+    """Return how many ready batches to find: one for a table with one open claim at a time, otherwise `cap`."""
     return 1 if node.is_single and not node.groups_in_order else cap
 
 

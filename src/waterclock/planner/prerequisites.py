@@ -40,7 +40,10 @@ def newest_tick(ticks: Ticks, tables: Collection[str]) -> datetime:
 
 
 def to_make(flow: Flow, ticks: Ticks, tables: Collection[str], tick: datetime) -> ToMake:
-    """Find all due and unsettled batches below a tick's content. Cost: grows with the number of windows to make."""
+    """Find the due and unsettled batches that the tables' content as of a tick is made from, directly or not.
+
+    Cost: grows with the number of windows to make.
+    """
     open_: dict[str, IntervalSet] = {}
     to_do: list[_Span] = [(name, *span) for name, span in ticks.find_kept_intervals(tables, tick).items()]
     while to_do:

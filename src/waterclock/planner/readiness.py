@@ -44,7 +44,7 @@ _MOST_BACK = 32
 
 @dataclass(slots=True)
 class Judge:
-    """Judges batches one by one, and caches the results, since causes lead from batch to batch.
+    """Determines the status of batches, and caches it, since a batch may wait for many others.
 
     `is_brief`: batches that are not ready are only reported as waiting, without searching for the causes.
     """
@@ -112,7 +112,7 @@ class Judge:
         return "" if dropped is None else f"RETAIN of {dropped} has dropped its inputs"
 
     def _mark_outdated(self, held: Batch, node: Node, trouble: FailedBatch) -> Batch:
-        """Return a held batch, marked where it cannot be released."""
+        """Return a held batch, with `is_outdated` set if it cannot be released."""
         if not self._is_outdated(node, held.window, trouble):
             return held
         return replace(held, reason=f"{held.reason}; its inputs have changed since", is_outdated=True)
@@ -120,7 +120,7 @@ class Judge:
     def _is_outdated(self, node: Node, window: Window, trouble: FailedBatch) -> bool:
         """Return whether a held batch would read other inputs now, so that it cannot be released.
 
-        Their rows have changed, its window was reopened, or missing inputs have arrived.
+        Its inputs' rows have changed, its window was reopened, or missing inputs have arrived.
         """
         if trouble.is_outdated:
             return True
@@ -137,7 +137,7 @@ class Judge:
         return bool(reads) and read != [(each.read.table, each.low, each.high) for each in reads]
 
     def _unseen(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a batch that waits for another project, for its window to close, or for other windows to close."""
+        """Return a batch that waits for another project, or for its own or other windows to close; None otherwise."""
         return (
             self._check_link(node, window, past)
             or self._open(node, window, past)
@@ -145,7 +145,7 @@ class Judge:
         )
 
     def _check_late_rows(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a batch of late rows that waits until it is known which windows were closed before its slice."""
+        """Return a batch of late rows that waits until it is known which windows closed before its slice; else None."""
         late_rows, facts = node.table.late_rows, self.facts
         if late_rows is None or facts.books(facts.graph.nodes[late_rows.of]).is_decided(window.start):
             return None
@@ -182,7 +182,7 @@ class Judge:
         return self._build_batch(node, window, past, Status.WAITING, open_words(books, window), reads, causes)
 
     def _state_of_open(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a state of open windows that waits until these windows are known; None if they are known."""
+        """Return a batch of open windows that waits until these are known, or that expired; None if they are known."""
         books = self.facts.books_beside(node)
         if is_forgotten(books, window.end):
             reason = f"windows of {books.table.name} that were open then are closed since, and a newer state is made"
@@ -196,7 +196,10 @@ class Judge:
     def _without_the_rest(
         self, node: Node, window: Window, past: TableFacts, reads: tuple[BoundRead, ...]
     ) -> Partial | None:
-        """Return the inputs of a batch that stops waiting. A done batch is made again only whole, or on request."""
+        """Return the settled and missing inputs of a batch that stops waiting (PARTIAL AFTER); None if it still waits.
+
+        A done batch is made again without inputs only on request.
+        """
         facts = self.facts
         is_first = not past.covered.covers_instant(window.start) or window.start in past.requested
         if (
@@ -373,7 +376,7 @@ class Judge:
     def _bind_reads(
         self, node: Node, window: Window, past: TableFacts
     ) -> tuple[tuple[BoundRead, ...], tuple[Cause, ...]]:
-        """Bind the batch's references, and find the unsettled part of each."""
+        """Return the batch's references bound to intervals, and a cause for each that is not settled."""
         table, facts = node.table, self.facts
         ticks, causes = self._ticks(node, window, past)
         reads = table.reads_for_window(window)
@@ -388,7 +391,10 @@ class Judge:
         return bound, tuple(dict.fromkeys(causes))
 
     def _ticks(self, node: Node, window: Window, past: TableFacts) -> tuple[dict[str, datetime], list[Cause]]:
-        """Return the tick of every LATEST: the one stored at the first run, otherwise the newest that is settled."""
+        """Return the ticks of LATEST by table, and a cause for each table without one.
+
+        It is the tick stored at the first run, otherwise the newest that is settled.
+        """
         ticks = dict(past.latest.get(window.start, {}))
         causes = []
         for read in node.table.reads_for_window(window):
@@ -420,7 +426,7 @@ class Judge:
         return self._first_batch(u, read.read)
 
     def _gap(self, read: BoundRead) -> Cause | None:
-        """Return a cause for the oldest unsettled window of a reference."""
+        """Return a cause for the oldest unsettled window of a reference; None if all are settled."""
         if read.low >= read.high:
             return None
         name = read.read.table

@@ -20,10 +20,10 @@ _ALWAYS = IntervalSet.from_intervals([(BEGINNING, FOREVER)])
 def within_reach(node: Node, settled: Mapping[str, IntervalSet], nodes: Mapping[str, Node]) -> IntervalSet:
     """Return spans that contain every window whose reads may all be settled, and possibly others.
 
-    Whatever a batch reads of `u` at its own tick e, the last window of u before ⌊e⌋ is part of it: e is after a settled
-    span of u, and before u's next boundary after it. Reads at other ticks (PREVIOUS, LATEST) give no bound, and neither
-    does UNTIL up to a closing tick. For any other UNTIL the tick is its span after e. Where windows choose between
-    queries, the reads of one of them are settled.
+    A batch that reads `u` at its tick e reads at least the last window of u that ends at or before e. So e is within a
+    settled span of u, or before u's next boundary after it. Reads at other ticks (PREVIOUS, LATEST) give no bound, and
+    neither does UNTIL up to a closing tick. For any other UNTIL the tick is its span after e. Where windows choose
+    between queries, the reads of one of them are settled.
     """
     table = node.table
     if not table.choices:
@@ -61,7 +61,7 @@ def _find_reachable_windows(
 
 
 def _list_served_intervals(node: Node, u: Node, settled: IntervalSet, behind: Duration | None) -> Iterator[Interval]:
-    """Yield, for each settled span, the interval of windows that end while that span is u's newest.
+    """Yield, for each settled span of `u`, an interval with all windows that may read `u` from that span.
 
     `behind` is how far past its end a window reads. A calendar duration may vary by some days.
     """

@@ -25,7 +25,7 @@ def bind(
     reads: Iterable[Read] | None = None,
     closing: datetime | None = None,
 ) -> tuple[BoundRead, ...]:
-    """Bind every reference of `table` for the batch with `window`, in the order of `table.reads_of(window)`.
+    """Bind every reference of `table` for the batch with `window`, in the order of `table.reads_for_window(window)`.
 
     `reads` limits the result to some of them.
 

@@ -1,4 +1,4 @@
-"""Determines which windows are settled: neither stale nor resting on stale ones (docs/explain/consistency.md)."""
+"""Determines which windows are settled: neither stale nor made from stale ones (docs/explain/consistency.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Settlement:
 
     `stale`: done labels whose inputs changed since, to be made again. `reported`: those of tables that only report it
     (ON RESTATE REPORT), which count as settled. `unsettled`: covered windows that are stale, requested, being made
-    again, or resting on such windows. `settled`: covered windows without the unsettled ones.
+    again, or made from such windows. `settled`: covered windows without the unsettled ones.
     """
 
     stale: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
@@ -48,7 +48,7 @@ def settle(
     forced: Mapping[str, frozenset[datetime]],
     starts: Mapping[str, datetime],
 ) -> Settlement:
-    """Compare recorded inputs of done batches with the current content, and find all windows that rest on changes.
+    """Compare recorded inputs of done batches with the current content, and find the windows that are not settled.
 
     Labels that are never made again, such as those before the START of their table (`starts`), count as settled.
     """
@@ -88,7 +88,7 @@ def settle(
 def find_dependent_windows(
     graph: FlowGraph, snapshot: LedgerSnapshot, asked: Mapping[str, Collection[datetime]]
 ) -> dict[str, IntervalSet]:
-    """Return by table the requested labels and the done windows that rest on them, directly or through others."""
+    """Return by table the requested labels and the done windows made from them, directly or through others."""
     unsettled: dict[str, IntervalSet] = {}
     seen: set[str] = set()
     for name, node in graph.nodes.items():
@@ -131,7 +131,7 @@ def find_first_label(node: Node, facts: TableFacts, starts: Mapping[str, datetim
 
 @dataclass(frozen=True, slots=True)
 class _Suspect:
-    """A done batch that is not stale itself, but may rest on a stale one."""
+    """A done batch that is not stale itself, but may have been made from a stale one."""
 
     table: str
     rank: int
@@ -248,7 +248,7 @@ def _begin(
 
 
 def _spread(standing: list[_Suspect], unsettled: dict[str, IntervalSet], *, is_chain: bool) -> None:
-    """Mark suspects that rest on unsettled windows. In cycles, repeat from the oldest on until nothing changes."""
+    """Add to `unsettled` the windows of suspects with unsettled inputs. In cycles, repeat until nothing changes."""
     if not is_chain:
         touched = [suspect for suspect in standing if _has_unsettled_input(suspect, unsettled)]
         if touched:

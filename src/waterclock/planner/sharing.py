@@ -17,7 +17,7 @@ MOST_WINDOWS_OF_A_UNION = 31
 
 @dataclass(frozen=True, slots=True)
 class SharedQueries:
-    """The number of queries that write some labels.
+    """The least and the most Spark queries that it takes to make a number of labels.
 
     `least` is reached where Spark can turn each claim's windows into one query. `most` is reached where every window
     needs a query of its own; 31 of these are combined into one.

@@ -70,7 +70,7 @@ def starts_of(flow: Flow, graph: FlowGraph, snapshot: LedgerSnapshot, now: datet
 
 
 def _first_late(table: Table, late_rows: LateRows, flow: Flow, found: Mapping[str, datetime]) -> datetime:
-    """Return the first slice that windows of the closed table may read. Rows of older slices cannot reach them."""
+    """Return the first slice that windows of the table with CLOSE WHEN may read; older slices have no late rows."""
     of = flow.tables[late_rows.of]
     return table.cadence.floor(until_begins(of, late_rows.reach, found[of.name]))
 
@@ -125,7 +125,10 @@ def _derived_of_choices(
 
 @lru_cache(maxsize=1024)
 def _first_whole(table: Table, firsts: tuple[datetime | None, ...], known: tuple[datetime, ...]) -> datetime:
-    """Return the first window from which on no window is before the first one of its query (all are in `known`)."""
+    """Return the first window from which on no window is before the first one of its query.
+
+    `firsts` has that first window by query, None for a query without bounds; `known` has those that are not None.
+    """
     low = min(known) if table.start is None else table.cadence.floor(table.start)
     for window in _newest_first(table, low, max(known), known):
         choice = table.choice_of(window)

@@ -95,7 +95,7 @@ class Ticks:
         return then.latest(tables, is_partial=is_partial)
 
     def find_awaited_windows(self, tables: Collection[str]) -> dict[str, Interval]:
-        """Return by table the first unsettled windows among those that its newest content rests on."""
+        """Return by table the first unsettled windows among those that make up its newest content."""
         found: dict[str, Interval] = {}
         for name in tables:
             node, covered = self.graph.nodes[name], list(self.snapshot.of(name).covered)
@@ -106,17 +106,20 @@ class Ticks:
         return found
 
     def find_needed_intervals(self, tables: Collection[str], tick: datetime) -> dict[str, Interval]:
-        """Return the windows that each table's content as of a tick rests on, as one interval."""
+        """Return by table the interval of windows that make up its content as of a tick."""
         return {name: self._read(self.graph.nodes[name], tick) for name in tables}
 
     def find_kept_intervals(self, tables: Collection[str], tick: datetime) -> dict[str, Interval]:
-        """Return the windows that the tables need as of a tick, without those that RETAIN has dropped."""
+        """Return by table the interval of windows that make up its content as of a tick, cut at what RETAIN dropped."""
         dropped = {name: self.snapshot.of(name).dropped_before or BEGINNING for name in tables}
         needs = self.find_needed_intervals(tables, tick)
         return {name: (min(max(low, dropped[name]), high), high) for name, (low, high) in needs.items()}
 
     def find_missing_windows(self, tables: Collection[str], tick: datetime) -> dict[str, IntervalSet]:
-        """Return the missing or dropped windows of the tables' content as of a tick. Raises  E521 for a wrong tick."""
+        """Return by table the missing or dropped windows of its content as of a tick.
+
+        Raises  E521 for a tick in the future, or before the end of a table's first window
+        """
         if tick > self.now:
             raise WaterclockError(
                 "E521",
@@ -164,7 +167,7 @@ class Ticks:
             last = tick
 
     def _end(self, node: Node, *, is_partial: bool) -> datetime | None:
-        """Return the newest boundary at which all windows that a table's content rests on are settled."""
+        """Return the newest boundary at which all windows that make up a table's content are settled."""
         cadence = node.table.cadence
         if self._is_open_ended(node.table.name):
             return cadence.floor(self.now)
@@ -198,7 +201,7 @@ class Ticks:
         return name in self.opened and self.opened[name].is_alone
 
     def _read(self, node: Node, tick: datetime) -> Interval:
-        """Return the windows that a table's content as of a tick rests on."""
+        """Return the interval of windows that make up a table's content as of a tick."""
         table, high = node.table, node.table.cadence.floor(tick)
         if table.mode is Mode.REPLACE:
             return min(max(table.cadence.previous(high), self.starts[table.name]), high), high

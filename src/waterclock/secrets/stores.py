@@ -46,7 +46,7 @@ def in_keyring(service: str, name: str) -> str | None:
 def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str | None:
     """Return the value that Vault has for a name, or None.
 
-    `at_hand` reads the secrets with which we authenticate to Vault.
+    `at_hand` returns the value of a secret by its name, for the login to Vault.
 
     Raises  E225 as `at_hand` does; E920 where Vault does not answer, refuses us, or the configuration is incomplete;
             E921 where hvac is not installed
@@ -146,7 +146,7 @@ def _client(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> hvac
 
 @cache
 def _adapter_type() -> Any:
-    """Return the type of what sends requests. The library may not be installed, so it is imported where it is used."""
+    """Return the class that sends requests. The library may not be installed, so it is imported where it is used."""
     from requests.adapters import HTTPAdapter
     from requests.exceptions import ConnectionError as NoResponse
 

@@ -1,4 +1,4 @@
-"""The results of scenarios: each step with its faults, each scenario, and the code that it exercised."""
+"""The results of scenarios: each step with its differences, each scenario, and the code that it exercised."""
 
 from __future__ import annotations
 

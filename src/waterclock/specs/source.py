@@ -102,7 +102,7 @@ class SpecConnections(Connections):
         self._given = given
 
     def collector(self, name: str) -> Collector:  # noqa: ARG002 - there is only one source
-        """Return the scenario."""
+        """Return the given rows, which are the only source."""
         return self._given
 
     def resolve_unit(self, unit: Unit) -> Unit:

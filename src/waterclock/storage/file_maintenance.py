@@ -78,7 +78,7 @@ def optimize(spark: SparkSession, folder: str, labels: Sequence[str], identity: 
 
 
 def unneeded_files(folder: str, hours: int) -> list[FileInfo]:
-    """List the data files outside the stage that no version of the last hours needs."""
+    """List the data files outside the stage that no version of the last `hours` hours needs."""
     with open_table(folder) as table:
         if not table.is_plain:
             return []  # deletion vectors are in files of their own, which delta-rs does not fully support
@@ -99,9 +99,9 @@ def _read_file_info(path: Path) -> FileInfo | None:
 
 
 def vacuum(folder: str, hours: int, identity: Identity, *, keeping: Collection[int] = ()) -> None:
-    """Remove files that no version of the last hours needs, except those of the versions in `keeping`.
+    """Remove files that no version of the last `hours` hours needs, except those of the versions in `keeping`.
 
-    It uses FULL, since LITE would remove the sealed slices (M3). It uses delta-rs, since Spark's VACUUM takes a minute
+    It uses FULL, since LITE would remove the sealed slices. It uses delta-rs, since Spark's VACUUM takes a minute
     for a tiny table, and prints to the terminal.
     """
     with open_table(folder) as table:

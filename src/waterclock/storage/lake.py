@@ -52,7 +52,10 @@ def label_folder(label: datetime) -> str:
 
 
 def require_latch(root: str) -> None:
-    """Raise E602 if two runners could both create the same file, by trying it; E603 or E609 if none can."""
+    """Check that the storage creates a file only if it does not exist: else two runners could commit the same claim.
+
+    Raises  E602 where it does not, E603 or E609 where it cannot be written
+    """
     name = f".latch-{uuid.uuid4().hex}"
     probe, plain = entry_path(root, name), entry_path(root, f"{name}.write")
     try:

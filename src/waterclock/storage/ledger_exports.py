@@ -1,7 +1,7 @@
 """Names, lists, reads and writes the ledger's exports in `ledger/` of the storage.
 
-Each export is one compressed file, written as a whole. Names sort by the clock. Each incremental export names the one
-it follows, back to a full export.
+Each export is one compressed file, written as a whole. Names sort by time. Each incremental export names the one it
+follows, back to a full export.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Normalized temporal modelling: plain functions on DataFrames, usable without the rest of Waterclock.
+"""Builds and joins histories of versions: functions on DataFrames, usable without the rest of Waterclock.
 
 Names are imported on first access, so that the error codes can be read without PySpark.
 """

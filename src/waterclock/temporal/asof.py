@@ -1,4 +1,4 @@
-"""Joins each row with the version of a parent in effect at the row's time; both denormalizations use this join."""
+"""Joins each row with the version of a parent in effect at the row's time, by one of several join plans."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ HINTS = {
 def as_of(
     child: DataFrame, parent: DataFrame, keys: list[str], plan: TemporalPlan, buckets: Buckets | None = None
 ) -> DataFrame:
-    """Return every row of the child once, with the columns of the version in effect `at` its time, else null.
+    """Return each row of the child once, with the columns of the parent's version in effect at the row's time.
 
-    Both frames have `keys`; the child has `at`; the parent has `eff`, `exp` and the wanted columns. `eff` is null if no
-    version was in effect. `Plan.BUCKETS` needs `buckets`. Without them, or where equal keys may have unequal hashes,
-    rows are joined as by `Plan.HASH`.
+    Both frames have `keys`. The child has its time in `at`; the parent has the start and end of a version in `eff` and
+    `exp`, and the columns to add. They are null, `eff` too, if no version was in effect. `TemporalPlan.BUCKETS` needs
+    `buckets`. Without them, or if equal keys may have unequal hashes, rows are joined as by `TemporalPlan.HASH`.
     """
     if plan is TemporalPlan.WINDOW:
         return _by_window(child, parent, keys)
@@ -56,7 +56,7 @@ def _by_range(
     theirs = parent.withColumnsRenamed({key: f"p_{key}" for key in (*on, *compared)})
     hinted = sql.broadcast(theirs) if plan is TemporalPlan.BROADCAST else theirs.hint(HINTS[plan])
     is_in_effect = (sql.col("at") >= sql.col("eff")) & (sql.col("at") < sql.col("exp"))
-    # not written as =, which Spark would use as a join key; neither comparison is true for a null
+    # not written as =, which Spark would add to its join keys; neither comparison is true for a null
     same = [(sql.col(key) <= sql.col(f"p_{key}")) & (sql.col(key) >= sql.col(f"p_{key}")) for key in compared]
     joined = child.join(hinted, reduce(Column.__and__, [*_equal(on), *same], is_in_effect), "left")
     return joined.drop(*(f"p_{key}" for key in (*on, *compared)), "exp")
@@ -67,9 +67,10 @@ def _equal(on: list[str]) -> list[Column]:
 
 
 def _by_window(child: DataFrame, parent: DataFrame, keys: list[str]) -> DataFrame:
-    """Put rows and versions on one timeline, where each row sees the last version before it.
+    """Join by a union of rows and versions, ordered by time, and a window that finds the last version before each row.
 
-    This is the only plan that needs no numbers. It keeps no key in memory, and stops with E309 at periods that overlap.
+    This is the only plan that needs no statistics of the parent. It does not need all versions of a key in memory, and
+    the query fails with E309 at periods that overlap.
     """
     wanted = [name for name in parent.columns if name not in keys]
     spread = sql.when(has_null_key(keys), spread_by("at")).otherwise(sql.lit(0).cast("long"))

@@ -1,4 +1,4 @@
-"""Checks that a frame has the requested columns, in supported types."""
+"""Checks the columns, keys and types of the DataFrames passed to temporal functions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _INCOMPARABLE = (types.MapType, types.VariantType, types.CalendarIntervalType)
 
 
 def exact_column(name: str) -> Column:
-    """Return the column of exactly that name, whatever characters it contains."""
+    """Return the column with exactly this name, whatever characters it contains."""
     return sql.col("`" + name.replace("`", "``") + "`")
 
 
 def stop(refusal: str, *said: Column) -> Column:
-    """Return a column that stops the query with a refusal and the given values of the row."""
+    """Return a column that makes the query fail with the message of `refusal` and these values of the row."""
     values = (sql.coalesce(value.cast("string"), sql.lit("NULL")) for value in said)
     return sql.raise_error(sql.concat(sql.lit(f"{stop_text(refusal)} ["), sql.concat_ws(", ", *values), sql.lit("]")))
 
@@ -31,7 +31,7 @@ def to_names(names: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def require_columns(df: DataFrame, names: Iterable[str], *, where: str) -> None:
-    """Raise E301 for names that the frame does not have, with the nearest ones."""
+    """Raise E301 for names that are not columns of the frame, with the nearest ones."""
     for name in names:
         if name not in df.columns:
             raise WaterclockError(
@@ -53,7 +53,7 @@ def require_distinct(names: Iterable[str], *, where: str) -> None:
 
 
 def require_comparable(df: DataFrame, names: Iterable[str], *, where: str) -> None:
-    """Raise E303 for columns that Spark can neither order nor compare."""
+    """Raise E303 for columns of types that Spark cannot compare."""
     for name in names:
         kind = df.schema[name].dataType
         if _contains_type(kind, _INCOMPARABLE):
@@ -66,7 +66,7 @@ def require_comparable(df: DataFrame, names: Iterable[str], *, where: str) -> No
 
 
 def require_keys(df: DataFrame, keys: Sequence[str], *, where: str) -> None:
-    """Raise E305 for a key without columns, E308 for repeated names, E301 for unknown ones, E303 for their types."""
+    """Raise E305 for a key without columns, E308 for repeated, E301 for unknown and E303 for incomparable columns."""
     if not keys:
         raise WaterclockError("E305", "a key without columns", where=where, fix="name its columns")
     require_distinct(df.columns, where=where)
@@ -76,7 +76,7 @@ def require_keys(df: DataFrame, keys: Sequence[str], *, where: str) -> None:
 
 
 def require_pairs(child: DataFrame, child_keys: Sequence[str], parent: DataFrame, parent_keys: Sequence[str]) -> None:
-    """Raise E305 for keys of different lengths or types, because Spark would silently compare 1 and '1'."""
+    """Raise E305 for keys of different lengths or types: Spark would silently compare 1 and '1'."""
     pairs = f"({', '.join(child_keys)}) and ({', '.join(parent_keys)})"
     if len(child_keys) != len(parent_keys):
         raise WaterclockError(
@@ -93,7 +93,7 @@ def require_pairs(child: DataFrame, child_keys: Sequence[str], parent: DataFrame
 
 
 def require_temporal(df: DataFrame, *, where: str) -> None:
-    """Raise E306 for a frame without the columns of a record."""
+    """Raise E306 for a frame without `rec_eff_time`, `rec_exp_time` and `rec_is_current` in their types."""
     wanted = {"rec_eff_time": "timestamp", "rec_exp_time": "timestamp", "rec_is_current": "boolean"}
     has = {field.name: field.dataType.simpleString() for field in df.schema.fields}
     wrong = [f"{name} {kind}" for name, kind in wanted.items() if has.get(name) != kind]
@@ -108,7 +108,7 @@ def require_temporal(df: DataFrame, *, where: str) -> None:
 
 
 def require_choice(said: str, choices: Sequence[str], *, where: str) -> None:
-    """Raise E310 for a word that is none of the choices."""
+    """Raise E310 for an argument value that is not one of the choices."""
     if said not in choices:
         raise WaterclockError(
             "E310",

@@ -1,4 +1,4 @@
-"""Converts raw rows to the versions of a key: cleaned, filled across time, with changes only."""
+"""Converts raw rows to the versions of each key: nulls filled, one version for each change."""
 
 from __future__ import annotations
 
@@ -49,30 +49,30 @@ def compute_temporal(  # noqa: PLR0913 - all but two are said by name
     counts: Counts | None = None,
     placed: bool = False,
 ) -> DataFrame:
-    """Return the versions of each key: one row per key and time at which something changed.
+    """Return the versions of each key: one row per key and time at which a tracked attribute changed.
 
     In      one row per key and time at which a source reported something; in any order, repeated or late
     Out     the key, rec_eff_time, the attributes, rec_exp_time, rec_is_current; the periods of a key do not overlap,
             the last one ends at OPEN unless the key was deleted
-    time    the column with the time from which a row is effective, from the year 1 to before OPEN; `zone` is needed
-            if it is no TIMESTAMP: a text with a zone of its own keeps that
-    sequence  orders rows of one time, the last one wins attribute by attribute; it is not in the result. Rows that it
-            leaves equal are ordered by their attributes, in the order of the columns
-    nulls   "missing": filled from before, then from after; "value": now empty. For all, or by attribute
+    time    the column with the time from which a row is effective, from the year 1 to before OPEN. `zone` is needed
+            for a column that is no TIMESTAMP; it does not apply to texts that contain a zone
+    sequence  columns that order rows of one time: the last row wins, attribute by attribute. They are not in the
+            result. Rows with equal ones are ordered by their attributes, in the order of the columns
+    nulls   "missing": a null is filled from earlier rows, then from later ones; "value": it means empty. One word for
+            all attributes, or one for each
     delete_when  the column (not in the result) or condition by which a row deletes its key; nothing is filled across
             a delete
-    track   the attributes whose changes make a version; the others show their last value within the version, so a
-            read as of a time within it sees later values
-    keep    columns that are neither compared nor filled: a version shows the value of the row that began it, the last
+    track   the attributes whose changes make a version, None for all. Each other attribute has its last value within
+            the version, so a read as of a time within it sees later values
+    keep    columns that are neither compared nor filled: a version has the value of the row that began it, the last
             row of that time
-    fill_back  False leaves values null that are not known yet
-    counts  rows, no_key, no_time and bad_time (left out; bad: no time, or one at which no version can begin),
-            versions, keys, most_versions, long_keys
-    placed  True means that rows without key or time were left out before, so none is checked for. Spark may evaluate
-            rows before it leaves them out, and would find removed ones
+    fill_back  False leaves values null before the first row that has one
+    counts  counts rows, no_key, no_time and bad_time (rows left out; bad_time: the text is no time, or no version can
+            begin then), versions, keys, most_versions, long_keys
+    placed  True if the caller removed rows without key or time; then no row is checked, because Spark may evaluate
+            the check before the caller's filter
 
-    Raises  E301 to E303, E305, E308, E310; without `counts`, which report rows that are left out, the query stops
-            with E304 at such a row
+    Raises  E301 to E303, E305, E308, E310; without `counts`, the query fails with E304 at a row without key or time
     Cost    one exchange, one sort (two with `delete_when`), three windows (four)
     Source  docs/decisions/temporal-versions.md
     """
@@ -135,7 +135,7 @@ def _raw(
 
 
 def _only_placed(raw: DataFrame, shape: Shape, counts: Counts | None) -> DataFrame:
-    """Leave out rows without key or time if `counts` count them; else let the query stop at one."""
+    """Remove and count rows without key or time; without `counts`, let the query fail at such a row."""
     no_key = reduce(or_, (sql.col(key).isNull() for key in shape.internal_key_columns))
     no_time, is_timed = sql.expr(f"NOT coalesce({can_begin_sql('at')}, false)"), sql.col("said_at").isNotNull()
     if counts is None:
@@ -155,7 +155,10 @@ def _only_placed(raw: DataFrame, shape: Shape, counts: Counts | None) -> DataFra
 
 
 def _lives(said: DataFrame, shape: Shape) -> DataFrame:
-    """Number the lives of a key: a delete opens one. A row is real unless it, or the next one of its time, deletes."""
+    """Add `life`, the number of deletes of the key up to the row, and `is_real`.
+
+    `is_real` is false for a delete, and for a row directly before a delete of the same time.
+    """
     order = shape.in_order(shape.internal_key_columns)
     running = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     dies = sql.lead("gone").over(order) & (sql.lead("at").over(order) == sql.col("at"))
@@ -167,7 +170,7 @@ def _lives(said: DataFrame, shape: Shape) -> DataFrame:
 
 
 def _fill_forward(said: DataFrame, shape: Shape) -> DataFrame:
-    """Fill forward, then keep the last row of each time."""
+    """Fill nulls from earlier rows, then keep the last row of each time."""
     order = shape.in_order(shape.life)
     running = order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     values = (
@@ -181,10 +184,10 @@ def _fill_forward(said: DataFrame, shape: Shape) -> DataFrame:
 
 
 def _changes(filled: DataFrame, shape: Shape) -> DataFrame:
-    """Fill back, and keep the first row of a life and the rows in which a tracked attribute changed.
+    """Fill nulls from later rows, and keep the first row of a life and the rows in which a tracked attribute changed.
 
-    After filling forward, an attribute is null only at the start of a life, and filling it back is no change. Where it
-    stays null, a NULL that is a value cannot be distinguished from one not known yet, so it is no change either.
+    After filling forward, an attribute is null only at the start of a life, and filling it back is not a change. With
+    `nulls_are_values`, an empty value after a null is not a change either: both are shown as null.
     """
     order = Window.partitionBy(*shape.life).orderBy("at")
     whole = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
@@ -214,9 +217,9 @@ def _changes(filled: DataFrame, shape: Shape) -> DataFrame:
 
 
 def _close_versions(changes: DataFrame, shape: Shape, counts: Counts | None) -> DataFrame:
-    """End each version where the next one, or a delete, begins.
+    """Return the result of `compute_temporal`: each version ends at the next version or delete of its key.
 
-    Counts are observed on the window's own rows: any expression in between would copy each row once more.
+    Counts are observed directly on the rows of the window: any expression in between would copy each row once more.
     """
     order = Window.partitionBy(*shape.internal_key_columns).orderBy(*shape.life[len(shape.keys) :], "at")
     riding = [f"before_{each.held}" for each in shape.attributes if each.rides_along]
@@ -269,6 +272,9 @@ def _bare(value: Column, each: Attribute) -> Column:
 
 
 def _last_within(each: Attribute, shape: Shape) -> Column:
-    """Return the value of an untracked attribute right before the next version of the life, else at the life's end."""
+    """Return the last value of an untracked attribute within a version.
+
+    This is its value before the next version of the same life or, without one, at the end of the life.
+    """
     goes_on = sql.col("next_life") == sql.col("life") if shape.has_deletes else sql.col("next_at").isNotNull()
     return sql.when(goes_on, sql.col(f"next_before_{each.held}")).otherwise(sql.col(f"last_{each.held}"))

@@ -1,4 +1,4 @@
-"""Counts the rows that were left out and those in the result, observed while the result is computed."""
+"""Counts the rows that a temporal function left out and those of its result, while Spark computes the result."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from waterclock.temporal.measure import Numbers
 
 
 class Counts:
-    """Counts that one function collects while its result is computed, without a job of their own.
+    """The counts of one call of a temporal function, collected while Spark computes the result, without another job.
 
     `get` waits for the first action on the result. An action that reads only a part of the result (`limit`) counts that
-    part. An action that evaluates the result twice counts twice: a global sort above it does (`orderBy` takes samples
-    first), a write does not. If the result is empty, Spark drops the observed values; only then `get` counts with a job
-    of its own.
+    part. An action that evaluates the result twice counts twice: `orderBy` does, because it takes samples first; a
+    write does not. If the result is empty, Spark drops the observed values; only then `get` starts a job.
     """
 
     def __init__(self) -> None:
@@ -25,7 +24,7 @@ class Counts:
         self._of: str | None = None
 
     def begin(self, function: str) -> None:
-        """Reserve the counts for one result; raise E312 if another result uses them."""
+        """Reserve this object for one call of `function`. Raises  E312 if another call uses it."""
         if self._of is not None:
             raise WaterclockError(
                 "E312", f"counts of {self._of} used again", where=function, fix="pass a new Counts() to each call"
@@ -33,18 +32,18 @@ class Counts:
         self._of = function
 
     def watch(self, df: DataFrame, **aggregates: Column) -> DataFrame:
-        """Return the frame with aggregates that are observed as its rows pass."""
+        """Return the frame with aggregates, by name, that Spark computes over its rows as an observation."""
         observation, columns = Observation(), [column.alias(name) for name, column in aggregates.items()]
         self._watched.append((observation, df.agg(*columns)))
         return df.observe(observation, *columns)
 
     @property
     def get(self) -> dict[str, int]:
-        """The counts by name, without those that only `numbers` needs; waits for the result's first action."""
+        """The counts by name. Waits for the first action on the result."""
         return {name: int(value or 0) for name, value in self._read_observed().items() if not name.startswith("_")}
 
     def numbers(self) -> Numbers:
-        """Return the numbers of `compute_temporal`'s result, from which the plan of a join with it is chosen.
+        """Return the statistics of a result of `compute_temporal`, by which a join with it chooses its plan.
 
         Raises  E312 for counts of another function
         """
@@ -68,12 +67,12 @@ class Counts:
 
 
 def count_where(condition: Column) -> Column:
-    """Return a count of the rows that meet a condition; `count_if` would copy every row first to compute it."""
+    """Return an aggregate that counts the rows that meet a condition; `count_if` would first copy every row."""
     return sql.count(sql.when(condition, sql.lit(1)))
 
 
 def _read(observation: Observation) -> dict[str, Any]:
-    """Return the observed values; none if Spark found the result empty while it ran and removed the observation."""
+    """Return the observed values by name; no values if Spark found the result empty and removed the observation."""
     try:
         return observation.get
     except Exception as error:

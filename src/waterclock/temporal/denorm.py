@@ -1,4 +1,4 @@
-"""Adds a temporal parent's attributes to a child: to facts, or to the child's own versions."""
+"""Adds the attributes of a temporal parent to the rows of a child: to facts, or to another temporal frame."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ from waterclock.temporal.time_slices import has_null_key
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """The names of both frames' columns between the stages, chosen so that no name of a user's clashes."""
+    """The internal names of the columns of child and parent during a join, which clash with no name of a user's."""
 
-    child: dict[str, str]  # by its name: its name between the stages
-    attributes: dict[str, str]  # by the parent's name: the name between the stages
+    child: dict[str, str]  # internal names of the child's columns, by name
+    attributes: dict[str, str]  # internal names of the parent's attributes, by name
     parent_keys: tuple[str, ...]
-    keys: list[str]  # names between the stages, on both sides
+    keys: list[str]  # internal names of the key, the same for child and parent
     suffix: str
 
     def rows(self, child: DataFrame, **times: Column) -> DataFrame:
-        """Return the child's rows; a time that is not already one of its columns is added."""
+        """Return the child with internal names, plus those of `times` that are not among its columns."""
         held = [exact_column(name).alias(held) for name, held in self.child.items()]
         added = {name: time for name, time in times.items() if name not in self.child.values()}
         return child.select(*held, *(time.alias(name) for name, time in added.items()))
 
     def versions(self, parent: DataFrame) -> DataFrame:
-        """Return the parent's versions, with the needed columns only."""
+        """Return the parent's keys, attributes, `eff` and `exp`, with internal names."""
         return parent.select(
             *(exact_column(name).alias(held) for name, held in zip(self.parent_keys, self.keys, strict=True)),
             exact_column(EFFECTIVE).alias("eff"),
@@ -59,7 +59,7 @@ class _Sides:
         )
 
     def result(self, joined: DataFrame) -> DataFrame:
-        """Return the child's columns by their names, then the parent's by theirs."""
+        """Return the joined rows with the child's column names, then the parent's with the suffix."""
         return joined.select(
             *(sql.col(held).alias(name) for name, held in self.child.items()),
             *(sql.col(held).alias(name + self.suffix) for name, held in self.attributes.items()),
@@ -87,9 +87,9 @@ def denorm_transactional(  # noqa: PLR0913 - six by place, the others by name
     time    a version matches from its start to before its end. Without a version (no or another key, no time,
             before the first, in a gap, after a delete) attributes are null
     before_first  "extend" moves the start of a key's first version back without limit, for history that was loaded late
-    numbers  of the parent, as `compute_temporal` or `measure_temporal` counted them: they choose the plan.
-            Without them a plan is used that suits any parent, and stops with E309 where periods overlap
-    counts  rows, matched, no_key, no_time
+    numbers  statistics of the parent from `compute_temporal` or `measure_temporal`, by which the join plan is chosen.
+            Without them a plan is used that suits any parent, and the query fails with E309 if periods overlap
+    counts  counts rows, matched, no_key, no_time
 
     Raises  E301, E302, E305 to E308, E310, E312; E309 from the query, without `numbers`
     Cost    two exchanges and no sort, no exchange where the parent is small, four where keys have very many versions;
@@ -130,9 +130,10 @@ def denorm_temporal(  # noqa: PLR0913 - five by place, the others by name
 
     In      two temporal frames; the child has a key of the parent
     Out     the child's columns, then the parent's attributes, with the suffix `_rolename`
-    exact   the child's versions are split at every change of the parent's attributes: the spans tile each version, and
-            are null where the parent has none. Without it a change of the parent within a version is not visible
-    numbers, counts  as in `denorm_transactional`; for a split, `rows` are the spans, and `matched` those with a value
+    exact   True splits the child's versions at every change of the parent's attributes, which are null while the
+            parent has no version. False ignores changes of the parent within a version
+    numbers, counts  as in `denorm_transactional`; if exact, `rows` counts the split versions, and `matched` those with
+            a value
 
     Raises  E301, E303, E305 to E308, E312
     Cost    as in `denorm_transactional`; exact: the parent is sorted once, too
@@ -240,5 +241,5 @@ def _plan(versions: DataFrame, numbers: Numbers | None) -> TemporalPlan:
 
 
 def _bytes_of(field: StructField) -> int:
-    """Return the approximate size of a value in a hash table: a word, and more for types without a fixed length."""
+    """Return the approximate size in bytes of a value in a hash table."""
     return 8 if isinstance(field.dataType, (NumericType, DatetimeType, BooleanType)) else 32

@@ -1,4 +1,4 @@
-"""Converts a column of dates, texts or times without a zone to instants."""
+"""Converts a column of dates, texts or times without a zone to timestamps."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _FIXED = {"Z": "Z", "UTC": "Z", "UT": "Z", "GMT": "Z", "EST": "-05:00", "MST": "
 
 
 def instant(df: DataFrame, name: str, zone: str | None, *, where: str) -> Column:
-    """Return a column as an instant: a TIMESTAMP is one; other types become one in the declared `zone`.
+    """Return the column `name` as a TIMESTAMP; dates, texts and times without a zone are read in `zone`.
 
-    A text is ISO 8601 or nearly: a date, `T` or a blank, and a clock with at least the hour. It keeps a zone of its
-    own: an offset (`+05:30`, `UTC+2`), `Z`, `UTC`, `GMT`, `EST`, `MST`, `HST` or a name of the tz database with a `/`.
-    A text in any other form becomes null. The session's zone is never used.
-    Raises  E301 for an unknown column, E302 for one that is no instant if no zone is given or its type is not
-            supported; E310 for an unknown zone
+    A text is ISO 8601 or similar: a date or a part of one, or a date, `T` or blanks, and a time of at least the hour.
+    It may end with a zone, which then applies: an offset (`+05:30`, `UTC+2`), `Z`, `UTC`, `GMT`, `EST`, `MST`, `HST` or
+    a name of the tz database with a `/`. A text in any other form becomes null. The session's zone is never used.
+    Raises  E301 for an unknown column, E302 for a type that is not supported, or one without a zone if `zone` is None;
+            E310 for an unknown zone
     """
     require_columns(df, [name], where=where)
     kind = df.schema[name].dataType

@@ -1,4 +1,4 @@
-"""Measures how many versions a temporal frame has and how unevenly they are distributed, to choose a join plan."""
+"""Counts the versions of a temporal frame and of its keys, so that a join with it can choose a plan."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from pyspark.sql import functions as sql
 from waterclock.errors import WaterclockError
 from waterclock.temporal.columns import exact_column, require_keys, require_temporal, to_names
 
-# joins cut the time of a key with more versions into slices, where they need to
+# some join plans cut the time of a key with more versions into slices
 LONG_KEY = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Statistics recorded when a temporal frame was written; outdated ones make a join slower, never wrong.
+    """Statistics of a temporal frame, by which a join chooses its plan. Outdated ones make a join slower, never wrong.
 
-    `long_keys` is the number of keys with more than 32 versions. `first` and `last` are the first and the last start of
-    a version, in microseconds since 1970, None if unknown.
+    `most_versions` is the number of versions of the key that has most, `long_keys` the number of keys with more than 32
+    versions. `first` and `last` are the first and the last start of a version, in microseconds since 1970, None if
+    unknown.
     """
 
     versions: int
@@ -32,12 +33,11 @@ class Numbers:
 
 
 def measure_temporal(df: DataFrame, natural_id: str | Sequence[str]) -> Numbers:
-    """Count the versions of a temporal frame in one Spark job, and check that its periods are sound.
+    """Return statistics of a temporal frame, after a check that its periods are valid.
 
-    For frames that `compute_temporal` did not count: its `counts` give the same numbers without a job.
+    For a result of `compute_temporal`, `Counts.numbers` returns the same without a job.
 
-    Raises  E309 for periods of a key that overlap, end before they start, or have no key or time; E301, E303, E305,
-            E306
+    Raises  E309 for periods of a key that overlap, are empty, or have no key or time; E301, E303, E305, E306, E308
     Cost    a job: one exchange, one sort, one window
     """
     keys = to_names(natural_id)

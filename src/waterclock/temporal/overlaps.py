@@ -17,9 +17,10 @@ from waterclock.temporal.time_slices import cuts_of, has_null_key, over_periods
 
 
 def split(child: DataFrame, parent: DataFrame, keys: list[str], attributes: list[str], plan: TemporalPlan) -> DataFrame:
-    """Return spans that tile each child's version, each with the parent's attributes in it, null in gaps.
+    """Return the child's versions, split at every change of the parent's attributes and with these attributes.
 
-    Both frames have `keys`; the child has `start` and `end`; the parent has `eff`, `exp` and the attributes.
+    Attributes are null while the parent has no version. Both frames have `keys`; a version's start and end are `start`
+    and `end` in the child, `eff` and `exp` in the parent.
     """
     whole = complete_timelines(parent, keys, attributes)
     if plan in {TemporalPlan.BROADCAST, TemporalPlan.HASH, TemporalPlan.BUCKETS}:
@@ -28,7 +29,10 @@ def split(child: DataFrame, parent: DataFrame, keys: list[str], attributes: list
 
 
 def complete_timelines(parent: DataFrame, keys: list[str], attributes: list[str]) -> DataFrame:
-    """Return each key's timeline from the beginning to the open end: real changes only, null where nothing is known."""
+    """Return the parent's versions with equal neighbours merged, and with versions of null attributes in all gaps.
+
+    The versions of a key then cover all time from the year 1 to the open end.
+    """
     order = Window.partitionBy(*keys).orderBy("eff")
     whole = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     known = reduce(or_, (sql.col(name).isNotNull() for name in attributes), sql.lit(col=False))
@@ -93,7 +97,7 @@ def _by_overlap(child: DataFrame, whole: DataFrame, on: list[str], plan: Tempora
 
 
 def _in_slices(child: DataFrame, whole: DataFrame, keys: list[str], plan: TemporalPlan) -> DataFrame:
-    """Join slice by slice; a pair that meets in several slices counts in the first, where one of the two begins."""
+    """Join within slices of time. A pair that meets in several slices is kept in the first, where a version begins."""
     cuts = cuts_of(whole, keys, is_small=plan in {TemporalPlan.SLICES, TemporalPlan.SORTED_SLICES})
     left = over_periods(child, cuts, "start", "end", "is_left_begin")
     right = over_periods(whole, cuts, "eff", "exp", "is_right_begin")

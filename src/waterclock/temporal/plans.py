@@ -1,4 +1,4 @@
-"""Chooses how to join a parent, from its numbers alone: the choice starts no job."""
+"""Chooses the plan of a join with a temporal parent from its statistics, without a Spark job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from waterclock.temporal.measure import Numbers
 
 
 class TemporalPlan(Enum):
-    """The methods to find the version in effect."""
+    """The join plans that find the version in effect at a time."""
 
     BROADCAST = "broadcast hash join with a range"
     HASH = "shuffled hash join with a range"
@@ -21,30 +21,37 @@ class TemporalPlan(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits at which the next plan takes over; sizes in bytes of memory, as estimated from column types.
+    """The limits between join plans; sizes are bytes of memory, estimated from column types.
 
-    `broadcast` and `few_versions` are the sizes at which two plans took the same CPU, by `bench/temporal.py
-    --calibrate` (the table is in docs/performance.md). A broadcast and a shuffled hash join were equal at 50,000
-    versions of 80 bytes with eight versions a key, and earlier with more versions a key. A hash join and one on slices
-    were equal at keys of 85 versions, the longest of them some 115. From `bucketed` versions a key on average,
-    duplicate versions cost less than the comparisons that they save: 0.87 of the hash join at 20 versions. `build` and
-    `cuts` guard memory, and were not measured.
+    At `broadcast` and `few_versions` two plans took the same CPU time, measured by `bench/temporal.py --calibrate` (the
+    table is in docs/performance.md). A broadcast and a shuffled hash join were equal at 50,000 versions of 80 bytes
+    with eight versions a key, and earlier with more versions a key. A hash join and a join on slices were equal at keys
+    of 85 versions on average, 115 at most. From `bucketed` versions a key on average, repeating versions in buckets
+    costs less than the comparisons that it saves: 0.87 of the hash join at 20 versions. `build` and `cuts` protect
+    memory, and were not measured.
     """
 
     broadcast: int = 2 * 2**20
     few_versions: int = 112  # of any key: at worst each is compared with every row of the key
     bucketed: int = 16  # of a key on average
-    build: int = 128 * 2**20  # of a task: a shuffled hash join cannot spill what it builds
-    cuts: int = 10 * 2**20  # of slices, broadcast
+    build: int = 128 * 2**20  # of a task: a shuffled hash join cannot spill its hash table
+    cuts: int = 10 * 2**20  # of the broadcast table of slices
 
 
 LIMITS = Limits()
-# the share of a long key in a broadcast: its columns, three numbers, and the hash table around them
+# the size of a long key in the broadcast table of slices: its columns, three numbers, and the hash table around them
 _BYTES_OF_A_LONG_KEY = 96
 
 
 def choose(numbers: Numbers | None, *, row_bytes: int, partitions: int, limits: Limits = LIMITS) -> TemporalPlan:
-    """Return the plan for a parent with these numbers, whose pruned rows take `row_bytes` each."""
+    """Return the join plan for a parent with these statistics.
+
+    Args:
+        numbers: The parent's statistics, None if unknown.
+        row_bytes: The size of a row of the parent with the needed columns only.
+        partitions: The number of shuffle partitions.
+        limits: The limits between the plans.
+    """
     if numbers is None:
         return TemporalPlan.WINDOW
     size = numbers.versions * row_bytes

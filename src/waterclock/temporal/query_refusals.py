@@ -1,6 +1,6 @@
-"""Identifies the refusal that stopped a query, from Spark's error that only reports an exception inside the query.
+"""Defines the errors that a temporal query raises at a row, and finds them in the text of Spark's error.
 
-A query can refuse a row only by `raise_error`, which Spark wraps in errors of its own, several levels deep for writes.
+A query can fail at a row only by `raise_error`, which Spark wraps in errors of its own, several levels deep for writes.
 """
 
 from __future__ import annotations
@@ -32,16 +32,15 @@ _TOLD = MappingProxyType(
 
 
 def stop_text(refusal: str) -> str:
-    """Return the message that a query raises, for users who only see Spark's error."""
+    """Return the message that a query passes to `raise_error`: the refusal and its fix."""
     return f"{refusal}; {_TOLD[refusal][0]}"
 
 
 def refusal_of(error: BaseException) -> WaterclockError | None:
-    """Return the refusal that stopped a query, from the text of Spark's error; None for any other error.
+    """Return the Waterclock error for a Spark error whose cause is a refusal of this module; None for any other error.
 
-    Only our own texts count: a `raise_error` of the user's that begins with a code stays the user's. They count only as
-    a raised exception, because they also occur in a plan that Spark prints below another error. The values of the row
-    follow in brackets.
+    The whole text of a refusal is compared, so a `raise_error` of a user's that begins with a code is not one. It must
+    follow Spark's marker of a raised exception, because it also occurs in a plan that Spark prints below another error.
     """
     text = str(error)
     for refusal, (fix, says) in _TOLD.items():

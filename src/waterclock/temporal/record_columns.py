@@ -1,4 +1,4 @@
-"""Defines the columns that every temporal frame has, and selects the rows in effect at a time."""
+"""Defines the three columns that every temporal frame has, and selects the versions in effect at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORD = (EFFECTIVE, EXPIRES, CURRENT)
 
 
 def open_end() -> Column:
-    """Return the open end as a value, built from microseconds, so that it does not depend on a zone."""
+    """Return the end of current versions, 9999-12-31 UTC; built from microseconds, so that no session zone applies."""
     return sql.timestamp_micros(sql.lit(OPEN_MICROS))
 
 

@@ -1,4 +1,4 @@
-"""Describes the columns between the stages of `compute_temporal`, and the requested options."""
+"""Describes the options of a call of `compute_temporal`, and the internal columns of its DataFrames."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute: its name, the column that contains it between the stages, and its options."""
+    """An attribute of a key: its name, the internal column that contains it (`held`), and its options."""
 
     name: str
     held: str
     is_filled: bool  # null is missing, not a value
     is_tracked: bool
-    is_wrapped: bool
-    is_kept: bool  # shown with the value at the version's start
+    is_wrapped: bool  # by nulls_are_values
+    is_kept: bool  # a version has the value at its start
 
     @property
     def rides_along(self) -> bool:
-        """Whether a version shows the attribute's last value within it."""
+        """Whether a version has the attribute's last value within it."""
         return not (self.is_tracked or self.is_kept)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Values that all stages share: the columns of keys, sequence and attributes, and the options."""
+    """The columns and options of one call of `compute_temporal`; `sequence` is the number of sequence columns."""
 
     keys: tuple[str, ...]
     attributes: tuple[Attribute, ...]
@@ -45,21 +45,21 @@ class Shape:
 
     @property
     def internal_key_columns(self) -> list[str]:
-        """The columns of the key between the stages."""
+        """The internal columns of the key."""
         return [f"k{at}" for at in range(len(self.keys))]
 
     @property
     def life(self) -> list[str]:
-        """The columns that identify a key, or, where rows delete, one life of it."""
+        """The internal columns that identify a key or, if rows can delete it, one life of it, from delete to delete."""
         return [*self.internal_key_columns, *(["life"] if self.has_deletes else [])]
 
     @property
     def marks(self) -> list[str]:
-        """The columns that stages pass on in addition to keys, time and attributes."""
+        """The internal columns besides keys, time and attributes: those about deletes, if rows can delete a key."""
         return ["life", "gone", "is_real"] if self.has_deletes else []
 
     def in_order(self, by: Sequence[str]) -> WindowSpec:
-        """Return the window that orders the rows of a key or life: by time, sequence, deletes first, then values."""
+        """Return the window that orders the rows of each group: by time, sequence, deletes first, then attributes."""
         said = [f"s{at}" for at in range(self.sequence)]
         deletes = [sql.col("gone").desc()] if self.has_deletes else []
         return Window.partitionBy(*by).orderBy("at", *said, *deletes, *(each.held for each in self.attributes))
@@ -74,7 +74,11 @@ def attributes_of(
     *,
     where: str,
 ) -> Iterator[Attribute]:
-    """Yield an attribute for each column that is not one of `others` (E301, E310)."""
+    """Yield an attribute for each column that is not one of `others`.
+
+    `nulls`, `track` and `keep` are those of `compute_temporal`.
+    Raises  E301 for an unknown attribute, E310 for an unknown word in `nulls`
+    """
     names = [name for name in df.columns if name not in others]
     tracked = [name for name in names if name not in keep] if track is None else to_names(track)
     said = dict.fromkeys(names, nulls) if isinstance(nulls, str) else nulls

@@ -1,4 +1,4 @@
-"""Unites the raw rows of several sources in one frame."""
+"""Unites the raw rows of several sources, and marks the columns of a source in which a null is a value."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SAID = "waterclock_said"
 
 
 def nulls_are_values(df: DataFrame, *attributes: str) -> DataFrame:
-    """Mark attributes of a source whose own null means "empty now", not "missing".
+    """Return the frame with attributes marked in which a null means "empty now", not "missing".
 
-    Their values are wrapped, so that filling treats an empty one as a value; `compute_temporal` unwraps them. Marks on
-    columns that `compute_temporal` uses as key, time or order have no effect. If this applies to all sources,
+    Their values are wrapped in a struct, so that `compute_temporal` does not fill nulls; it unwraps them. Marks on
+    columns that `compute_temporal` uses as key, time or sequence have no effect. If nulls are values in all sources,
     `compute_temporal(nulls="value")` does the same without wrapping.
 
     Raises  E301 for an unknown attribute
@@ -36,12 +36,11 @@ def nulls_are_values(df: DataFrame, *attributes: str) -> DataFrame:
 
 
 def union_sources(*sources: DataFrame) -> DataFrame:
-    """Return the raw rows of all sources; columns that a source does not have count as missing there.
+    """Return the rows of all sources in one frame; a column that a source does not have is null in its rows.
 
-    Columns are matched by name. Rows are neither read nor compared: the sources are concatenated, for
-    `compute_temporal` to integrate on one timeline.
+    Columns are matched by name. Pass the result to `compute_temporal`.
 
-    Raises  E311 where a column is of different types, E308 for names that differ by case alone
+    Raises  E311 for a column of different types or without sources, E308 for names that differ only by case
     """
     if not sources:
         raise WaterclockError("E311", "no sources", where="union_sources", fix="pass at least one")
@@ -60,7 +59,7 @@ def union_sources(*sources: DataFrame) -> DataFrame:
 
 
 def wrapped_only(df: DataFrame, attributes: Collection[str]) -> DataFrame:
-    """Return the frame with columns that `nulls_are_values` wrapped unwrapped, except these attributes."""
+    """Return the frame with the columns that `nulls_are_values` wrapped unwrapped, except those of `attributes`."""
     unwanted = {name for name, kind in _kinds(df).items() if is_wrapped(kind) and name not in attributes}
     if not unwanted:
         return df
@@ -73,12 +72,12 @@ def wrapped_only(df: DataFrame, attributes: Collection[str]) -> DataFrame:
 
 
 def is_wrapped(kind: DataType) -> bool:
-    """Return whether a type is that of a column that `nulls_are_values` wrapped."""
+    """Return whether this is the type of a column that `nulls_are_values` wrapped."""
     return isinstance(kind, StructType) and kind.names == [_SAID]
 
 
 def unwrap_value(value: Column) -> Column:
-    """Return the value inside a wrapped one."""
+    """Return the value inside a column that `nulls_are_values` wrapped."""
     return value.getField(_SAID)
 
 

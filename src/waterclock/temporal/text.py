@@ -1,4 +1,4 @@
-"""Cleans and formats a text attribute."""
+"""Cleans and formats a text column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defines the formats of a text attribute, for the function on columns and the SQL function of the same name."""
+"""Defines the formats of `format_attribute`, and the SQL of the function of this name that flows can call."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PARAMETERS: Mapping[str, str] = {
 
 
 def format_sql() -> str:
-    """Return `format_attribute` as an expression of Spark SQL over its parameters.
+    """Return the body of the SQL function `format_attribute`, an expression over its parameters.
 
-    If the format is a literal, Spark keeps only its branch when it plans; a row with an unknown format stops the query.
+    If the format is a literal, Spark plans only its branch. A row with an unknown format makes the query fail.
     """
     single = f"trim(regexp_replace(value, r'{BLANKS}', ' '))"
     branches = " ".join(f"WHEN '{each}' THEN {single if each == AS_IT_IS else f'{each}({single})'}" for each in FORMATS)

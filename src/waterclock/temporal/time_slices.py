@@ -1,8 +1,8 @@
-"""Cuts the time of a key with very many versions into slices, so that its rows are distributed over tasks.
+"""Divides the time of keys with very many versions into slices, so that a join distributes their rows over tasks.
 
-A key with more than 32 versions has its time cut into equal slices, one for every eight versions. A slice that more
-than 128 versions touch, as after a burst, is cut again the same way. Two numbers, `slice` and `part`, give the place of
-a moment. They never decrease over time, so a row is in a place that its version touches, however they are rounded.
+The time of a key with more than 32 versions is divided into equal slices, one for every eight versions. A slice that
+more than 128 versions overlap, as after a burst, is divided into parts in the same way. The numbers `slice` and `part`
+of a time never decrease over time, so a row always gets numbers that its version gets too.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ _CUT = ("low", "width", "pieces")
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """How time is cut into slices: `first` for keys with many versions, `second` for slices with too many rows."""
+    """The division of time into slices: `first` has a row for each key with many versions, `second` for each slice.
+
+    `second` has only the slices that are divided into parts.
+    """
 
     keys: tuple[str, ...]
     first: DataFrame
     second: DataFrame
-    is_small: bool  # both fit a broadcast
+    is_small: bool  # both frames can be broadcast
 
     @property
     def slice_keys(self) -> tuple[str, ...]:
@@ -39,7 +42,10 @@ class Cuts:
 
 
 def cuts_of(versions: DataFrame, keys: Sequence[str], *, is_small: bool) -> Cuts:
-    """Return the cuts for a frame with columns `keys`, `eff` and `exp`; lazily, by two groupings of narrow rows."""
+    """Return the division of time for versions with the columns `keys`, `eff` and `exp`.
+
+    Cost    no job here; two groupings of narrow rows when the frames are read
+    """
     narrow = versions.select(*keys, "eff", "exp")
     first = _cut(narrow, keys, LONG_KEY)
     sliced = _explode_spans(
@@ -49,7 +55,7 @@ def cuts_of(versions: DataFrame, keys: Sequence[str], *, is_small: bool) -> Cuts
 
 
 def at_moment(rows: DataFrame, cuts: Cuts, moment: str) -> DataFrame:
-    """Add the slice and part of a moment."""
+    """Add the columns `slice` and `part` for the time in the column `moment`."""
     first = rows.join(_broadcast_if_small(cuts.first, is_small=cuts.is_small), list(cuts.keys), "left")
     first = first.withColumn("slice", _spread(cuts.keys, moment).otherwise(_place(moment))).drop(*_CUT)
     second = first.join(_broadcast_if_small(cuts.second, is_small=cuts.is_small), list(cuts.slice_keys), "left")
@@ -57,7 +63,10 @@ def at_moment(rows: DataFrame, cuts: Cuts, moment: str) -> DataFrame:
 
 
 def over_periods(rows: DataFrame, cuts: Cuts, start: str, end: str, begins: str | None = None) -> DataFrame:
-    """Repeat each row for every slice and part that its period touches; the column `begins` marks the first of them."""
+    """Repeat each row for every slice and part that its period overlaps, and add the columns `slice` and `part`.
+
+    `begins` names a column to add that is true for the first of a row's copies.
+    """
     first = rows.join(_broadcast_if_small(cuts.first, is_small=cuts.is_small), list(cuts.keys), "left")
     first = _explode_spans(first, start, end, "slice", begins=begins)
     first = first.withColumn("slice", _spread(cuts.keys, start).otherwise(sql.col("slice")))
@@ -66,12 +75,12 @@ def over_periods(rows: DataFrame, cuts: Cuts, start: str, end: str, begins: str 
 
 
 def has_null_key(keys: Sequence[str]) -> Column:
-    """Return whether any part of a key is null, which matches nothing."""
+    """Return whether any column of the key is null; such a key equals no other."""
     return reduce(or_, (sql.col(key).isNull() for key in keys))
 
 
 def spread_by(moment: str) -> Column:
-    """Return a number below 0 for a row that matches nothing, so that many such rows are not in one task."""
+    """Return a negative slice number for a row that can match no version, so that such rows go to different tasks."""
     return -1 - sql.pmod(sql.xxhash64(moment), sql.lit(_SPREAD))
 
 
@@ -80,7 +89,7 @@ def _spread(keys: Sequence[str], moment: str) -> Column:
 
 
 def _place(moment: str, less: int = 0) -> Column:
-    """Return the piece that contains a moment, less some microseconds; the only one if there is no cut."""
+    """Return the number of the slice or part that contains a time, less some microseconds; 0 if it is not divided."""
     micros = f"unix_micros({moment}) - {less}L"
     return sql.expr(f"coalesce(least(greatest(({micros} - low) div width, 0L), pieces - 1), 0L)")
 
@@ -90,7 +99,10 @@ def _broadcast_if_small(cuts: DataFrame, *, is_small: bool) -> DataFrame:
 
 
 def _cut(rows: DataFrame, by: Sequence[str], most: int) -> DataFrame:
-    """Return the cuts between the first end and the last start; earlier and later times belong to the outer pieces."""
+    """Return how the time of each group with more than `most` versions is divided: `low`, `width`, `pieces`.
+
+    Pieces divide the time from the first end to the last start; times before or after belong to the outer pieces.
+    """
     counted = rows.groupBy(*by).agg(
         sql.count(sql.lit(1)).alias("versions"),
         sql.unix_micros(sql.min("exp")).alias("low"),

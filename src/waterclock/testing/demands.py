@@ -55,7 +55,7 @@ class RowCut(System, Protocol):
 
 
 class KeepsSecrets:
-    """Searches all results, errors and log lines of a connector in any test of a suite for the system's secrets."""
+    """Base of the suites: checks in every test that no result, error or log line of a connector shows a secret."""
 
     @pytest.fixture(autouse=True)
     def _no_secret_is_shown(

@@ -1,1 +1,1 @@
-"""Labels, windows, cadences and interval sets; pure, it never reads the current time (docs/explain/time.md)."""
+"""Labels, windows, cadences and interval sets. Nothing here reads the current time (docs/explain/time.md)."""

@@ -25,11 +25,11 @@ _STEPS = {count: timedelta(minutes=count) for count in MINUTE_COUNTS}
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
-    """Window length, delay and zone (docs/explain/time.md).
+    """The length, delay and zone of a table's windows (docs/explain/time.md).
 
-    Windows of minutes are on the UTC grid whatever the zone, which then only applies to columns without a zone. Days,
-    weeks, months, quarters and years begin at the first instant of their local date. A day of 23 or 25 hours is one
-    window; a date that the zone skipped is none. Every method takes aware datetimes and returns UTC.
+    Windows of minutes and hours are aligned to UTC in every zone; the zone then only applies to times without a zone.
+    Days, weeks, months, quarters and years begin at the first instant of their local date. A day of 23 or 25 hours is
+    one window; a date that the zone skipped is not a window. Every method takes aware datetimes and returns UTC.
 
     Raises  E105 for an unknown zone and for boundaries that no label can name (a zone whose offset has seconds),
             E106 for instants without a zone or beyond the years 1 to 9999, E107 for a negative delay
@@ -56,7 +56,7 @@ class Cadence:
         return f"EVERY {self.period}{delay}{zone}"
 
     def floor(self, t: datetime) -> datetime:
-        """Return the last boundary at or before `t`."""
+        """Return the last window boundary at or before `t`."""
         if t.tzinfo is not EPOCH.tzinfo:
             t = utc_of(t)
         grid = self._grid()
@@ -66,12 +66,12 @@ class Cadence:
         return t - (t - anchor) % step
 
     def ceil(self, t: datetime) -> datetime:
-        """Return the first boundary at or after `t`."""
+        """Return the first window boundary at or after `t`."""
         boundary = self.floor(t)
         return boundary if boundary == t else self.next(t)
 
     def next(self, t: datetime) -> datetime:
-        """Return the first boundary strictly after `t`."""
+        """Return the first window boundary strictly after `t`."""
         if t.tzinfo is not EPOCH.tzinfo:
             t = utc_of(t)
         grid = self._grid()
@@ -84,7 +84,7 @@ class Cadence:
             raise out_of_range_error(f"the window after {t.isoformat()}") from None
 
     def previous(self, t: datetime) -> datetime:
-        """Return the last boundary strictly before `t`."""
+        """Return the last window boundary strictly before `t`."""
         try:
             return self.floor(t - _TICK)
         except OverflowError:
@@ -95,7 +95,10 @@ class Cadence:
         return self.floor(t) == t
 
     def shift(self, t: datetime, n: int) -> datetime:
-        """Return the boundary `n` windows after the boundary `t`; before it for a negative `n`. Raises  E103."""
+        """Return the boundary `n` windows after `t`, or before it for a negative `n`.
+
+        Raises  E103 if `t` is not a boundary
+        """
         if not self.is_boundary(t):
             raise self._no_start(t, t.isoformat())
         grid = self._grid()
@@ -111,7 +114,7 @@ class Cadence:
         return Window(self.floor(t), self.next(t))
 
     def window(self, label: str) -> Window:
-        """Return the window that a label names. Raises  E101 for a malformed label, E103 for one without a window."""
+        """Return the window with this label. Raises  E101 for a malformed label, E103 if no window starts then."""
         start = instant_of(label)
         if not self.is_boundary(start):
             raise self._no_start(start, f"label {label!r}")
@@ -134,7 +137,7 @@ class Cadence:
         return max(0, self._rank(self.floor(end)) - self._rank(self.ceil(start)))
 
     def due_at(self, window: Window) -> datetime:
-        """Return the instant from which a window's batch is due: its end and the delay, in elapsed time."""
+        """Return the instant from which a window's batch is due: the window's end plus the delay, in elapsed time."""
         return window.end + self.delay
 
     def last_due(self, now: datetime) -> datetime:
@@ -145,7 +148,7 @@ class Cadence:
             raise out_of_range_error(f"{self.delay} before {now.isoformat()}") from None
 
     def _grid(self) -> tuple[timedelta, datetime] | None:
-        """Return step and anchor if all windows are equally long in UTC, else None."""
+        """Return the length of the windows and one boundary if all windows are equally long in UTC, else None."""
         unit = self.period.unit
         if unit is TimeUnit.MINUTE:
             return _STEPS[self.period.count], EPOCH
@@ -159,8 +162,8 @@ class Cadence:
     def _index(self, t: datetime) -> int:
         """Return the number of the calendar window that contains `t`.
 
-        Where midnight occurs twice, the next date has begun at the first midnight, although the clock shows the
-        previous date again. Where a date is skipped, the window is the one after it.
+        If midnight occurs twice, a date starts at the first one, although the clock shows the previous date again. The
+        result for a skipped date is the next window.
         """
         try:
             index = index_of(self.period.unit, t.astimezone(nominal_zone(self.zone)))
@@ -178,7 +181,7 @@ class Cadence:
         return date_start(self.zone, ordinal)
 
     def _rank(self, boundary: datetime) -> int:
-        """Return the number of a boundary; the numbers of neighbours differ by 1."""
+        """Return the number of a boundary; the numbers of consecutive boundaries differ by 1."""
         grid = self._grid()
         if grid is not None:
             return (boundary - grid[1]) // grid[0]

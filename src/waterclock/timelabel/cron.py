@@ -1,4 +1,4 @@
-"""Compiles a cron schedule to a cadence; cron is never evaluated (docs/decisions/cron-is-compiled.md)."""
+"""Converts a cron schedule to a cadence. Schedules are not evaluated later (docs/decisions/cron-is-compiled.md)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LONGEST = dict(enumerate((31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31), star
 
 
 def compile_cron(text: str, zone: str = "UTC") -> Cadence:
-    """Parse a cron schedule as period and delay: `10 * * * *` is EVERY HOUR DELAY 10 MINUTES.
+    """Convert a cron schedule to a cadence: `10 * * * *` is EVERY HOUR DELAY 10 MINUTES.
 
-    The batch that a firing starts has the last window that ended before it. Except around clock changes, the cadence is
-    due exactly when the cron fires. Across a change, days stay whole and the delay is elapsed time. A weekly cron on
-    another day than Monday, or a monthly one on another day than the first, gives a delay of days.
+    Each firing is for the last window that had ended by then. Windows are due exactly when the schedule fires, except
+    around clock changes: days stay whole, and the delay is elapsed time. A weekly schedule on another day than Monday,
+    or a monthly one on another day than the first, gives a delay of days.
 
-    Raises  E104 for text that is no cron, or fires at distances that no legal period has, naming the nearest;
-            E105 for an unknown zone
+    Raises  E104 for text that is not a cron schedule, or one that fires at intervals that are no legal period, with the
+            nearest ones; E105 for an unknown zone
     """
     fields = parse_cron(text)
     period, delay = _CronCompiler(text, fields, zone).compile()
@@ -129,7 +129,7 @@ class _CronCompiler:
         return f"it fires {' or '.join(str(gap) for gap in gaps[:3])} minutes apart, and windows are equally long"
 
     def _offset_minutes(self) -> set[int]:
-        """Return the zone's offsets, in minutes, under its rules for future years."""
+        """Return the zone's offsets from UTC, in minutes, under its rules for future years."""
         changes = offset_changes(self.zone)
         ends = (*(at for at, _ in changes[1:]), HISTORY_END)
         lasting = {offset for (_, offset), end in zip(changes, ends, strict=True) if end.year >= 2037}

@@ -23,7 +23,7 @@ _ITEM = re.compile(r"(?:\*|(?P<low>[0-9A-Z]+)(?:-(?P<high>[0-9A-Z]+))?)(?:/(?P<s
 
 
 class Days(Enum):
-    """The days that the two day fields select together."""
+    """Which of the two day fields of a cron schedule restrict the days."""
 
     EVERY = "every day"
     BY_DATE = "days of the month"
@@ -33,7 +33,7 @@ class Days(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CronFields:
-    """When a cron fires: minutes since local midnight, ascending, on the days that the fields of `days` select."""
+    """The parsed fields of a cron schedule: minutes since local midnight, ascending, and the days on which it fires."""
 
     minutes: tuple[int, ...]
     days: Days
@@ -63,7 +63,10 @@ _LONGEST = 1000
 
 
 def parse_cron(text: str) -> CronFields:
-    """Parse the five fields, or a macro such as `@daily`; Sunday is 0, 7 or SUN. Raises  E104 for other texts."""
+    """Parse a cron schedule of five fields, or a macro such as `@daily`. Sunday is 0, 7 or SUN, and 0 in the result.
+
+    Raises  E104 for other texts
+    """
     if len(text) > _LONGEST:
         raise _unreadable(f"{text[:40]}…", f"it has {len(text)} characters", f"at most {_LONGEST}")
     words = _MACROS.get(text.strip().lower(), text).split()

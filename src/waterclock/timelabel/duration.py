@@ -1,4 +1,4 @@
-"""Defines durations: elapsed time up to hours, and calendar arithmetic in a zone from days on."""
+"""Defines durations. Hours and shorter units are elapsed time; days and longer units follow a zone's calendar."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _QUOTED_NUMBER = re.compile(r"""INTERVAL\s+(['"])\s*(?P<number>[0-9]+)\s*\1\s*(?
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """A span of time as it is written; its length depends on the instant from which it is counted."""
+    """A number of units, such as 7 DAYS. Its length depends on the instant from which it is counted."""
 
     amount: int
     unit: DurationUnit

@@ -26,7 +26,7 @@ _LEGAL = tuple(Period(unit) for unit in TimeUnit if unit is not TimeUnit.MINUTE)
 
 
 def fits(reader: Cadence, read: Cadence) -> bool:
-    """Return whether both ends of every window of `reader` are boundaries of `read`, in the years 1971 to 2100.
+    """Return whether every window of `reader` consists of whole windows of `read`, in the years 1971 to 2100.
 
     Windows that no label can name (in a zone whose offset has seconds) are ignored. The result is computed from the
     zones' offset changes, in some milliseconds for each pair of zones, and cached.
@@ -37,7 +37,7 @@ def fits(reader: Cadence, read: Cadence) -> bool:
 def nearest_fitting_cadence(reader: Cadence, read: Cadence) -> Cadence:
     """Return the cadence nearest to `reader` in length whose windows consist of whole windows of `read`.
 
-    It keeps the reader's zone if any length fits in it, else takes the zone of `read`; the delay stays.
+    The result has the reader's delay. It has the reader's zone if any length fits there, else the zone of `read`.
     """
     for zone in (reader.zone, read.zone):
         fitting = [period for period in _LEGAL if fits(Cadence(period, zone=zone), read)]
@@ -49,7 +49,7 @@ def nearest_fitting_cadence(reader: Cadence, read: Cadence) -> Cadence:
 
 
 def _zone(cadence: Cadence) -> str:
-    """Return the zone that determines the boundaries; for minutes that is UTC."""
+    """Return the zone in which the cadence's windows begin: UTC for minutes and hours."""
     return "UTC" if cadence.period.unit is TimeUnit.MINUTE else cadence.zone
 
 

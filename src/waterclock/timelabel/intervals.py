@@ -19,9 +19,8 @@ Interval = tuple[datetime, datetime]
 class IntervalSet:
     """An immutable set of instants: sorted intervals `[start, end)` that neither overlap nor touch.
 
-    Built by `from_intervals`, `from_windows` or `merge`; `IntervalSet()` is the empty set. A lookup costs O(log n).
-    Adding at the end only copies pointers, and joins adjacent intervals, so that n stays small. Iteration yields
-    (start, end).
+    Build it with `from_intervals`, `from_windows` or `merge`; `IntervalSet()` is empty. Iteration yields (start, end).
+    A lookup costs O(log n). Adding an interval after the last one only copies pointers.
     """
 
     _starts: tuple[datetime, ...] = ()
@@ -29,7 +28,7 @@ class IntervalSet:
 
     @classmethod
     def from_intervals(cls, intervals: Iterable[Interval]) -> IntervalSet:
-        """Build the set of all instants in any of the intervals, in any order, overlapping or not.
+        """Build the set of all instants of the intervals, which may overlap and have any order.
 
         Raises  E108 for an interval that ends before it starts; one that ends where it starts is empty
         """
@@ -48,7 +47,7 @@ class IntervalSet:
 
     @classmethod
     def from_windows(cls, windows: Iterable[Window]) -> IntervalSet:
-        """Build the set of all instants in any of the windows."""
+        """Build the set of all instants of the windows."""
         return cls.from_intervals((window.start, window.end) for window in windows)
 
     @classmethod
@@ -124,7 +123,7 @@ class IntervalSet:
         return at >= 0 and t < self._ends[at]
 
     def overlaps(self, start: datetime, end: datetime) -> bool:
-        """Return whether an interval of the set begins before `end` and ends after `start`."""
+        """Return whether any interval of the set begins before `end` and ends after `start`."""
         start, end = _check_interval(start, end)
         return bisect_right(self._ends, start) < bisect_left(self._starts, end)
 

@@ -27,7 +27,10 @@ class LabelParts(NamedTuple):
 
 
 def label_of(instant: datetime) -> str:
-    """Return the label of an instant, in UTC. Raises  E106 without a zone, E101 for one that is no whole minute."""
+    """Return the label of an instant, `YYYYMMDDHHmm00` in UTC.
+
+    Raises  E106 for a datetime without a zone, E101 for one that is not a whole minute
+    """
     t = utc_of(instant)
     if t.second or t.microsecond:
         whole = t.replace(second=0, microsecond=0)
@@ -41,7 +44,7 @@ def label_of(instant: datetime) -> str:
 
 
 def instant_of(label: str) -> datetime:
-    """Return the UTC instant that a label names. Raises  E101 for anything but YYYYMMDDHHmm00 of an existing time."""
+    """Return the UTC instant of a label. Raises  E101 for anything but YYYYMMDDHHmm00 of an existing time."""
     match = _LABEL.fullmatch(label)
     if match is None:
         raise _malformed_label_error(label)
@@ -76,7 +79,7 @@ def hive_path(label: str) -> str:
 
 
 def label_of_hive_path(path: str) -> str:
-    """Return the label of the last folder `y=/m=/d=/h=/n=` in `path`. Raises  E101 where there is none."""
+    """Return the label of the last folder `y=/m=/d=/h=/n=` in `path`. Raises  E101 if there is none."""
     found = _HIVE.findall(path)
     if not found:
         raise WaterclockError(
@@ -98,7 +101,7 @@ def _malformed_label_error(label: str, why: str = "") -> WaterclockError:
 
 
 def _suggest_label(label: str) -> str | None:
-    """Return a hint with the label meant by a date, a time with separators, or seconds that are not zero."""
+    """Return a hint with the valid label for a date, a time with separators or seconds that are not zero; else None."""
     digits = re.sub(r"[-:T_/ Z]", "", label)
     if not re.fullmatch(r"[0-9]{8}|[0-9]{10}|[0-9]{12}|[0-9]{14}", digits):
         return None

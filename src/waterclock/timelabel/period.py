@@ -23,7 +23,7 @@ _RULE = "minutes and hours must divide a day evenly; the count of DAY, WEEK, MON
 
 
 class TimeUnit(StrEnum):
-    """The units of a period; hours are 60 minutes."""
+    """The units of a period; an hour is a period of 60 minutes."""
 
     MINUTE = "MINUTE"
     DAY = "DAY"
@@ -65,7 +65,7 @@ class Period:
 def parse_period(text: str) -> Period:
     """Parse a period as EVERY accepts it: `15 MINUTES`, `HOUR`, `1 hour`, `DAY`, in upper or lower case.
 
-    Raises  E102 where the text is no period, or not a legal one, naming the nearest legal lengths
+    Raises  E102 for text that is not a legal period, with the nearest legal lengths
     """
     amount, word = split_span(text)
     if word is None:
@@ -80,7 +80,10 @@ def parse_period(text: str) -> Period:
 
 
 def split_span(text: str) -> tuple[int | None, str | None]:
-    """Split `15 MINUTES` into its number and its unit in the singular; return (None, None) if it is no span."""
+    """Split a span into its number, None if it has none, and its unit: `15 MINUTES` → (15, 'MINUTE').
+
+    Return (None, None) for other text.
+    """
     match = re.fullmatch(r"(?:([0-9]{1,9})\s+)?([A-Za-z]+)", text.strip())
     word = unit_word(match[2]) if match else None
     if match is None or word is None:
@@ -89,13 +92,16 @@ def split_span(text: str) -> tuple[int | None, str | None]:
 
 
 def unit_word(word: str) -> str | None:
-    """Return a unit of time in capitals and the singular; None for any other word."""
+    """Return a unit of time in capitals and the singular: `hours` → `HOUR`; None for any other word."""
     upper = word.upper()
     return next((unit for unit in UNIT_WORDS if upper in {unit, unit + "S"}), None)
 
 
 def meant_span(text: str) -> str | None:
-    """Return the span meant by an abbreviation or a misspelt unit: `15m` → `15 MINUTES`, `2 huors` → `2 HOURS`."""
+    """Return the span meant by an abbreviation or a misspelt unit: `15m` → `15 MINUTES`, `2 huors` → `2 HOURS`.
+
+    Return None if no unit is similar.
+    """
     match = _SPAN.fullmatch(text.strip())
     if match is None:
         return None
@@ -109,9 +115,10 @@ def meant_span(text: str) -> str | None:
 
 
 def nearest_periods(minutes: float, word: str) -> list[str]:
-    """Return the legal periods around a length, at most two; whole hours if `word` is HOUR.
+    """Return the legal periods next to a length in minutes, at most two: the longest up to it, the shortest above it.
 
-    A length within a twentieth of a calendar unit counts as that unit.
+    `word` is the unit as written: HOUR gives whole hours, DAY and longer give calendar units only. A length within 5 %
+    of a calendar unit gives only that unit.
     """
     step = 60 if word == "HOUR" else 1
     counts = () if word in {"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"} else MINUTE_COUNTS
@@ -126,7 +133,7 @@ def nearest_periods(minutes: float, word: str) -> list[str]:
 
 
 def index_of(unit: TimeUnit, day: date) -> int:
-    """Return the number of the calendar window of `unit` that contains a local date; neighbours differ by 1."""
+    """Return the number of the calendar window of `unit` that contains a local date; consecutive ones differ by 1."""
     if unit is TimeUnit.DAY:
         return day.toordinal()
     if unit is TimeUnit.WEEK:
@@ -139,7 +146,10 @@ def index_of(unit: TimeUnit, day: date) -> int:
 
 
 def first_ordinal(unit: TimeUnit, index: int) -> int:
-    """Return the ordinal of the first local date of a calendar window. Raises  ValueError outside years 1 to 9999."""
+    """Return the first local date of the calendar window with a number from `index_of`, as `date.toordinal` counts.
+
+    Raises  ValueError outside years 1 to 9999
+    """
     if unit is TimeUnit.DAY:
         return index
     if unit is TimeUnit.WEEK:

@@ -1,4 +1,4 @@
-"""Defines windows: the half-open span of time whose rows belong to one batch."""
+"""Defines windows: the half-open spans of time whose rows belong to one batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.timelabel.label import label_of
 
 @dataclass(frozen=True, slots=True, order=True)
 class Window:
-    """The instants `start <= t < end`; never empty. Windows sort by their start.
+    """A span of time, `start <= t < end`, never empty. Windows sort by their start.
 
     Attributes:
         start: The first instant, with its zone.
@@ -41,9 +41,9 @@ class Window:
 
     @property
     def label(self) -> str:
-        """The window's start as `YYYYMMDDHHmm00`."""
+        """The window's start in UTC as `YYYYMMDDHHmm00`."""
         return label_of(self.start)
 
     def contains(self, instant: datetime) -> bool:
-        """Return whether the instant is in the window; its end is not."""
+        """Return whether the instant is in the window, which does not include its end."""
         return self.start <= utc_of(instant) < self.end

@@ -22,15 +22,15 @@ _INSTANT = re.compile(
 
 @cache
 def zone_names() -> frozenset[str]:
-    """Names of all zones in the pinned tz database, the same on every machine."""
+    """Return the names of all zones in the pinned tz database, the same on every machine."""
     return frozenset((files("tzdata") / "zones").read_text(encoding="ascii").split())
 
 
 @cache
 def nominal_zone(name: str) -> tzinfo:
-    """Return the rules of a zone by its name in the tz database.
+    """Return the tzinfo of a zone by its name in the tz database.
 
-    Rules come from the locked `tzdata` package, never from the machine: two runners must cut the same windows.
+    Rules come from the locked `tzdata` package, never from the machine: two runners must make the same windows.
     Raises  E105 for an unknown name, with the nearest ones
     """
     if name == "UTC":
@@ -43,10 +43,10 @@ def nominal_zone(name: str) -> tzinfo:
 
 @lru_cache(maxsize=1 << 17)
 def first_instant(zone: str, ordinal: int) -> datetime:
-    """Return the first instant whose local date is the one of `ordinal` or later, to the second.
+    """Return the instant at which a local date starts, to the second; `ordinal` is its `date.toordinal`.
 
-    A repeated midnight counts at its first occurrence. Where midnight is skipped, the date starts later. A skipped date
-    starts when the next one does (docs/decisions/zones-and-days.md).
+    If midnight occurs twice, the date starts at the first one. If midnight is skipped, the date starts later. A skipped
+    date starts when the next one does (docs/decisions/zones-and-days.md).
     """
     rules = nominal_zone(zone)
     try:
@@ -68,7 +68,7 @@ def first_instant(zone: str, ordinal: int) -> datetime:
 
 
 def date_start(zone: str, ordinal: int) -> datetime:
-    """Return the first instant of a local date, if a label can name it. Raises  E105 for an offset with seconds."""
+    """Return the first instant of a local date. Raises  E105 if it is not a whole minute, so that no label names it."""
     instant = first_instant(zone, ordinal)
     if instant.second:
         raise WaterclockError(
@@ -81,7 +81,7 @@ def date_start(zone: str, ordinal: int) -> datetime:
 
 
 def resolve_local(naive: datetime, zone: str) -> datetime:
-    """Return the instant of a value without a zone, read in `zone`.
+    """Convert a datetime without a zone to the instant that it means in `zone`.
 
     A time that occurs twice means its first occurrence; a skipped time is moved forward by the length of the gap.
     Raises  E105 for an unknown zone, E106 for a value that has a zone already
@@ -123,7 +123,7 @@ def parse_instant(text: str, zone: str) -> datetime:
 
 
 def local_text(instant: datetime, zone: str) -> str:
-    """Return an instant as local time in `zone`: `2024-03-05 00:00 +09:00`; for screens, next to the label."""
+    """Return an instant as local time in `zone`, for messages: `2024-03-05 00:00 +09:00`."""
     local = utc_of(instant).astimezone(nominal_zone(zone))
     offset = local.isoformat(timespec="minutes")[16:]
     return f"{local:%Y-%m-%d %H:%M} {offset}"
@@ -146,7 +146,10 @@ def _unknown(name: str) -> WaterclockError:
 
 
 def _zones_that_say(abbreviation: str) -> list[str]:
-    """Return up to three zones that use an abbreviation, of most countries first. Cost: the rules of some 300 zones."""
+    """Return up to three zones that use an abbreviation such as CST, those of most countries first.
+
+    Cost    reads the rules of some 300 zones
+    """
     seasons = [datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 7, 1, tzinfo=UTC)]
     rows = (files("tzdata") / "zoneinfo" / "zone1970.tab").read_text(encoding="utf-8").splitlines()
     countries = {row.split("\t")[2]: row.split("\t")[0].count(",") for row in rows if not row.startswith("#")}

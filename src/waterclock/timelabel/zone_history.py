@@ -21,7 +21,7 @@ _SECOND = timedelta(seconds=1)
 
 @cache
 def offset_changes(zone: str) -> tuple[tuple[datetime, timedelta], ...]:
-    """Return the zone's offsets with their first instants, 1971 to 2100, oldest first, from 1971 itself on."""
+    """Return each offset of the zone from 1971 to 2100, with the instant from which it applies, oldest first."""
     changes = [(HISTORY_START, _offset(zone, HISTORY_START))]
     if zone == "UTC":
         return tuple(changes)
@@ -37,7 +37,7 @@ def offset_changes(zone: str) -> tuple[tuple[datetime, timedelta], ...]:
 
 @cache
 def skipped_dates(zone: str) -> tuple[int, ...]:
-    """Return the ordinals of the local dates that never occurred, such as 2011-12-30 in Apia.
+    """Return the local dates that never occurred, such as 2011-12-30 in Apia, each as its `date.toordinal`.
 
     A date is skipped only where the offset jumps by about a day, from one side of the date line to the other.
     """
@@ -56,11 +56,11 @@ def skipped_dates(zone: str) -> tuple[int, ...]:
 
 @cache
 def telling_starts(zone: str, unit: TimeUnit, splits: tuple[datetime, ...] = ()) -> tuple[datetime, ...]:
-    """Return starts of calendar windows that represent all of 1971 to 2100: some around each change, and one between.
+    """Return a sample of window starts that represents 1971 to 2100: some around each offset change, and one between.
 
-    Between two changes of offset every window starts at the same time of day in UTC, so a few of them are enough.
-    `splits` are further instants whose surroundings are included, such as the changes of another zone. Starts that no
-    label can name are left out.
+    Between two changes every calendar window starts at the same time of day in UTC, so a few starts are enough. Starts
+    around `splits`, such as the offset changes of another zone, are included too. Starts that no label can name are
+    left out.
     """
     rules = nominal_zone(zone)
     edges = sorted({*(at for at, _ in offset_changes(zone)), *splits, HISTORY_START, HISTORY_END})

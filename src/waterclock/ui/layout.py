@@ -80,7 +80,10 @@ def lay_out(
     sizes: Sizes = Sizes(),
     heights: Mapping[str, float] | None = None,
 ) -> Layout:
-    """Lay out nodes and edges, all to the right but one of each cycle; `heights` differ from `sizes`."""
+    """Lay out nodes and edges from left to right. One edge of each cycle points left.
+
+    `heights` replaces the height in `sizes` for some nodes.
+    """
     graph = Layered.of(nodes, edges)
     for name, height in (heights or {}).items():
         graph.heights[graph.index[name]] = height

@@ -63,7 +63,7 @@ class Asker:
     def ask(
         self, project: Project, sql: str, limit: int, *, as_of: str | None, reader: Reader | None = None
     ) -> AnsweredQuestion:
-        """Return at most `limit` rows. Raises  as `query`, E701 to E704, E731 if it was stopped, E732 for too many."""
+        """Run a query in its turn, for at most `limit` rows. Raises  as `query`, E701 to E704, E731 (stopped), E732."""
         query = self._enqueue(reader or Reader())
         query.reader.on_leaving(self._wake)
         is_stopping = False

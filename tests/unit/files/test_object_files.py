@@ -159,6 +159,11 @@ def test_names_in_another_order_are_listed_to_their_end(azure: Listing) -> None:
     assert [f"in/{path}" for path, _ in objects_below(azure.store, "in")] == names
 
 
+def test_a_folder_before_names_that_continue_its_name_ends_no_search(azure: Listing) -> None:
+    azure.page = lambda _: (["in/a/x", "in/a-1", "in/a-2", "in/b"], None)
+    assert [path for path, _ in objects_below(azure.store, "in", "a-")] == ["a-1", "a-2"]
+
+
 @pytest.mark.parametrize("year", ["+262142", "-0001"])
 def test_a_time_that_is_out_of_range_is_an_error_of_the_store(listing: Listing, year: str) -> None:
     content = listing.answer

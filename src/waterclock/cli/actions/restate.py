@@ -59,7 +59,7 @@ class Wish:
 def restate_batches(
     folder: Path, env: str | None, wish: Wish, now: str | None, *, yes: bool, is_run: bool, is_json: bool
 ) -> int:
-    """Show the ripple, ask, record the request, and run it with the batches that follow. Return the exit code."""
+    """Show the affected batches, ask, record the request, and run it with the batches that follow. Return the code."""
     to = console(stderr=is_json)
     with open_read_only(folder, env, now) as at:
         found = {name: labels for name, labels in wish.choose(at, wish.selection, wish.labels).items() if labels}
@@ -115,7 +115,7 @@ def _print_requested(wish: Wish, ripple: Ripple, cost: Estimate) -> None:
 def _with_late_rows(
     at: OpenedProject, ledger: Ledger, wish: Wish, found: Found, ripple: Ripple
 ) -> Mapping[str, tuple[Window, ...]]:
-    """Return the windows that may run: the ripple, those that lose late rows to closed windows, and their readers."""
+    """Return the windows that may run: those of `ripple`, those that lose late rows to them, and their readers."""
     late = taken_late(at, ledger, found) if wish.verb == "recompute" else {}
     if not late:
         return ripple.all

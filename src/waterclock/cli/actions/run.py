@@ -50,7 +50,7 @@ _OF_BATCHES = frozenset({"recompute", "recollect", "replay", "retry"})
 class RunOptions:
     """The parameters of a run. `only` None selects all tables; `watch_seconds` None runs once.
 
-    `is_beside`: the run precedes an answer, and is printed on stderr. `listen`: the address for a monitor.
+    `is_beside`: the run makes batches for a query, and prints on stderr. `listen`: the address for a monitor.
     `pages`: the address of the pages of `ui`. `is_logged`: events are printed as lines of JSON.
     """
 

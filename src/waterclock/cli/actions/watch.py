@@ -69,7 +69,7 @@ def _is_stopped(stop: threading.Event, work: RunContext, seconds: float) -> bool
 
 
 def _find_left_claims(work: RunContext) -> set[int]:
-    """Return the claims that can be taken over, including those that could not be settled."""
+    """Return the claims that can be taken over, including those that could not be resolved."""
     return {claim.number for claim in expired_claims(work)}
 
 

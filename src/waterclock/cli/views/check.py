@@ -175,7 +175,7 @@ def _warnings_of_units(project: Project) -> Iterator[WaterclockError]:
 
 
 def _list_units(project: Project) -> Iterator[tuple[Unit, Connection, Capabilities]]:
-    """Yield the collected units, without queries, each with its connection and the capabilities of that."""
+    """Yield the tables and paths that are collected, but no queries, each with its connection and its capabilities."""
     from waterclock.connectors.registry import capabilities
 
     known, connections = capabilities(), project.flow.connections

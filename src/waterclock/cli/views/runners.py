@@ -25,7 +25,7 @@ _MOST_HELD = 5
 
 @dataclass(frozen=True, slots=True)
 class RunnerList:
-    """The runners of a project at an instant of the ledger's clock. `applied` is the flow that claims must carry."""
+    """The runners of a project at an instant of the ledger's clock. `applied` is the flow that claims must have."""
 
     flow: Flow
     now: datetime

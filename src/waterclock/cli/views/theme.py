@@ -56,7 +56,7 @@ LOOKS: Mapping[State, StatusStyle] = MappingProxyType(
     }
 )
 
-# docs/decisions/looks-of-states.md; "both" is for an unknown background: its contrast is 3:1 on white and on black
+# docs/decisions/glyphs-of-states.md; "both" is for an unknown background: its contrast is 3:1 on white and on black
 PALETTES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "light": {"ok": "#1f8a70", "warn": "#b87700", "fail": "#a3123a", "run": "#2f6fed", "idle": "#6f7b8b"},

@@ -71,7 +71,7 @@ def print_silences(to: Console, silences: Silent) -> None:
 
 
 def print_held(to: Console, logs: Sequence[TableLog]) -> None:
-    """Print the logs kept at sources, as a run last saw them: a line for each that needs attention."""
+    """Print the logs kept at sources, as a run last recorded them: a line for each that needs attention."""
     troubled = [log for log in logs if log.is_troubled or not log.is_needed]
     for log in troubled[:_MOST]:
         mark = (f"{sign(State.WARNED, to)} ", LOOKS[State.WARNED].style)

@@ -44,23 +44,23 @@ _INFINITE_DAY = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class DuckdbRequestedColumn(SqlRequestedColumn[DuckdbColumn]):
-    """A requested column, with its description in the database."""
+    """A requested column: `taken` is its target, `column` its description in the database."""
 
     @property
     def is_as_it_is(self) -> bool:
-        """Whether it gets the same Spark type as without a declaration, so that Python converts no value."""
+        """Whether the declared type is that without a declaration, so that Python converts no value."""
         return self.column.spark is not None and _kind(self.taken.type) == _kind(self.column.spark)
 
     @property
     def sql(self) -> str:
-        """The SQL expression that reads the column: its text if that is declared, else its value."""
+        """The SQL expression that reads the column: as text if it is declared STRING, else its value."""
         is_text = _kind(self.taken.type) == "string" and not self.is_as_it_is
         return self.column.text if is_text else self.column.asked
 
 
 @dataclass(frozen=True, slots=True)
 class DuckdbExtract(SqlExtract[DuckdbDatabase, DuckdbRequestedColumn]):
-    """The rows to read."""
+    """A read of rows from a DuckDB table or query."""
 
 
 def collect_rows(
@@ -93,7 +93,10 @@ def collect_rows(
 
 
 def _are_many(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> bool:
-    """Return whether a table certainly has too many rows for this process. Queries would run twice to be counted."""
+    """Return whether a table certainly has too many rows for this process.
+
+    Queries are not counted: they would run twice.
+    """
     if extract.source.startswith("("):
         return False
     sql = f"SELECT count(*) FROM (SELECT 1 FROM {extract.source}{_condition(extract)} LIMIT {DIRECT_ROWS + 1})"
@@ -107,7 +110,10 @@ def _of_part(extract: DuckdbExtract) -> Iterator[pa.RecordBatch]:
 
 
 def batches(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the wanted rows in batches of up to `BATCH_ROWS`, by window with labels. Raises  E812 for misfits."""
+    """Yield the rows of an extract in batches of at most `BATCH_ROWS`, with their labels if they are read by window.
+
+    Raises  E812 for a value that does not fit its column's type
+    """
     for batch in connection.sql(_query(extract)).to_arrow_reader(BATCH_ROWS):
         made = _build_batch(batch, extract)
         if made.num_rows:
@@ -128,7 +134,10 @@ def _condition(extract: DuckdbExtract) -> str:
 
 
 def _micros(name: str, by_window: WindowFilter) -> str:
-    """Return SQL for a row's time in microseconds since 1970, where a time without a zone counts as UTC."""
+    """Return SQL for a row's time in microseconds since 1970; a time without a zone counts as UTC.
+
+    A numeric column is returned as it is, in its own unit.
+    """
     if by_window.is_number:
         return f"CAST({name} AS BIGINT)"
     return f"epoch_us(CAST({name} AS {'TIMESTAMP' if by_window.is_local else 'TIMESTAMPTZ'}))"
@@ -182,7 +191,7 @@ def _require_calendar(days: pa.Array) -> pa.Array:
 
 
 def set_aside(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> Mapping[str, int]:
-    """Count the rows without a time, which belong to no window. Cost: one scan of that column."""
+    """Count the rows without a data time, which belong to no window. Cost: one scan of that column."""
     if extract.by_window is None:
         return {}
     name = quote_identifier(extract.by_window.time_column)
@@ -190,7 +199,7 @@ def set_aside(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> 
 
 
 def require_time(found: DuckdbColumn, source: str, unit: str) -> str:
-    """Return the kind of time that a column has. Raises  E815 for a column that is not a time."""
+    """Return the kind of a column's times. Raises  E815 for a column that is not a time."""
     if found.time_kind is not None:
         return found.time_kind
     fix = (
@@ -201,6 +210,6 @@ def require_time(found: DuckdbColumn, source: str, unit: str) -> str:
 
 
 def _kind(type_name: str) -> str:
-    """Return a Spark type in a normal form, in which two spellings of a type are equal."""
+    """Return the normal form of a Spark type, which is equal for all spellings of the type."""
     said = type_name.strip().lower().replace(", ", ",")
     return {"integer": "int", "long": "bigint", "timestamp_ltz": "timestamp", "real": "float"}.get(said, said)

@@ -67,7 +67,7 @@ class DuckdbCollector(SqlCollector["duckdb.DuckDBPyConnection", "DuckdbColumn"])
         """Return None: a database file has no clock of its own."""
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Return whether the first value of AWAIT's query is TRUE or a number other than 0: the window is complete.
+        """Return whether the first value of the query's first row is TRUE, or a number other than 0.
 
         :window_start and :window_end are instants (TIMESTAMPTZ); :timelabel is the label.
         """

@@ -40,7 +40,10 @@ _DAMAGED = ("not a valid DuckDB", "Corrupt", "checksum", "older version", "newer
 
 @dataclass(frozen=True, slots=True)
 class DuckdbDatabase:
-    """The path of a database file and how to open it. While another process uses the file, opening it waits."""
+    """The path of a database file and how to open it.
+
+    If another process uses the file, opening it waits for `timeout` seconds.
+    """
 
     path: str
     timeout: float = 5.0
@@ -144,7 +147,7 @@ def kind_at(connection: duckdb.DuckDBPyConnection, unit: Unit) -> str:
 
 
 def translate_error(error: duckdb.Error, path: str, where: str) -> WaterclockError:
-    """Build the error for a refusal by DuckDB; it is `transient` if waiting can help."""
+    """Build the error for an error of DuckDB; it is `transient` if waiting can help."""
     import duckdb
 
     text = " ".join(str(error).split())

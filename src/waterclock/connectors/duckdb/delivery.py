@@ -4,7 +4,7 @@
 deliver the same claim, the primary key of the record of deliveries makes one of them fail.
 
 `destination` creates or alters the table first. A value that the destination's type would round or truncate is refused:
-each value is cast to that type and back.
+values are cast to that type and back, to compare them.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _merge(
 def _refuse_like_keys(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
 ) -> None:
-    """Raise E876 for a key that a collation treats as equal to another of the table: `a` and `A` with NOCASE."""
+    """Raise E876 for a key that a collation treats as equal to another key of the table: `a` and `A` with NOCASE."""
     schema, _, name = unit.path.rpartition(".")
     sql = "SELECT sql FROM duckdb_tables() WHERE database_name = current_database() AND lower(schema_name) = lower(?)"
     row = first_of(connection, f"{sql} AND lower(table_name) = lower(?)", (schema or "main", name))
@@ -170,7 +170,7 @@ def _refuse_like_keys(
 
 
 def _stage(connection: duckdb.DuckDBPyConnection, delivery: Delivery, there: _There) -> None:
-    """Write the slice to a temporary table, with the types of a newly created destination."""
+    """Write the slice to a temporary table, with the types that a new destination would have."""
     wanted = wanted_columns(delivery, there)
     listed = ", ".join(f"{quote_identifier(name)} {kind}" for name, kind in wanted.items())
     first_of(connection, f"CREATE TEMP TABLE {_STAGED} ({listed}, {_GONE} BOOLEAN NOT NULL)")
@@ -186,7 +186,7 @@ def _put(
     delivery: Delivery,
     there: _There,
 ) -> int:
-    """Write columns of the slice to columns of a table. Return the number of rows."""
+    """Write the columns `names` of the slice to the columns `into` of a table. Return the number of rows."""
     import pyarrow as pa
 
     rows = 0
@@ -199,7 +199,7 @@ def _put(
 
 
 def _batches(delivery: Delivery, there: _There) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a slice with labels and whether the key was deleted; nested values are JSON or lists."""
+    """Yield the rows of a slice with their labels, and whether a row is deleted. Nested values are JSON or lists."""
     import pyarrow as pa
 
     names, wanted = [name for name, _ in delivery.columns], wanted_columns(delivery, there)

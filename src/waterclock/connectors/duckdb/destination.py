@@ -1,4 +1,4 @@
-"""Creates or alters the destination table in a DuckDB database, and refuses tables that are not ours.
+"""Creates or alters the destination table in a DuckDB database, and refuses tables with rows of other owners.
 
 The first delivery creates the destination. Missing columns are added, with the type that corresponds to the Spark type;
 nested values are JSON. An existing destination keeps its own types and columns. An array is written to a list column
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def list_type(spark_type: str) -> str | None:
-    """Return the list type for values of a Spark type; None unless it is an array of plain values or of such arrays."""
+    """Return the DuckDB list type for an array of plain values, or of such arrays; None for any other Spark type."""
     found = re.fullmatch(r"array\s*<(.+)>", spark_type.strip(), re.IGNORECASE | re.DOTALL)
     if found is None:
         return None
@@ -32,7 +32,10 @@ def list_type(spark_type: str) -> str | None:
 
 
 def wanted_columns(delivery: Delivery, there: Mapping[str, tuple[str, str]] | None = None) -> dict[str, str]:
-    """Return a delivery's columns with the types of a new destination; arrays are JSON unless `there` has lists."""
+    """Return the columns that a delivery writes, with the types of a new destination.
+
+    Arrays are JSON, unless `there`, the existing destination, has a list column for them.
+    """
     wanted = destination.wanted_columns(delivery, DIALECT)
     for name, kind in delivery.columns:
         _, kept = (there or {}).get(name.lower(), ("", ""))
@@ -42,7 +45,7 @@ def wanted_columns(delivery: Delivery, there: Mapping[str, tuple[str, str]] | No
 
 
 def read_stored_columns(connection: duckdb.DuckDBPyConnection, unit: Unit) -> dict[str, tuple[str, str]]:
-    """Return the name and type of each column of the table by its name in lower case; empty if there is no table."""
+    """Return name and type of each column of the unit's table, by lower-case name; empty if there is no table."""
     if not kind_at(connection, unit):
         return {}
     relation = connection.sql(f"SELECT * FROM {table_of(unit)} LIMIT 0")
@@ -52,7 +55,10 @@ def read_stored_columns(connection: duckdb.DuckDBPyConnection, unit: Unit) -> di
 def prepare_table(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, *, is_ours: bool
 ) -> dict[str, tuple[str, str]]:
-    """Create the destination or add missing columns; return it as `read_stored_columns` does. Raises  E820."""
+    """Create the destination or add missing columns. Return its columns as `read_stored_columns` does.
+
+    Raises  E820 for a table with rows of other owners
+    """
     session, wanted = session_in(connection), wanted_columns(delivery)
     known = read_stored_columns(connection, unit)
     if not known:

@@ -1,4 +1,4 @@
-"""How DuckDB writes SQL."""
+"""The SQL dialect of DuckDB."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ quote_identifier, table_of, source_of = DIALECT.quote_identifier, DIALECT.table_
 
 
 def session_in(connection: duckdb.DuckDBPyConnection) -> SqlSession:
-    """Return a session. It reads each result to its end: an unfinished one would block the next statement."""
+    """Return a session in a connection.
+
+    It reads each result to its end: an unfinished one would block the next statement.
+    """
 
     def run(sql: str, values: Any) -> SqlResult:
         return SqlResult(connection.execute(sql, values or None).fetchall())

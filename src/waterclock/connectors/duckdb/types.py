@@ -46,7 +46,7 @@ class DuckdbColumn(ExpressionColumn):
 
     @property
     def is_local(self) -> bool:
-        """Whether its values are times without a zone."""
+        """Whether the column's values are times without a zone."""
         return self.kind in _LOCAL
 
     @property

@@ -33,11 +33,11 @@ from waterclock.permissions.ownership import foreign_writer, open_below, remove_
 
 
 def archive_items(landing: Landing, items: Sequence[Item]) -> tuple[Report, ...]:
-    """Move files to the archive, under the same path as in the landing folder; report those that stay.
+    """Move files to the archive, under the same path as in the landing folder; return reports about files that stay.
 
-    Idempotent: a file that the archive has with the same content is only removed from the landing folder. A file that
-    another table archives at the same time is skipped. Other content is never overwritten. If one file cannot be
-    archived, the others are archived all the same; then the first error is raised.
+    Idempotent: a file that is already in the archive with the same content is only removed from the landing folder. A
+    file that another table archives at the same time is skipped. Other content is never overwritten. If one file cannot
+    be archived, the others still are; then the first error is raised.
     """
     stores = [folder for folder in (landing.folder, landing.archive) if is_remote(folder)]
     found = each_of(items, lambda item: _try_put_away(landing, item), at=stores[0] if stores else landing.folder)

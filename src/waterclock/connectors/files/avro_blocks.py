@@ -1,4 +1,4 @@
-"""Checks how large the next block of an Avro file becomes, before fastavro unpacks it: a block is held whole."""
+"""Checks the unpacked size of an Avro block before fastavro reads it, since fastavro keeps a whole block in memory."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from importlib import import_module
 from typing import IO, Any
 
 MOST_BYTES = 256 << 20
-"""The bytes of a block, unpacked. Writers make blocks of some kilobytes to some megabytes."""
+"""The limit of the unpacked size of a block. Common writers make blocks of some kilobytes to some megabytes."""
 _LONGEST_NUMBER = 10  # bytes
 
 
 def check_block(file: IO[bytes], codec: str) -> None:
-    """Check the block at which a file is, by unpacking it, and leave the file there. Raises  ValueError."""
+    """Check the next block of an open Avro file by unpacking it. The file's position is the same afterwards.
+
+    Raises  ValueError for a broken block, and for one that is larger than `MOST_BYTES` when unpacked
+    """
     at = file.tell()
     if _number_in(file) is not None:  # its rows; none at the end of the file
         size = _number_in(file)
@@ -30,7 +33,10 @@ def check_block(file: IO[bytes], codec: str) -> None:
 
 
 def _unpacked_size(packed: bytes, codec: str) -> int:
-    """Return the size of a block, or one above `MOST_BYTES` if it is larger. Libraries report codecs they lack."""
+    """Return the unpacked size of a block, or a number above `MOST_BYTES` if it is larger than that.
+
+    Uncompressed blocks and unknown codecs: the size as it is; fastavro reports unknown codecs.
+    """
     if codec == "deflate":
         return len(zlib.decompressobj(-15).decompress(packed, MOST_BYTES + 1))  # without a header
     if codec in _UNPACKERS:
@@ -68,7 +74,7 @@ _UNPACKERS: Mapping[str, Callable[[], Any]] = {
 
 
 def _number_in(file: IO[bytes]) -> int | None:
-    """Read a number as Avro writes it: of 7 bits a byte, lowest first, zigzag. None at the end of the file."""
+    """Read a variable-length zigzag integer of Avro from a file. None at the end of the file."""
     read = b""
     while len(read) < _LONGEST_NUMBER and (byte := file.read(1)):
         read += byte
@@ -80,7 +86,10 @@ def _number_in(file: IO[bytes]) -> int | None:
 
 
 def number_at(content: bytes, at: int) -> tuple[int, int] | None:
-    """Return the number at an index, and the index after it; None if the content ends. Raises  ValueError."""
+    """Return the Avro integer at an index of `content`, and the index after it; None if the content ends within it.
+
+    Raises  ValueError for an integer that is too long
+    """
     read = content[at : at + _LONGEST_NUMBER]
     length = next((place for place, byte in enumerate(read, 1) if byte < 0x80), 0)
     if length:

@@ -56,22 +56,27 @@ _WIDENED = ({"int", "long"}, "BIGINT"), ({"float", "double"}, "DOUBLE")
 
 
 class _Names(dict[str, Any]):
-    """The named types of a schema, counted, because names may nest each other. Raises  ValueError for too many."""
+    """The named types of a schema, by name, and a counter of all types.
+
+    Named types may contain each other, so a short schema may expand to any number of types.
+    """
 
     def __init__(self, counter: Iterator[int], known: Mapping[str, Any] | None = None) -> None:
         super().__init__(known or {})
         self.counter = counter
 
     def count_type(self) -> None:
-        """Count a type."""
+        """Count one type. Raises  ValueError if there are more than `MOST_TYPES`."""
         if next(self.counter) >= MOST_TYPES:
             raise ValueError(f"its schema has more than {MOST_TYPES} types once its named types are expanded")
 
 
 def columns_of(file: IO[bytes]) -> tuple[SourceColumn, ...]:
-    """Return the columns of an Avro file. A field of several types, or of a recursive type, is STRING: its JSON.
+    """Return the columns of an Avro file. Most unions of several types, and recursive types, are STRING.
 
-    Raises  ValueError for a file that is not Avro, has no records, or needs a compression that is not installed
+    Nested values of such a column become JSON.
+    Raises  ValueError for a file that is not Avro, whose values are not records, or that needs a compression library
+            that is not installed
     """
     reader = _open_reader(file)
     schema = reader.writer_schema
@@ -88,7 +93,10 @@ def columns_of(file: IO[bytes]) -> tuple[SourceColumn, ...]:
 
 
 def reader_of(columns: tuple[SourceColumn, ...]) -> Callable[[IO[bytes]], Iterator[pa.RecordBatch]]:
-    """Return a function that reads a file with these columns into batches, in bounded memory."""
+    """Return a function that reads a file with these columns into batches, in bounded memory.
+
+    The columns of a batch are `c0`, `c1`, … and `NUMBER`, the position of the row in the file, from 1.
+    """
 
     def batches(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -139,10 +147,10 @@ def _open_reader(file: IO[bytes]) -> Any:
 
 
 def _records_of(file: IO[bytes], reader: Any) -> Iterator[Any]:
-    """Yield the records of all blocks. `reader` reads the file.
+    """Yield the records of all blocks of a file that `reader` has opened.
 
-    Raises  ValueError for more rows or items than the bytes of a file can hold: those that take no bytes have no bound;
-            for a block that is too large; and for records that are nested too deep
+    Raises  ValueError for a block that is too large, for records that are nested too deep, and for more than
+            `_MOST_OF_NOTHING` records without any bytes: a small file could contain any number of these
     """
     least = least_size(reader.writer_schema)
     read = 0
@@ -167,7 +175,10 @@ def _name_of(field: Mapping[str, Any]) -> str:
 
 
 def _resolve_schema(schema: Any, named: dict[str, Any]) -> Any:
-    """Resolve a named schema to its definition."""
+    """Return the definition of a type that is given by its name, and any other type unchanged.
+
+    A definition with a name is added to `named`.
+    """
     if isinstance(schema, str) and schema in named:
         return named[schema]
     if isinstance(schema, Mapping) and schema.get("name"):
@@ -229,7 +240,7 @@ def _is_recursive(schema: Any, named: dict[str, Any], names: tuple[str, ...]) ->
 
 
 def _maker(schema: Any, named: _Names, within: tuple[str, ...]) -> tuple[Callable[[Any], Any], pa.DataType]:
-    """Return the conversion of an Avro value for Arrow, and the Arrow type; it agrees with `_type_of`."""
+    """Return a function that converts an Avro value for Arrow, and its Arrow type, which corresponds to `_type_of`."""
     import pyarrow as pa
 
     from waterclock.connectors.arrow_values import arrow_type

@@ -26,7 +26,10 @@ _MARK = re.compile(r"\.(.+)\.([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)\.arrived")
 def find_in_bucket(
     root: Path, names: Names, zone: str, *, without: Collection[str], only: Collection[str] | None
 ) -> Finds:
-    """Find a unit's files in an object store, as `landed_names.find`. Cost: a request for each thousand objects."""
+    """Find a unit's files in an object store; arguments and result are those of `landed_names.find`.
+
+    Cost: a request for each thousand objects
+    """
     finds = Finds()
     folder = text_of(root)
     found = _list_supplier_files(folder, names, finds) if names.supplier else _list_matching_files(folder, names)
@@ -37,7 +40,7 @@ def find_in_bucket(
 
 
 def mark_arrival(target: Path, arrived: datetime) -> None:
-    """Store the arrival time of a file in a marker next to its place in the archive."""
+    """Store the arrival time of a file in the name of an empty object next to `target`, its path in the archive."""
     put_if_absent(target.with_name(f".{target.name}.{arrived.astimezone(UTC):{_ARRIVED}}.arrived"), "")
 
 

@@ -28,7 +28,7 @@ def look(
     columns: Columns,
     zone: str,
 ) -> ChangedWindows:
-    """List the files that may contain rows of the windows, and find the windows with rows in a new file.
+    """Return the windows that have rows in a new file, and the names and sizes of all files, for the next scan.
 
     A file is new for a window if the last scan did not find it, or found it with another size. Only new files are
     read, and only their times. The driver receives only pairs of file and window.

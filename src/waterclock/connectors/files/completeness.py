@@ -34,9 +34,8 @@ _BLANK = b" \t\r\n\0"  # UTF-16 text may end with zeros
 def problem_of(path: str, size: int, changed: object, kind: tuple[str, str]) -> tuple[str, str] | None:
     """Return the problem of a file as (problem, detail), or None. `changed` is a part of the cache key.
 
-    Cost    Parquet, plain JSON: its last bytes. Compressed: one pass, up to 64 MB of gzip and 8 MB of bzip2, and up to
-            1 GB and 256 MB unpacked. Larger files: up to there, and zstd: the first bytes; the scan itself finds other
-            problems.
+    Cost    Parquet, plain JSON: its last bytes. gzip up to 64 MB and bzip2 up to 8 MB: one pass, up to 1 GB or 256 MB
+            unpacked. Larger files and zstd: the first bytes; the scan itself finds other problems.
     """
     del changed
     ending, compression = kind

@@ -2,8 +2,8 @@
 
 Connection      `path`: the landing folder (collect) or the destination folder (publish); `archive`: where originals are
                 moved, by default the storage's `archive/<connection>`. Both may be URLs of an object store.
-Unit            `supplier.source` or a glob (see `landing`).
-Arrival time    An item is a file; its arrival is the stamp in its name.
+Unit            `supplier.source` or a glob (see `landed_names`).
+Arrival time    An item is a file; its arrival is its stamp: the time in its name, or else its last modification.
 Data time       A file's stamp is the last second of its rows. A window [s, e) is read from the files stamped from s to
                 e + slack, and the first one after. If stamps are times of the last modification, all files after s are
                 read. The source's clock is the second after the newest complete file's stamp.
@@ -123,7 +123,7 @@ _STORE_OPTIONS = {
 
 
 def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[Wrong]:
-    """Return invalid or contradictory options of a unit."""
+    """Return errors for invalid or contradictory options of a unit."""
     if what == "collect":
         wrong = wrong_raw(options) if options.get("format") == RAW else wrong_reading(options, path)
         return chain(wrong, wrong_numbers(options), _wrong_stamp(options, path))
@@ -188,14 +188,17 @@ class FilesCollector:
     setting: Setting
 
     def clock(self, unit: Unit) -> datetime | None:
-        """Return the second after the newest complete file's stamp. Raises  E804 if a file is named and missing."""
+        """Return the second after the newest complete file's stamp; None without a complete file.
+
+        Raises  E804 if the unit is the name of one file, and that is missing
+        """
         newest = land.newest_stamp(self._resolve_landing(unit), _names_of(unit), now=datetime.now(UTC))
         if newest is None and landed_names.ends_as_files_do(_names_of(unit)):
             raise _no_such_file(unit)  # without a clock its labels would be made without rows
         return newest + CLOCK_AFTER_STAMP if newest else None
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Return whether the window's marker exists, or, for NEXT, a file stamped at or after the window's end.
+        """Return whether a window's marker of AWAIT exists; for NEXT, a file stamped at or after the window's end.
 
         A marker whose name does not depend on the window counts for windows that end before its last modification.
         """
@@ -205,7 +208,10 @@ class FilesCollector:
         return has_marker(self._resolve_landing(unit).folder, awaits.text, window, zone)
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Return the columns of raw rows, or else of the newest complete CSV file; None without one."""
+        """Return the columns with their types: those of `format 'raw'`, or those of the newest complete CSV file.
+
+        None without a CSV file.
+        """
         if _is_raw(unit):
             return dict(RAW_TYPES)
         from waterclock.connectors.files.file_schemas import shapes_of
@@ -218,7 +224,7 @@ class FilesCollector:
         return {found.name: found.type or "STRING" for shape in shapes for found in shape.found}
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Return an error that names the file, the line and the column that Spark failed to read."""
+        """Return an error with the file, line and column that Spark failed to read; None if no file is the cause."""
         from waterclock.connectors.files.error_positions import explain
 
         found = explain(error, self._resolve_read_options(unit), split_origin_columns(columns)[0])
@@ -231,7 +237,10 @@ class FilesCollector:
         return value_of_text(text, type_text, zone, self._resolve_read_options(unit))
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
-        """List all complete files of the unit, new and archived, oldest first; report the skipped ones."""
+        """List all complete files of the unit, new and archived, oldest first, with reports about skipped files.
+
+        Archived files named in `taken` are left out.
+        """
         names = _names_of(unit)
         return land.list_items(self._resolve_landing(unit), names, now=datetime.now(UTC), taken=taken)
 
@@ -242,7 +251,7 @@ class FilesCollector:
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read files into one frame, each row with the label that took its file."""
+        """Read files into one frame, each row with the label whose list in `items` contains its file."""
         from waterclock.connectors.files.unchanged import require_unchanged
 
         read = [item for taken in items.values() for item in taken]
@@ -367,7 +376,7 @@ class FilesCollector:
         items: Mapping[datetime, Sequence[Item]] | Mapping[None, Sequence[Item]],
         columns: Columns,
     ) -> Collected:
-        """Return a row for each file, with the label that takes it; without labels for a snapshot."""
+        """Return one row for each file, with its label in `items`; without labels for a snapshot."""
         by_label: dict[datetime | None, Sequence[Item]] = {label: taken for label, taken in items.items()}  # noqa: C416
         landing = self._resolve_landing(unit)
         has_times = keeps_times(landing.folder, landing.archive)

@@ -46,9 +46,9 @@ class Quotes:
     escape: str = ""
 
     def is_open_after(self, text: str, *, is_open: bool = False) -> bool | None:
-        """Return whether a field is open at the end of a line; None if a field opened on an earlier line ends badly.
+        """Return whether a quoted field is still open at the end of a line.
 
-        `is_open`: the line begins within quotes.
+        `is_open`: the line begins within quotes. None if that field is closed by a quote without a delimiter after it.
         """
         if not self.quote:
             return False
@@ -70,7 +70,7 @@ class Quotes:
 
     @property
     def open_in_sql(self) -> str:
-        """SQL on the line `value`: whether a field may be open at its end. It is never false if one is open."""
+        """SQL on the line `value`: whether a quoted field may be open at its end. It is never false if one is open."""
         of = re.escape
         escaped = sql_text(f"{of(self.escape)}.") if self.escape else sql_text(of(self.quote * 2))
         edge, quote = of(self.delimiter), of(self.quote)
@@ -104,8 +104,8 @@ def quotes_of(reading: ReadOptions, delimiter: str) -> Quotes:
 def records(lines: Iterable[str], quotes: Quotes) -> Iterator[Record]:
     """Split lines, including their line ends, into records. Blank lines between records are skipped, as Spark does.
 
-    Cost: each line is parsed at most twice. Whether a field that is open before a line is open after it does not depend
-    on where it was opened. So the lines that were read ahead for one record are not parsed again for the next one.
+    Cost: each line is parsed at most twice. Whether a field that is open before a line is still open after it does not
+    depend on where it was opened. So lines that were read ahead for one record are not parsed again for the next one.
     """
     numbered = enumerate(lines, 1)
     ahead: deque[tuple[int, str]] = deque()
@@ -136,7 +136,7 @@ def _bare(line: str) -> str:
 
 
 def has_open_lines(lines: Iterable[str], quotes: Quotes) -> bool:
-    """Return whether a field is open at the end of any line; if not, each line is a record."""
+    """Return whether a quoted field is open at the end of any line; if not, each line is a record."""
     if not quotes.quote:
         return False
     return any(quotes.quote in line and quotes.is_open_after(_bare(line)) for line in lines)

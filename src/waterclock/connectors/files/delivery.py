@@ -1,13 +1,14 @@
-"""Delivers a sealed slice as a file, all or nothing, once a claim.
+"""Delivers sealed slices as files: those of one claim all or none, and each claim at most once.
 
 From a partitioned table (and by APPEND) each label has its file, `<unit>/<unit>_<label>.<ext>`, with `timelabel` as the
 last column, as in a database. A state that replaces the previous one has one file, `<unit>/<unit>.<ext>`. A unit `a.b`
 is the folder `a/b` and the name `a_b`. An empty slice is delivered as a file too.
 
-1. The file is written next to its place, as `.<name>.<claim>.<attempt>.part`, and flushed to the disk.
-2. The claim's record `_waterclock/deliveries/<project>/<publish>/<claim>.json` is created put-if-absent: the latch. It
-   names the part of the attempt that created it.
-3. That part is renamed to its place (in an object store copied). Readers see the old file or the new one, never a part.
+1. The file is written to a temporary file in the same folder, its part, `.<name>.<claim>.<attempt>.part`, and flushed.
+2. The claim's record `_waterclock/deliveries/<project>/<publish>/<claim>.json` is created, unless it exists. It names
+   the part of the attempt that created it, so it decides which attempt delivers.
+3. That part is renamed to the final path (in an object store copied). Readers see the old file or the new one, never a
+   part.
 
 With `format 'raw'` a label delivers copies of the files that it was collected from, each with its own part (`copying`).
 
@@ -59,7 +60,7 @@ _PART = re.compile(r"\.(\d+)\.[0-9a-f]{32}\.part$")
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """The outcome of one label of a claim, the place of its file (empty for none), and the file's size in bytes.
+    """The outcome of one label of a claim, the final path of its file (empty if none), and the file's size in bytes.
 
     `part` is the path where the attempt that created the record wrote the file; empty in records of older versions.
     `copies` are the original files that a label delivers.
@@ -74,12 +75,15 @@ class _Entry:
 
 @dataclass(frozen=True, slots=True)
 class FilesDeliverer:
-    """Delivers into a folder."""
+    """Delivers slices as files into a folder or a bucket."""
 
     folder: Path
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Write the files of a claim's slices and put them in their places, all or none. Raises  E820, E821."""
+        """Write the files of a claim's slices and move them to their final paths, all or none.
+
+        Raises  E820 for a destination of another project; E821 if the folder cannot be written
+        """
         one = deliveries[0]
         where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
         records = self._records(one.project, one.publish)
@@ -115,7 +119,7 @@ class FilesDeliverer:
         return stands
 
     def _deliver_copies(self, unit: Unit, deliveries: Sequence[Delivery], records: Path) -> tuple[Delivered, ...]:
-        """Copy the files of a claim's labels to parts, verify each, and put them in their places in order."""
+        """Copy the files of a claim's labels to parts, verify each, and move them to their final paths in order."""
         one = deliveries[0]
         self._finish_copies(records)
         newest = self.last(unit, one.project, one.publish)
@@ -142,7 +146,7 @@ class FilesDeliverer:
         return stands
 
     def _finish_copies(self, records: Path) -> None:
-        """Put copies in place that a crash left as parts: those of the newest recorded claims, oldest first."""
+        """Move parts that a crash left to their final paths: those of the last recorded claims, oldest claim first."""
         for claim in _claims_in(records)[:_LAST_CLAIMS][::-1]:
             self._finish(records, claim)
 
@@ -164,7 +168,7 @@ class FilesDeliverer:
         return _Entry(delivered, str(target), stat_file(place).size, str(part))
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Create the claim's record without a file, unless it exists."""
+        """Record that a claim delivers nothing, unless it has a record already. Return the recorded outcome."""
         records = self._records(project, publish)
         with _translate_errors(self.folder, str(unit)):
             if stands := self._load_delivered(records, claim):
@@ -179,13 +183,19 @@ class FilesDeliverer:
             return stands[-1]
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """Return the outcome of a claim. If a crash left its files as parts, put them in place."""
+        """Return the recorded outcome of a claim; None without one.
+
+        It first moves parts that a crash left to their final paths.
+        """
         with _translate_errors(self.folder, str(unit)):
             stands = self._load_delivered(self._records(project, publish), claim)
         return stands[-1] if stands else None
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
-        """Return the newest delivery of the newest label; each record names it as of its own creation."""
+        """Return the newest delivery of the newest label; None if nothing was delivered.
+
+        Each record contains the newest delivery at the time when the record was created.
+        """
         del unit
         records = self._records(project, publish)
         for claim in _claims_in(records):
@@ -195,10 +205,14 @@ class FilesDeliverer:
         return None
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Check the claim's record and its newest label's file, which only our deliveries may change."""
+        """Return the problem of a claim's delivery; None if it is intact.
+
+        A problem is that its record or a file of its newest label is missing, or that such a file was changed. A file
+        that a newer claim has replaced is intact.
+        """
         records = self._records(project, publish)
         with _translate_errors(self.folder, str(unit)):
-            stands = self._load_delivered(records, claim)  # puts files in place that a crash left as parts
+            stands = self._load_delivered(records, claim)  # moves parts that a crash left to their final paths
             if not stands or stands[-1].outcome is DeliveryOutcome.KILLED:
                 return f"{RECORDS / project / publish} has no record of claim {claim}"
             record = read_json(records / f"{claim}.json") or {"deliveries": []}
@@ -234,7 +248,7 @@ class FilesDeliverer:
         return tuple(replace(entry.delivered, is_repeat=True) for entry in _entries(record))
 
     def _finish_earlier(self, records: Path, targets: Sequence[Path]) -> None:
-        """Put earlier files in place that a crash left as parts, in order, so that none replaces a newer one."""
+        """Move parts that a crash left to their final paths, oldest claim first, so that none replaces a newer file."""
         found: dict[int, list[Path]] = {}
         for target in targets:
             for claim, parts in self._parts_in(target.parent, f".{target.name}.").items():
@@ -253,7 +267,7 @@ class FilesDeliverer:
         return found
 
     def _remove_unnamed(self, records: Path, claim: int, parts: Iterable[Path]) -> None:
-        """Remove parts of a claim that its record does not name, and that will never be put in place."""
+        """Remove those of `parts` that the claim's record does not name: they never become files."""
         record = read_json(records / f"{claim}.json")
         named = {entry.part for entry in _entries(record)} if record else set()
         for part in parts:
@@ -263,7 +277,7 @@ class FilesDeliverer:
     def _latch(
         self, records: Path, project: str, claim: int, entries: Sequence[_Entry], newest: Delivered | None
     ) -> tuple[Delivered, ...]:
-        """Create the claim's record unless it has one; return the outcomes that are then recorded."""
+        """Create the claim's record unless it exists; return the outcomes that the existing or new record contains."""
         brought = [entry.delivered for entry in entries if entry.delivered.outcome is DeliveryOutcome.DELIVERED]
         tops = sorted([*([newest] if newest else []), *brought], key=lambda one: (one.label_text, one.claim))
         record = {
@@ -282,7 +296,7 @@ class FilesDeliverer:
         return tuple(entry.delivered for entry in entries)
 
     def _finish(self, records: Path, claim: int) -> None:
-        """Move the files of a delivered claim to their places, unless that is done already."""
+        """Move the parts of a recorded claim to their final paths, unless that was done already."""
         record = read_json(records / f"{claim}.json")
         for entry in _entries(record) if record else ():
             if entry.part:
@@ -302,7 +316,7 @@ class FilesDeliverer:
 
 
 def parse_write_options(unit: Unit) -> WriteOptions:
-    """Parse a unit's options about writing files."""
+    """Parse a unit's options for writing files."""
     options = unit.options
     return WriteOptions(
         format=str(options.get("format", "csv")),
@@ -315,7 +329,7 @@ def parse_write_options(unit: Unit) -> WriteOptions:
 
 
 def place_of(unit: Unit, delivery: Delivery, writing: WriteOptions) -> Path:
-    """Return the file's path below the connection's folder."""
+    """Return the final path of a delivery's file, below the connection's folder."""
     folder = _folder_of(unit)
     label = f"_{delivery.label_text}" if delivery.is_by_label else ""
     return folder / f"{'_'.join(folder.parts)}{label}.{ENDINGS[writing.format, writing.compression]}"
@@ -347,7 +361,7 @@ def _claims_in(records: Path) -> list[int]:
 
 
 def _told_places(records: Path) -> frozenset[str]:
-    """Return the places of all delivered copies. Cost: each record is read."""
+    """Return the final paths of all delivered copies. Cost: each record is read."""
     documents = (read_json(records / f"{claim}.json") for claim in _claims_in(records))
     entries = (entry for record in documents if record for entry in _entries(record))
     return frozenset(copy.target for entry in entries for copy in entry.copies)

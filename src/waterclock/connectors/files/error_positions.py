@@ -1,4 +1,4 @@
-"""Finds the position of an error in a file that Spark failed to read.
+"""Finds the file, line and reason of an error that Spark raised while it read files.
 
 Spark names only the file. Line and column are found by reading that file once more, in this process.
 """
@@ -50,7 +50,7 @@ _INTEGERS = {"tinyint": 7, "smallint": 15, "int": 31, "integer": 31, "bigint": 6
 
 
 def explain(error: BaseException, reading: ReadOptions, columns: Columns) -> WaterclockError | None:
-    """Return the error of a broken file, with the line and the reason; None if no file caused the error.
+    """Return an error with the broken file, the line and the reason; None if no file caused the error.
 
     If the object store stopped responding during the read, the error is E609, which is retried.
 
@@ -169,7 +169,7 @@ def _check_rows(path: str, reading: ReadOptions, columns: Columns) -> Iterator[t
 
 
 def _has_pattern(type_text: str, reading: ReadOptions) -> bool:
-    """Return whether values of a type are parsed by a declared pattern of Spark's, which is not parsed here."""
+    """Return whether values of a type have a declared datetime pattern of Spark, which cannot be parsed here."""
     kind = type_text.lower()
     return bool(reading.date_format if kind == "date" else kind.startswith("timestamp") and reading.timestamp_format)
 

@@ -37,7 +37,7 @@ _HEAD, _HEADS = 64 << 10, 100
 
 @dataclass(frozen=True, slots=True)
 class FileShape:
-    """Files that one scan reads: all of one format, with the same columns at the same places.
+    """The format and the columns of files that one scan can read together.
 
     `is_whole`: the columns are complete. `is_by_record`: CSV that is read record by record, because its rows may span
     lines, or Spark does not support its encoding; `compression` is that of such files.
@@ -59,11 +59,11 @@ def shapes_of(
     keys_of_many: Callable[[str, Sequence[str]], Mapping[str, str]] | None = None,
     by_record: Callable[[Sequence[str]], AbstractSet[str]] | None = None,
 ) -> Mapping[FileShape, list[str]]:
-    """Group files that one scan can read, in the given order.
+    """Group files that one scan can read: those of equal format and columns, in the given order.
 
     JSON has no header: up to 8 MB of unpacked files are read completely for their keys. For more, `keys_of_many` is
-    called if the list is open. It is also called if the beginnings of the files do not show all columns in their
-    declared spelling, as Spark finds no other spelling. Otherwise the keys that a closed list leaves out are unknown.
+    called if the column list is open. It is also called if the beginnings of the files do not contain all columns in
+    their declared spelling, as Spark finds no other spelling. Otherwise keys that are not declared remain unknown.
     `by_record` returns the CSV files that must be read record by record.
     Raises  E807 for a file whose header cannot be read, E809 for formats that cannot be combined
     """
@@ -109,7 +109,7 @@ def shapes_of(
 
 
 def unreadable(path: str, error: BaseException) -> WaterclockError:
-    """Build the error for a file that is not complete; a transient one if it was moved away."""
+    """Build the error for a file that cannot be read; it is transient if the file was moved away."""
     if isinstance(error, FileNotFoundError):
         return WaterclockError(
             "E807",
@@ -144,7 +144,7 @@ def _csv_shape(path: str, reading: ReadOptions, columns: Columns) -> FileShape:
 
 
 def _lines(file: IO[str]) -> Iterator[str]:
-    """Yield the lines that Spark reads: it skips empty ones."""
+    """Yield the lines that are not blank, as Spark skips blank ones. Raises  csv.Error for a line that is too long."""
     while line := file.readline(_LOOKED_THROUGH):
         if len(line) == _LOOKED_THROUGH:
             raise csv.Error(f"its first line is longer than {_LOOKED_THROUGH} characters")
@@ -215,7 +215,7 @@ def _are_spelt_so(paths: Sequence[str], reading: ReadOptions, declared: Sequence
 
 
 def _apart(keys: Iterable[str], declared: Iterable[str]) -> set[str]:
-    """Keep one spelling of each undeclared key, since any row may use its own: columns in several cases would clash.
+    """Keep one spelling of each undeclared key, because columns whose names differ only by case would clash.
 
     Of `userId` and `userid` the one that is declared exactly so remains. If neither is, both remain, and clash.
     """
@@ -235,7 +235,10 @@ def _xml_shape(
     columns: Columns,
     keys_of_many: Callable[[str, Sequence[str]], Mapping[str, str]] | None,
 ) -> FileShape:
-    """Return the columns of XML: declared ones; for an open list also those that Spark finds. Raises  E880."""
+    """Return the columns of XML files: declared ones, and those found in small files or, for an open list, by Spark.
+
+    Raises  E338 without the option `rows`, E335 for options that XML does not support, E880 for declared entities
+    """
     if not reading.rows:
         raise WaterclockError(
             "E338",
@@ -272,7 +275,7 @@ def _xml_shape(
 
 
 def _are_small(paths: Sequence[str]) -> bool:
-    """Return whether files are small enough to be parsed here. Packed files are unpacked up to the limit to count."""
+    """Return whether files are small enough to be parsed here. Compressed files also count with their unpacked size."""
     room = _LOOKED_THROUGH - sum(each_of(paths, _size_of, at=paths[0]))
 
     def unpack(path: str) -> None:

@@ -15,10 +15,10 @@ LINE = "value"
 
 
 def fields(lines: DataFrame, reading: ReadOptions) -> DataFrame:
-    """Return lines as trimmed fields `c0`, `c1`, …, next to the frame's other columns.
+    """Split lines into trimmed fields `c0`, `c1`, …, next to the frame's other columns.
 
     Blank lines are skipped. A field is NULL if it is blank, equals the `null` text, or is beyond the end of its line.
-    A line with text after the last field is refused.
+    A line with text after the last field raises an error when the frame is evaluated.
     """
     others = [name for name in lines.columns if name != LINE]
     text = LINE if reading.is_utf8 else f"decode(CAST({LINE} AS BINARY), {sql_text(reading.encoding)})"

@@ -1,4 +1,4 @@
-"""Checks the cells of an .xlsx sheet before calamine reads it: its range, errors, duplicates, formulas without values.
+"""Checks the cells of an .xlsx sheet before calamine reads it: used range, errors, duplicates, formulas without values.
 
 Calamine allocates the whole used range of a sheet, so two far cells of a small file could fill the memory. It reads
 errors such as #N/A as empty cells, and formulas without a stored value too: a workbook that was written by a program
@@ -29,7 +29,11 @@ _UNUSUAL = (b"<f", b't="e"', b":f", b"t='", b"<!DOCTYPE", b"\0", b"t =")
 
 @dataclass(slots=True)
 class FormulaCells:
-    """The first cell with a formula without a value, None if there is none; and errors by row and column, from 0."""
+    """The findings of `check_cells` in a sheet.
+
+    `unreckoned`: the first cell that has a formula but no stored value, such as `B3`; None without one. `errors`: the
+    texts of error cells, such as #N/A, by row and column, counted from 0.
+    """
 
     unreckoned: str | None = None
     errors: dict[int, dict[int, str]] = field(default_factory=dict)
@@ -60,12 +64,12 @@ def check_cells(file: IO[bytes], sheet: str) -> FormulaCells:
 
 
 def _is_plain_and_small(content: IO[bytes]) -> bool:
-    """Return whether each cell and row names its place, the range of these is small, and no cell needs a closer check.
+    """Return whether every cell and row has an address, the used range is small, and no cell needs a closer check.
 
     This is a fast scan that may return False for harmless sheets, but True only if `_CellParser` would find nothing.
     """
     bottom, letters = 0, set[bytes]()
-    last_row = set[bytes]()  # its places, as it may continue in the next chunk
+    last_row = set[bytes]()  # the addresses in it, as the row may continue in the next chunk
     before = b""
     while chunk := content.read(_CHUNK):
         text = before + chunk
@@ -94,7 +98,7 @@ def _is_plain_and_small(content: IO[bytes]) -> bool:
 
 
 class _CellParser:
-    """Parses a sheet as calamine does, and notes the cells that matter."""
+    """Parses a sheet as calamine does, and adds error cells and formulas without values to `found`."""
 
     def __init__(self, found: FormulaCells) -> None:
         self._found = found
@@ -197,7 +201,7 @@ def _column_of(letters: str) -> int:
 
 
 def column_letters(column: int) -> str:
-    """Return the letters of a column, which counts from 0."""
+    """Return the letters of a column, whose number counts from 0: `A` for 0, `AA` for 26."""
     letters = ""
     column += 1
     while column:
@@ -207,7 +211,10 @@ def column_letters(column: int) -> str:
 
 
 def _paths_of(packed: zipfile.ZipFile, sheet: str) -> Iterator[str]:
-    """Yield the member of a sheet, or all that may be it. Raises  ValueError where programs read different ones."""
+    """Yield the path of a sheet within the zip; every candidate if the workbook does not name exactly one.
+
+    Raises  ValueError if programs may read different members
+    """
     by_name = {name.replace("\\", "/").casefold(): name for name in packed.namelist()}
     if len(by_name) < len(packed.namelist()):
         raise ValueError("it has two members of the same name")

@@ -29,11 +29,12 @@ _MAY_BE_ROUNDED = "RLIKE '[0-9][0-9.]{15}'"
 def records(
     read: Callable[[str], DataFrame], reading: ReadOptions, types: Mapping[str, str], variants: Mapping[str, str]
 ) -> DataFrame:
-    """Return the records at `reading.rows`, each as the struct `RECORD`, with the file's path as `PATH`.
+    """Return the records at the path `reading.rows`, each as the struct `RECORD`, with the file's path as `PATH`.
 
-    `read` reads documents by a schema. `variants` are the types with VARIANT for texts that may be numbers. A record
-    that is not an object has its value as `VALUE`. The struct also has the fields of enclosing objects. With `WHOLE` in
-    `types` it has only the records' keys. A document without the path has no records.
+    `read` reads documents by a schema. `types` are the Spark types of the records' fields, and `variants` the same
+    types with VARIANT for texts that may be numbers. A record that is not an object has its value in the field
+    `VALUE`. The struct also has the fields of enclosing objects. With `WHOLE` in `types`, its only field is a list of
+    the record's keys. A document without the path has no records.
     """
     first = dict.fromkeys([reading.rows[0], *(outer.rest[0] for outer in reading.outer if outer.depth == 0)])
     kept = [f"_waterclock_outer_{at}" for at in range(len(reading.outer))]
@@ -93,7 +94,7 @@ def _read_as(value: str, types: Mapping[str, str]) -> str:
 
 
 def _step(frame: DataFrame, reading: ReadOptions, depth: int, kept: list[str]) -> DataFrame:
-    """Descend from the objects at a depth to their values at the next step."""
+    """Replace the objects at a depth of the path by their values at the next step, and extract enclosing fields."""
     outer = {at: one for at, one in enumerate(reading.outer) if one.depth == depth}
     asked = dict.fromkeys([reading.rows[depth], *(one.rest[0] for one in outer.values())])
     plain, exact = (f"from_json({_AT}, {sql_text(ddl_of((name, kind) for name in asked))})" for kind in _KINDS)

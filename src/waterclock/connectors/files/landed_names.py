@@ -1,4 +1,4 @@
-"""Finds the files of a unit by name: their names and stamps, and misnamed files.
+"""Finds the files of a unit by name, parses their stamps, and reports misnamed files.
 
 A unit's files can be named in two ways, both below the connection's `path` (the landing folder):
 
@@ -9,8 +9,8 @@ a glob              `web/click/*.json.gz`, `**` matches across folders. An item'
                     folder. Its stamp is the one that the option `stamp` declares, one in the name
                     (`2017_08_18_05_33_44`, `20170818053344`, `20170818T053344`), or else its last modification.
 
-Names that begin with `.` or `_` are ignored. An archive of years is walked at every run. A file that is not wanted
-costs only its name, so paths are plain texts here. `bucket_listing` does the same in an object store.
+Names that begin with `.` or `_` are ignored. An archive of years is listed at every run, and most of its files are
+skipped by their names. So paths are plain texts here. `bucket_listing` does the same in an object store.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ class Names:
     stamp: str = ""
 
     def can_read(self, name: str) -> bool:
-        """Return whether a file's ending is a known format. Fixed-width files need declared positions."""
+        """Return whether a file's ending is a known format, or any ending is allowed.
+
+        Fixed-width files need declared positions.
+        """
         kind = format_of(name)
         if self.takes_all:
             return True
@@ -215,7 +218,7 @@ def _walk(
 
 
 def mode_of(path: str) -> int:
-    """Return the mode of a file, a folder or a link itself; 0 if it does not exist."""
+    """Return the mode of a file or folder, or of a link itself; 0 if it does not exist."""
     try:
         return os.lstat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -265,7 +268,10 @@ def _pattern(names: Names) -> re.Pattern[str]:
 def parse_file_name(
     path: str, name: str, root: str | Path, names: Names, zone: str, found: FileInfo | None = None
 ) -> Candidate | Report:
-    """Parse the name of one file, or report a misnamed or unfinished one. Raises  FileNotFoundError for a glob's."""
+    """Parse the name of one file, or return a report about a misnamed or unfinished one.
+
+    Raises  FileNotFoundError if a file is gone whose stamp is its last modification
+    """
     if _NO_TEXT.search(name):  # neither Spark nor the ledger has such a name
         return Report(path, "misnamed", "its name is not UTF-8 text")
     return (
@@ -315,7 +321,7 @@ def _endings() -> str:
 
 
 def find_named(root: Path, names: Names, zone: str, wanted: Collection[str]) -> list[Candidate]:
-    """Find files below a folder by their names. No cost if `wanted` is empty."""
+    """Find files below a folder by their item names. No cost if `wanted` is empty."""
     return find(root, names, zone, only=wanted).candidates if wanted else []
 
 

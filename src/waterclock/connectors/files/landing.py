@@ -1,9 +1,9 @@
-"""Lists a landing folder and its archive: complete files, new or archived.
+"""Lists the complete files of a landing folder and its archive.
 
 The archive mirrors the landing folder; `landed_names` defines how files are named.
 
 Several tables may collect from one folder. So a file may be moved to the archive by one table while another table
-checks it. Files move only in that direction: the landing folder is walked before the archive, so a file that has
+checks it. Files move only in that direction: the landing folder is listed before the archive, so a file that has
 disappeared from the landing folder is found in the archive.
 """
 
@@ -30,7 +30,10 @@ _GONE = Report("", "gone", "it has moved to the archive since the folder was lis
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """A landing folder with its archive. A file is skipped until it has not changed for `settle_seconds`."""
+    """A landing folder with its archive, and the zone of the stamps in file names.
+
+    A file is skipped until it has not changed for `settle_seconds`.
+    """
 
     folder: Path
     archive: Path
@@ -57,12 +60,13 @@ def list_items(landing: Landing, names: Names, *, now: datetime, taken: Collecti
 
 
 def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime], *, now: datetime) -> tuple[Item, ...]:
-    """List the complete files stamped in `[low, high)` of `span`, and those of the first stamp after, oldest first.
+    """List the complete files stamped in `[low, high)` of `span`, and those of the first later stamp, oldest first.
 
-    The first stamp after the span shows that the window is over. A last modification does not: a file without a stamp
-    in its name may contain rows of any time before it, so all such files after the span are listed too.
+    A file with a later stamp proves that the window is over. A last modification does not: a file without a stamp in
+    its name may contain rows of any time before it, so all such files after the span are listed too.
     Raises  E804 if the landing folder does not exist
-    Cost    the names of both folders, and a check of each file stamped within two days of these; for a glob, every file
+    Cost    a listing of both folders, and a check of each file stamped within two days of the listed ones; for a glob,
+            of every file
     """
     if not names.supplier:
         items = list_items(landing, names, now=now).items
@@ -87,10 +91,10 @@ def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime]
 def newest_first(
     landing: Landing, names: Names, *, now: datetime, until: datetime | None = None
 ) -> Iterator[tuple[Item, ...]]:
-    """Yield the complete files stamp by stamp, in descending order, from the newest or from `until`.
+    """Yield the complete files stamp by stamp, in descending order; without the stamps after `until`.
 
     Raises  E804 if the landing folder does not exist
-    Cost    the names of both folders, and for each stamp that is consumed a check of the files stamped within two days
+    Cost    a listing of both folders, and for each stamp that is consumed a check of the files stamped within two days
             of it; for a glob, of every file
     """
     if not names.supplier:
@@ -131,7 +135,7 @@ def _build_listing(
     now: datetime,
     taken: Collection[str] = (),
 ) -> Listing:
-    """Check which new and archived files are complete. Return them, oldest first, with reports about the others."""
+    """Check which new and archived files are complete. Return these, oldest first, with reports about the others."""
     fresh, archive = found
     archived = {one.name: one for one in sorted(archive, key=lambda one: one.relative)}
     reports: list[Report] = []
@@ -161,7 +165,7 @@ def _build_listing(
 
 
 def find_items(landing: Landing, names: Names, wanted: Collection[str]) -> tuple[Item, ...]:
-    """Find files by their names, first those of the archive. Cost: a walk of the landing folder and the archive."""
+    """Find files by their item names; a file in the archive takes precedence. Cost: a walk of both folders."""
     fresh = find_named(landing.folder, names, landing.stamp_zone, set(wanted))
     found = {item.name: item for item in _find_archived(landing, names, set(wanted))}
     for one in fresh:

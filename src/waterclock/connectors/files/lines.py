@@ -1,4 +1,4 @@
-"""Adds the line number of each row in its file, although Spark splits files and reads several in one task.
+"""Adds to each row its line number in its file, although Spark splits files and reads several in one task.
 
 For each row Spark knows the split of the file, and how many rows its task had read before. One more pass counts the
 lines of each split. That pass and the scan split files alike, because both read the same files by lines.
@@ -34,7 +34,11 @@ _FIELDS = "STRUCT<first: BIGINT, before: BIGINT, rows: BIGINT, skipped: ARRAY<BI
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A split of a file, as one task reads it: its lines, and the number of those that are no rows."""
+    """A split of a file, which one task reads from the byte `block` on.
+
+    `first` is the id of its first line, `lines` and `blank` are the numbers of its lines and blank lines. `top`: the id
+    of its first line that is not blank, or None. `lists`: the number of lines that begin like a JSON list.
+    """
 
     path: str
     block: int
@@ -46,7 +50,10 @@ class _Part:
 
 
 def beside_rows(metadata: str = METADATA) -> tuple[str, ...]:
-    """Return the SQL of the columns that `add_line_columns` needs. `metadata` is Spark's column about a row's file."""
+    """Return the SQL of the columns that `add_line_columns` needs.
+
+    `metadata` is the frame's metadata column of Spark.
+    """
     return (
         f"{metadata}.file_path AS {PATH}",
         f"{metadata}.file_block_start AS {_BLOCK}",
@@ -62,7 +69,7 @@ def has_lines(reading: ReadOptions) -> bool:
 def add_line_columns(
     spark: SparkSession, rows: DataFrame, paths: Sequence[str], *, skips: bool, header: bool = False
 ) -> DataFrame:
-    """Add the columns that `LINE` needs to rows with `beside_rows`.
+    """Add to rows with the columns of `beside_rows` the columns that `LINE` needs.
 
     `skips`: the reader skips blank lines, and the header.
 
@@ -112,7 +119,10 @@ def _find_blank_lines(text: DataFrame, parts: Iterable[_Part]) -> dict[tuple[str
 def _describe_splits(
     parts: Sequence[_Part], skipped: dict[tuple[str, int], list[int]], *, skips: bool, header: bool
 ) -> Iterable[tuple[_Part, tuple[int, int, int, list[int]]]]:
-    """Yield for each split the id of its first row, the lines before it, its row count, and the skipped positions."""
+    """Yield for each split the id of its first row, the lines before it, its row count, and the skipped positions.
+
+    A row count of 0 means that the line numbers of the split are unknown.
+    """
     gone: dict[_Part, list[int]] = {}
     for part in parts:
         ids = list(skipped.get((part.path, part.block), []))

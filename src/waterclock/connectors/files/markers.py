@@ -17,8 +17,8 @@ _CODE = re.compile(r"%[YmdHMj%]")
 def has_marker(folder: Path, name: str, window: Window, zone: str) -> bool:
     """Return whether a window's marker exists.
 
-    `name` may contain %Y, %m, %d, %H, %M and %j of the window's start in `zone`. A name without any of them is written
-    repeatedly: it counts for the windows that end before its last modification.
+    `name` may contain %Y, %m, %d, %H, %M and %j of the window's start in `zone`. A marker whose name has none of them
+    is written again for each window: it counts for the windows that end before its last modification.
     Raises  E804 if the landing folder does not exist
     """
     of_window = format_marker_name(name, window.start, zone)
@@ -30,7 +30,7 @@ def has_marker(folder: Path, name: str, window: Window, zone: str) -> bool:
 
 
 def format_marker_name(name: str, start: datetime, zone: str) -> str:
-    """Return the name of a window's marker."""
+    """Return the name of a window's marker, with the codes replaced by the window's start in `zone`."""
     local = start.astimezone(nominal_zone(zone))
     codes = {
         "%Y": f"{local.year:04}", "%m": f"{local.month:02}", "%d": f"{local.day:02}", "%H": f"{local.hour:02}",

@@ -23,11 +23,10 @@ _LOOKED_THROUGH = 8 << 20
 
 
 def read_by_record(spark: SparkSession, reading: ReadOptions, paths: Sequence[str]) -> AbstractSet[str]:
-    """Return the files that must be read record by record, with one delimiter or several.
+    """Return the files that must be read record by record, because a line of them is not always a record.
 
-    Those are all files if lines of the encoding do not end in one byte, or Spark does not support it. Otherwise those
-    with a quoted field that is open at the end of a line. A file that cannot be read is not returned: the scan reports
-    it.
+    All files are, if lines of their encoding do not end in one byte, or Spark does not support it. Otherwise those are
+    with a quoted field that is open at the end of a line. A file that cannot be read is left out: the scan reports it.
     Cost    up to 8 MB of files are read here; for more, one pass by Spark, which reads lines in parallel
     """
     if reading.encoding.upper() not in SAME_LINES:

@@ -35,7 +35,10 @@ _DATE = re.compile(
 
 
 def stamp_in(name: str, pattern: str, zone: str) -> datetime | None:
-    """Return the stamp in a file's name, by `pattern` or as a date with a time of day in its end; None without one."""
+    """Return the stamp in a file's name; None without one.
+
+    It is parsed by `pattern`, or without a pattern as a date with a time of day in the last segment of the path.
+    """
     if pattern == CHANGED:
         return None
     if not pattern:
@@ -46,14 +49,14 @@ def stamp_in(name: str, pattern: str, zone: str) -> datetime | None:
 
 
 def exact_stamp(text: str, zone: str) -> datetime | None:
-    """Return the instant of a complete stamp, such as 2017_08_18_05_33_44; None if it is no valid time."""
+    """Return the instant of a stamp with all six parts, such as 2017_08_18_05_33_44; None if it is no valid time."""
     digits = text.replace("_", "").replace("T", "")
     parts = {code: digits[at : at + 2] for code, at in zip("mdHMS", range(4, 14, 2), strict=True)}
     return _end_of({"Y": digits[:4], **parts}, zone)
 
 
 def undeclared_date(name: str) -> str | None:
-    """Return the pattern of a date in a name that no known form covers; None without such a date."""
+    """Return the pattern of a date in a name, if `stamp_in` finds it only by that pattern; None without such a date."""
     if stamp_in(name, "", "UTC") is not None or (found := _DATE.search(name)) is None:
         return None
     sign, text = found["date"], found[0]
@@ -109,7 +112,10 @@ def _compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _end_of(parts: Mapping[str, str], zone: str) -> datetime | None:
-    """Return the last second of the finest unit that is given, in UTC; None if it is no valid time."""
+    """Return the last second of the finest unit in `parts`, in UTC; None if it is no valid time.
+
+    `parts` are texts by their code, such as `Y` and `m`.
+    """
     known = {code: int(text) for code, text in parts.items()}
     try:
         day = datetime(known["Y"], known.get("m", 1), known.get("d", 1))  # noqa: DTZ001 (resolved below)
@@ -130,7 +136,7 @@ def _end_of(parts: Mapping[str, str], zone: str) -> datetime | None:
 
 
 def _next(local: datetime, known: Mapping[str, int]) -> datetime:
-    """Return the local time at which the next unit begins."""
+    """Return the local time at which the next year, month, day, hour or minute begins: the finest that `known` has."""
     finest = next((code for code in "MHd" if code in known), "d" if "j" in known else "")
     if finest:
         return local + _STEPS[finest]

@@ -1,4 +1,4 @@
-"""Parses numbers as a unit's options declare them: with another decimal sign, and a thousands separator."""
+"""Converts numbers in texts with another decimal sign or a thousands separator, as a unit's options declare them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def is_of_sql(reading: ReadOptions) -> bool:
 
 
 def as_of_sql(text: str, reading: ReadOptions) -> str:
-    """Return the SQL that converts a number in a text (SQL) to SQL's notation; NULL if it has another format."""
+    """Return the SQL that rewrites a number (the SQL of a text) with a decimal point and no thousands separator.
+
+    The result is NULL for a text of another format.
+    """
     if is_of_sql(reading):
         return text
     plain = text if not reading.thousands else f"regexp_replace({text}, {sql_text(_sign(reading.thousands))}, '')"
@@ -38,7 +41,7 @@ def as_of_sql(text: str, reading: ReadOptions) -> str:
 
 
 def as_of_python(text: str, reading: ReadOptions) -> str | None:
-    """Return the same result as the SQL of `as_of_sql` does in Spark."""
+    """Rewrite a number as the SQL of `as_of_sql` does; None for a text of another format."""
     if is_of_sql(reading):
         return text
     if re.fullmatch(_pattern(reading), text, re.ASCII) is None:

@@ -41,10 +41,10 @@ def rows_of_files(
     *,
     has_times: bool,
 ) -> Collected:
-    """Return a row for each file of each label; without labels if their key is None.
+    """Return one row for each file, with the label that is its key in `items`; without labels if the key is None.
 
-    `has_times`: the last modification survives the move to the archive, which is so only on this machine. Otherwise
-    `changed` is NULL, so that a label that is made again has the same rows.
+    `has_times`: files keep their last modification when they move to the archive, which is true only for local folders.
+    Otherwise `changed` is NULL, so that a label that is made again has the same rows.
     Cost: each file is read once, here, for its checksum; files in an object store are read in parallel
     """
     own, tells = split_origin_columns(columns)
@@ -76,7 +76,7 @@ def digest_of(path: str | Path) -> str:
 
 
 def _digest_below(path: str, landing: Path) -> str:
-    """Return the digest of a file. In the landing folder, do not follow a link that replaced it."""
+    """Return the SHA-256 of a file. A file of the landing folder that was replaced by a link is not followed."""
     relative = None if is_remote(landing) else path_below(path, landing)
     if relative is None:
         return digest_of(path)
@@ -92,5 +92,5 @@ def _digest(file: IO[bytes]) -> str:
 
 
 def keeps_times(landing: Path, archive: Path) -> bool:
-    """Return whether files keep the time of their last modification when they are moved to the archive."""
+    """Return whether files keep their last modification when they are moved from the landing folder to the archive."""
     return not is_remote(landing) and not is_remote(archive)

@@ -1,4 +1,4 @@
-"""Adds to each row the file it came from, by the name in the manifest, which stays the same when the file is moved."""
+"""Adds to each row the name of its file, as manifests list it. The name stays the same when the file is archived."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FOUND = "_waterclock_of_file"
 
 
 def split_origin_columns(columns: Columns) -> tuple[Columns, frozenset[str]]:
-    """Split a column list into the columns of the files, and the origin columns that are requested."""
+    """Split a column list into the columns of the files, and the requested origins of rows: `file`, `row`."""
     tells = frozenset(column.tells for column in columns.named if column.tells is not None)
     if not tells:
         return columns, tells
@@ -28,13 +28,19 @@ def split_origin_columns(columns: Columns) -> tuple[Columns, frozenset[str]]:
 
 
 def with_file_names(spark: SparkSession, frame: DataFrame, items: Sequence[Item]) -> DataFrame:
-    """Add to rows with `FILE_KEY` the name of their file. Cost: an expression; for many files a small join."""
+    """Add a column with the name of each row's file. The rows need `FILE_KEY`.
+
+    Cost: an expression; for many files a small join
+    """
     frame, found = by_file(spark, frame, {item.path: item.name for item in items})
     return frame.selectExpr("*", f"{found} AS {IN_ROWS['file']}").drop(_FOUND)
 
 
 def by_file(spark: SparkSession, frame: DataFrame, of: Mapping[str, str]) -> tuple[DataFrame, str]:
-    """Return rows with `FILE_KEY`, and the SQL of the value that `of` has for their file's path, or else NULL."""
+    """Map each row of a frame to the value of its file in `of`, which has values by path. The rows need `FILE_KEY`.
+
+    Returns  the frame to use from then on, and the SQL of the value, which is NULL for other files
+    """
     by_key = {file_key_of(path): value for path, value in of.items()}
     if len(by_key) <= _FEW:
         pairs = ", ".join(sql_text(part) for pair in by_key.items() for part in pair)

@@ -25,7 +25,7 @@ _CHUNK = 1 << 20
 
 
 def changeable(paths: Sequence[str], landing: Path | None) -> dict[str, str]:
-    """Return the paths of files that another user can change, with their relative paths. Cost: a check of each."""
+    """Return the files that another user can change, with their paths below `landing`. Cost: a check of each file."""
     if landing is None or is_remote(landing):
         return {}
     known: dict[Path, bool] = {}
@@ -34,7 +34,10 @@ def changeable(paths: Sequence[str], landing: Path | None) -> dict[str, str]:
 
 
 def copy_all(files: Mapping[str, str], landing: Path | None, folder: Path) -> dict[str, str]:
-    """Copy files below `landing` into a folder, under the same paths; return the copy of each. Raises  E807."""
+    """Copy files below `landing` into a folder, under the same paths; return the path of each copy by that of its file.
+
+    Raises  E807 for a file that is gone, unreadable or a link
+    """
     copies: dict[str, str] = {}
     if landing is None:
         return copies
@@ -56,7 +59,7 @@ def open_landed(path: str, landing: Path, relative: str) -> IO[bytes]:
 
 
 def name_as_landed(error: WaterclockError, reading: ReadOptions) -> WaterclockError:
-    """Replace the path of a copy in an error by that of the original file."""
+    """Replace the path of a copy in the texts of an error by the path of the original file. The error is changed."""
     if reading.room is None or reading.landing is None:
         return error
     pattern = re.compile(rf"{re.escape(str(reading.room))}/[^/]+/{COPIES}/")

@@ -14,7 +14,10 @@ from waterclock.spark_sql import option_text
 
 
 def folder_of(setting: Setting) -> Path:
-    """Return the connection's folder; a relative path starts at the project's. Raises  E803 without a path, E607."""
+    """Return the connection's folder; a relative path is below the project's folder.
+
+    Raises  E803 without a path; E607 for the URL of an unknown store
+    """
     path = str(setting.options.get("path") or "")
     if not path:
         raise WaterclockError(
@@ -39,7 +42,10 @@ def resolve_landing(setting: Setting, unit: Unit) -> Landing:
 
 
 def reach(setting: Setting) -> None:
-    """Register the connection's buckets and options, without a request. Raises  E607 for an unknown store; E609."""
+    """Register the buckets of a connection with its options, without a request.
+
+    Raises  E607 for an unknown store; E609
+    """
     said = {name: option_text(setting.options[name]) for name in OPTIONS if setting.options.get(name) is not None}
     for url in (str(setting.options.get(name) or "") for name in ("path", "archive")):
         if is_remote(url) and said:

@@ -29,11 +29,11 @@ Reader = Callable[[IO[bytes]], "Iterator[pa.RecordBatch]"]
 
 
 def read_by_python(spark: SparkSession, paths: Sequence[str], read: Reader, ddl: str) -> DataFrame:
-    """Return the rows of files with `NUMBER` and `PATH`; `ddl` declares the columns before these.
+    """Read files with `read` in Spark's workers. The frame has the columns of `ddl`, `NUMBER` and `PATH`.
 
     Files on this machine and on shared folders are opened in place, and read as a stream. Files of a bucket are loaded
     whole by Spark, whose workers have access to it.
-    Raises  E886 for a file of a bucket that is too large for that
+    Raises  E886 for a file of a bucket that is too large to be loaded whole
     """
     schema = f"{ddl}, {NUMBER} BIGINT, {PATH} STRING"
     stored, local = [path for path in paths if is_remote(path)], [path for path in paths if not is_remote(path)]

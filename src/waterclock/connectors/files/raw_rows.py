@@ -1,4 +1,4 @@
-"""Reads files of one shape into a frame of raw columns, by Spark's own readers if it has one for the format."""
+"""Reads files with the same columns into a frame of unconverted columns, by Spark's readers where there are any."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _NO_CHARACTER = "\uffff"  # no text contains it
 
 @dataclass(frozen=True, slots=True)
 class RawRows:
-    """Rows as a reader returns them: the frame's name and type of each column of the files.
+    """The rows of files as a reader returns them. `names` and `types`: the frame's name and type of each file column.
 
-    `seen` are the columns of the files with the types that the files declare. `variants` are the columns that were
-    read with a VARIANT for each text, which preserves the digits of numbers. `path`, `row` and `unread` are SQL: the
-    file of a row, its number there, and its line if it is not valid in its format. `metadata` is the column of Spark's
-    about the file.
+    `seen` are the columns of the files with the types that the files declare. `variants` are the columns that were read
+    with a VARIANT for each text, which preserves the digits of numbers. `path`, `row` and `unread` are SQL: the file of
+    a row, its number in that file, and its line if the line is not valid in the file's format. `metadata` is the name
+    of Spark's metadata column in the frame.
     """
 
     frame: DataFrame
@@ -63,7 +63,7 @@ class RawRows:
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A request to read files of one shape. `by_source` are the columns to take, by their names in the files."""
+    """A request to read files of one `FileShape`. `by_source` are the columns to take, by their names in the files."""
 
     spark: SparkSession
     shape: FileShape
@@ -85,17 +85,20 @@ class ReadRequest:
 
     @property
     def by_place(self) -> Mapping[str, str]:
-        """The column names in a frame that is read by position, in which two columns may have the same name."""
+        """The name of each file column in a frame that is read by position, such as `c0`.
+
+        Two columns of a file may have the same name.
+        """
         return {found.name: f"c{at}" for at, found in enumerate(self.shape.found)}
 
     @property
     def by_name(self) -> Mapping[str, str]:
-        """The column names in a frame that is read by name."""
+        """The name of each file column in a frame that is read by name: the same name."""
         return {found.name: found.name for found in self.shape.found}
 
 
 def raw_rows(asked: ReadRequest) -> RawRows:
-    """Read files of one shape; broken rows are refused when the frame is evaluated."""
+    """Read files of one `FileShape`. A broken row raises an error when the frame is evaluated."""
     readers = {
         "parquet": _parquet,
         "csv": _csv,
@@ -223,7 +226,7 @@ def _with_lines(asked: ReadRequest, raw: RawRows, *, header: bool = False) -> Ra
 
 
 def _with_unread(asked: ReadRequest, raw: RawRows) -> RawRows:
-    """Add the line of a row that is invalid in its format; fail for a valid row with a type mismatch.
+    """Fill `unread` with lines that are invalid in their format; raise an error for a type mismatch in a valid line.
 
     Spark's reader returns the line in both cases. To distinguish them, such lines, and only these, are parsed again
     with all columns as text.
@@ -337,9 +340,10 @@ def _with_variants(asked: ReadRequest, name: str, kind: str) -> str:
 
 
 def _exact(type_text: str, reading: ReadOptions) -> str:
-    """Return the type for Spark's reader, which would round a DECIMAL, and parse 7,125 as 7125.
+    """Return the type with which Spark's reader reads a column: STRING if it would not read the declared type exactly.
 
-    For BINARY it would return the bytes of the text instead of decoding it. It supports only one number format.
+    It would round a DECIMAL and parse 7,125 as 7125. For BINARY it would return the bytes of the text instead of
+    decoding it. It supports only one number format.
     """
     is_text = decimal_of(type_text) is not None or type_text.upper() == "BINARY"
     is_text = is_text or (is_number(type_text) and not is_of_sql(reading))
@@ -347,5 +351,5 @@ def _exact(type_text: str, reading: ReadOptions) -> str:
 
 
 def _nested_type(taken: Taken | None) -> str:
-    """Return the type as which a record's field is read: text, except for nested types."""
+    """Return the type with which a record's field is read: STRING, except for nested types."""
     return read_within(taken.type) if taken is not None and taken.type.lower().startswith(_NESTED) else "STRING"

@@ -1,4 +1,4 @@
-"""Parses the options of a unit about reading its files into values. It imports nothing heavy: `check` uses it too."""
+"""Parses and checks a unit's options for reading files. It imports nothing heavy, because `check` uses it too."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """A field of an object that encloses the records: at `rest`, below the first `depth` steps of their path."""
+    """A value outside of the JSON records that becomes a column `name` of each record.
+
+    It is in the object at the first `depth` steps of the records' path, at the path `rest` below it.
+    """
 
     name: str
     depth: int
@@ -43,7 +46,7 @@ class Outer:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How the files of a unit are read.
+    """The parsed options for reading the files of a unit.
 
     `room` is a folder for unpacked zips and for copies of files below `landing` that another user can change.
     `keeps_unread`: a line that cannot be parsed becomes a row of its own, instead of making its file fail.
@@ -92,7 +95,7 @@ class ReadOptions:
 
 
 def parse_read_options(options: Mapping[str, Any]) -> ReadOptions:
-    """Parse the options of a unit into a `Reading`. Raises  E335 for an invalid option."""
+    """Parse the options of a unit into `ReadOptions`. Raises  E335 for an invalid option."""
 
     def text(name: str, otherwise: str = "") -> str:
         value = options.get(name)
@@ -169,7 +172,7 @@ def positions_of(text: str) -> tuple[Position, ...]:
 
 
 def cells_of(text: str) -> Cells:
-    """Parse a part of a sheet: `B3`, `B3:F` or `B3:F100`. Raises  E335 for an invalid range."""
+    """Parse a range of a sheet: `B3`, `B3:F` or `B3:F100`. Raises  E335 for an invalid range."""
     match = _RANGE.fullmatch(text.strip())
     cells = None
     if match is not None:
@@ -237,7 +240,7 @@ def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
 
 
 def _wrong_signs(options: Mapping[str, Any]) -> Iterator[Wrong]:
-    """Yield the signs of a CSV file that are not one character. An empty one is the default, or means none."""
+    """Yield errors for a delimiter, quote or escape of CSV that is not one character. Empty: the default or none."""
     for name in ("delimiter", "quote", "escape"):
         sign = str(options.get(name) or "")
         if len(sign) > 1 or sign in {"\r", "\n"}:
@@ -245,7 +248,7 @@ def _wrong_signs(options: Mapping[str, Any]) -> Iterator[Wrong]:
 
 
 def wrong_sign(name: str, sign: str, why: str) -> Wrong:
-    """Build the error for a sign of a CSV file."""
+    """Build the error for an invalid delimiter, quote or escape of CSV."""
     return Wrong("E335", name, f"{name} is {sign!r}", why, f"write it like {name} {_SIGNS[name]}")
 
 
@@ -260,7 +263,7 @@ _OF_RAW = frozenset({"format", "stamp", "stamp_zone", "settle"})
 
 
 def wrong_raw(options: Mapping[str, Any]) -> Iterator[Wrong]:
-    """Yield the options for parsing files that are set although `format 'raw'` takes files unchanged."""
+    """Yield errors for options for parsing files that are set with `format 'raw'`, which takes files unchanged."""
     for name in sorted(options.keys() - _OF_RAW):
         yield Wrong(
             "E334", name, f"{name} is set with format 'raw'", "with format 'raw' the content of a file is not parsed",

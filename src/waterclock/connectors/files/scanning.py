@@ -1,9 +1,9 @@
 """Reads many files into one frame, by one scan, with the declared columns.
 
-A column is text unless it is typed. Malformed rows are refused: Spark reads FAILFAST and without column pruning.
-Otherwise a row of the wrong width would stay undetected if its columns are not requested. If EXPECT parsed() declares
-how they are handled, Spark reads PERMISSIVE, and returns the line of such a row in `UNREAD`. Expressions are SQL text,
-one call to the JVM for all of them: for small files the calls would cost more than the scan.
+A column is text unless it is typed. A malformed row raises an error: Spark reads FAILFAST and without column pruning,
+since with pruning a row of the wrong width is detected only if its columns are requested. If EXPECT parsed() declares
+how malformed rows are handled, Spark reads PERMISSIVE, and returns the line of such a row in `UNREAD`. Expressions are
+SQL text, in one call to the JVM for all of them: for small files the calls would cost more than the scan.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ _WHOLE = frozenset("tinyint byte smallint short int integer bigint long".split()
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """The frame of all files, with `FILE_KEY`, the `file_key_of` of each row's path, and `TIME` if it was requested.
+    """The frame of all files, with `FILE_KEY` (the `file_key_of` of each row's path) and `TIME` if it was requested.
 
-    Both cost nothing if they are not used. `UNREAD` exists if unreadable lines are kept. `seen` are columns with their
-    types, and the files that have them. `close` removes the files that were unpacked for the scan.
+    Both cost nothing if they are not used. `UNREAD` exists if unreadable lines are kept. `left_out` are columns of the
+    files that the column list does not name. `seen` are groups of files with their columns and types. `close` removes
+    the files that were unpacked for the scan.
     """
 
     frame: DataFrame
@@ -62,7 +63,10 @@ class Scanned:
     close: Callable[[], None] = do_nothing
 
     def merge_column_types(self, paths: AbstractSet[str] | None = None) -> dict[str, str]:
-        """Return the columns that any of the files have, of all files by default, with types that fit all values."""
+        """Return the columns of the files `paths`, each with a type that fits its values in every file.
+
+        None: of all files.
+        """
         together: dict[str, str] = {}
         for columns, members in self.seen:
             if paths is None or not paths.isdisjoint(members):
@@ -81,7 +85,7 @@ def scan(  # noqa: PLR0913 - each is an independent input
     stamps: Mapping[str, datetime] | None = None,
     has_rows: bool = False,
 ) -> Scanned:
-    """Read files into one frame: the columns taken, `FILE_KEY` and, if `time` names a column, the instant `TIME`.
+    """Read files into one frame: the requested columns, `FILE_KEY` and, if `time` names a column, its instant `TIME`.
 
     A line that cannot be parsed has no time of its own: if such lines are kept, it gets the stamp of its file.
     `has_rows`: the frame also has each row's number in its file, from 1: for text its first line, for a sheet its row
@@ -178,7 +182,7 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
     *,
     has_rows: bool,
 ) -> tuple[DataFrame, Mapping[str, str]]:
-    """Return the rows of files of one shape, and the columns that the files themselves declare."""
+    """Return the rows of files of one `FileShape`, and the columns that the files themselves declare."""
     by_source = {taken.source: taken for taken in matched.taken}
     raw = raw_rows(ReadRequest(spark, shape, paths, reading, by_source, zone, has_rows))
     values = [f"{_as_type(raw, taken, zone, reading)} AS {quote_name(taken.name)}" for taken in matched.taken]
@@ -210,7 +214,7 @@ def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where:
 
 
 def _data_time(raw: RawRows, source: str, taken: Taken | None, zone: str, reading: ReadOptions) -> str:
-    """Return the SQL of a row's time; of a text, by the pattern that is declared for the type of its column."""
+    """Return the SQL of a row's data time. A text is parsed by the declared pattern for its column's type."""
     found, value = raw.types[source], raw.value_of(source)
     kind = taken.type.upper() if taken is not None and taken.is_typed else ""
     pattern = {"DATE": reading.date_format}.get(kind, reading.timestamp_format)
@@ -248,7 +252,7 @@ def _may_lose_digits(found: str, declared: str) -> bool:
 
 
 def value_of_text(value: str, type_name: str, zone: str, reading: ReadOptions) -> str:
-    """Return the SQL that parses a text as a type; NULL if it is invalid."""
+    """Return the SQL that parses a text (SQL) as a type, by the unit's options; NULL if it is invalid."""
     kind = type_name.upper()
     if is_number(type_name):
         return cast_text(as_of_sql(value, reading), type_name)

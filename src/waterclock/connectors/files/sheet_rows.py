@@ -1,7 +1,7 @@
 """Reads a sheet of a workbook with calamine: columns from its header, rows as texts with their row numbers.
 
-It runs in the process that `workbook_process` starts for each workbook. That process starts quickly only if this module
-imports nothing beyond the standard library and modules that do the same; calamine is imported by `main`.
+It runs in the process that `workbook_process` starts for each workbook. To start quickly, it imports only the standard
+library and modules that import nothing else either; `main` imports calamine.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ _NO_TIME, _MINUTE, _HOUR = timedelta(0), timedelta(minutes=1), timedelta(hours=1
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """A part of a sheet, counted from 0, both ends inclusive; an end that is None is the sheet's own."""
+    """A rectangle of cells of a sheet. Rows and columns count from 0, and both ends are included.
+
+    None as `bottom` or `right` means up to the end of the sheet.
+    """
 
     top: int
     left: int
@@ -50,7 +53,11 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class SheetRequest:
-    """The sheet and the cells to read. `near` are the indexes of columns whose numbers keep all digits."""
+    """The sheet and the cells to read.
+
+    `declared`: names for the columns of a sheet without a header. `near`: the indexes of columns whose numbers keep all
+    digits. `null`: the text that means NULL.
+    """
 
     sheet: str = ""
     cells: Cells | None = None
@@ -78,7 +85,7 @@ def main() -> None:
 
     The arguments are the file's descriptor and the limits of memory in bytes and of CPU time in seconds; stdin has the
     request. The lines are ["names", …], then ["rows", columns] for each batch, whose last column has the row numbers,
-    and ["end"]. The last line is ["error", …] with the parts of an error instead, or ["unreadable", reason].
+    and ["end"]. After an error the last line is ["error", parts of the error] or ["unreadable", reason] instead.
     """
     file_number, memory, seconds = map(int, sys.argv[1:4])
     _limit(memory, seconds)
@@ -105,7 +112,7 @@ def main() -> None:
 
 
 def _limit(memory: int, seconds: int) -> None:
-    """Limit this process. macOS has no limit of a process's memory, and only Linux has a process killed first."""
+    """Limit this process. macOS cannot limit a process's memory. Only Linux can mark a process to be killed first."""
     limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, _MOST_STDERR)]
     for kind, most in (*limits, (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, memory)):
         hard = resource.getrlimit(kind)[1]
@@ -142,7 +149,10 @@ def _messages(file: IO[bytes], request: SheetRequest, library: Any) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A sheet's columns and the position of its rows. `top`, the first data row, and `left` are counted from 0."""
+    """A sheet's column names and the cells of its data rows.
+
+    `rows` returns an iterator over the rows of the sheet from a row number, counted from 0.
+    """
 
     names: tuple[str, ...]
     cells: Cells
@@ -172,7 +182,7 @@ def _data(sheet: Sheet, request: SheetRequest) -> Iterator[tuple[int, list[str |
 
 
 def _sheet(file: IO[bytes], request: SheetRequest, library: Any) -> Sheet:
-    """Return the sheet with its header and its rows. Raises  E882, E884, E885; ValueError if it is no workbook."""
+    """Open the sheet and read its header. Raises  E882, E884, E885; ValueError if the file is no workbook."""
     refuse_growth(file)
     check_used_ranges(file)
     try:
@@ -224,7 +234,10 @@ def _shown_first(book: Any, library: Any) -> list[str]:
 
 
 def _errors(file: IO[bytes], name: str) -> dict[int, dict[int, str]]:
-    """Return the texts of error cells, such as #N/A, by row and column; calamine omits them. Raises  E882, E884."""
+    """Return the texts of error cells, such as #N/A, by row and column; calamine reads them as empty.
+
+    Raises  E882 for a used range that is too large; E884 for a formula without a value
+    """
     file.seek(0)
     found = check_cells(file, name)
     if found.unreckoned is not None:
@@ -260,7 +273,10 @@ def _fills(
 
 
 def _bounded_ranges(found: Any) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return the merged cells in used rows. Raises  ValueError for overlaps: their cells may exceed the sheet's."""
+    """Return the merged ranges in used rows.
+
+    Raises  ValueError if they cover more cells than the sheet: some overlap.
+    """
     last, end = found.end
     ranges = [
         (start, (min(bottom, last), right))
@@ -316,7 +332,7 @@ def _without_header(name: str, why: str) -> WaterclockError:
 
 
 def refuse_growth(file: IO[bytes]) -> None:
-    """Check a workbook for zip bombs, and that it fits into memory. Raises E882."""
+    """Refuse a workbook that is a zip bomb or does not fit into memory when unpacked. Raises  E882."""
     if not zipfile.is_zipfile(file):
         file.seek(0)
         return
@@ -337,7 +353,10 @@ def refuse_growth(file: IO[bytes]) -> None:
 
 
 def _text(value: Any, *, is_near: bool = False) -> str | None:  # noqa: PLR0911 - a return a type
-    """Return a cell as the text from which its type is parsed: whole numbers without a point, times as ISO."""
+    """Return a cell's value as text: whole numbers without a point, times as ISO 8601; None for an empty cell.
+
+    `is_near`: a number keeps all digits.
+    """
     if value is None or value == "":
         return None
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Reports files whose stamp is their last modification, and those of them that have a date in their names."""
+"""Builds notes and warnings about files whose stamp is their last modification, though their names may have a date."""
 
 from __future__ import annotations
 

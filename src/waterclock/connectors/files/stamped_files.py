@@ -1,7 +1,7 @@
 """Iterates over the files of a source in the order of their stamps, without checking all of them.
 
-A supplier's file names contain stamps in a form that sorts as local time does. Of a folder's names only those near the
-requested time are checked. Local time can go back, so neighbours within two days are sorted by their instants.
+A supplier's file names contain stamps in a form that sorts as local time does. Only the names near the requested time
+are parsed. Local time can go back, so neighbours within two days are sorted by their instants.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from waterclock.files.filesystem import FileInfo, entry_path, files_below, text_
 from waterclock.files.object_stores import is_remote
 from waterclock.timelabel.zone import nominal_zone
 
-_DISORDER = timedelta(days=2)  # more than any zone's clock was ever set back
+_DISORDER = timedelta(days=2)  # longer than any zone's clock was ever set back
 stamp_of = attrgetter("stamp")
 
 
 class ByStamp:
     """The files of a `supplier.source` below one folder, by stamp; misnamed files are left out.
 
-    A file that was moved since the listing is returned all the same; the caller finds out where it is now.
+    A file that was moved since the listing is still returned; the caller must check whether it exists.
     Cost: a listing of the folder and a sort of its names, and a check of each file stamped within two days of the
     requested time
     """
@@ -105,7 +105,7 @@ class ByStamp:
                 yield one
 
     def _name(self, instant: datetime, margin: timedelta) -> str:
-        """Return the prefix of file names that are stamped at an instant."""
+        """Return the prefix of names of files that are stamped at an instant plus `margin`."""
         try:
             local = instant.astimezone(nominal_zone(self._zone)) + margin
         except OverflowError:

@@ -1,4 +1,4 @@
-"""Encodes a type mismatch in Spark's error message, from which the driver finds the file and the value."""
+"""Puts the file and the value of a type mismatch into Spark's error message, from which the driver parses them."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ PATH = "_waterclock_path"
 
 
 def build_raise_sql(path: str, what: str, value: str) -> str:
-    """Return SQL that raises an error: with the file (SQL), the column or problem (a text), and the value (SQL)."""
+    """Return SQL that raises an error with a file (SQL), a column or problem (plain text), and a value (SQL)."""
     return f"raise_error(concat_ws('|', '{MISFIT}', {path}, {sql_text(what)}, {value}))"

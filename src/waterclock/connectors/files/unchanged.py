@@ -14,7 +14,7 @@ from waterclock.files.object_stores import is_remote
 
 
 def require_unchanged(landing: Landing, names: Names, items: Collection[Item]) -> None:
-    """Raise an error if a file of the batch now has another size or last modification: its read may be incomplete.
+    """Raise an error if a file of the batch now has another size or last modification: it may have been read in part.
 
     A file that another table archived in the meantime is checked in the archive, by its size.
     Raises  E807, transient

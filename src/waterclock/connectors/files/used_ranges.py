@@ -1,4 +1,4 @@
-"""Checks how large the sheets of a workbook become in memory, before calamine reads them.
+"""Limits the size of a workbook's sheets in memory, before calamine reads them.
 
 Calamine allocates the whole used range of a sheet, so two far cells of a small file could fill the memory.
 """
@@ -13,7 +13,7 @@ from xml.parsers import expat
 from waterclock.errors import WaterclockError
 
 MOST_CELLS = 1 << 25
-"""The cells of a used range: calamine allocates 32 bytes for each, so 1 GiB."""
+"""The limit of the cells in a used range: calamine allocates 32 bytes for each, so 1 GiB."""
 MOST_ROWS, MOST_COLUMNS = 1 << 20, 1 << 14
 _CHUNK = 1 << 20
 _OF_ODS, _OF_XLSB = "content.xml", "xl/workbook.bin"
@@ -27,7 +27,7 @@ _MOST_SIZE_BYTES = 4
 
 @dataclass(slots=True)
 class UsedRange:
-    """The smallest range that contains all given cells. Raises E882 if it grows too large."""
+    """The smallest range that contains all added cells."""
 
     top: int = MOST_ROWS
     left: int = MOST_COLUMNS
@@ -35,7 +35,10 @@ class UsedRange:
     right: int = -1
 
     def add(self, row: int, column: int) -> None:
-        """Extend the range to a cell, counted from 0."""
+        """Extend the range to a cell, counted from 0.
+
+        Raises  E882 if the range becomes too large; ValueError for a cell that no sheet can have
+        """
         if self.top <= row <= self.bottom and self.left <= column <= self.right:
             return
         if not (0 <= row < MOST_ROWS and 0 <= column < MOST_COLUMNS):
@@ -47,12 +50,15 @@ class UsedRange:
 
     @property
     def size(self) -> int:
-        """The number of its cells, empty ones included."""
+        """The number of cells in the range, empty ones included."""
         return max(0, self.bottom - self.top + 1) * max(0, self.right - self.left + 1)
 
 
 def check_used_ranges(file: IO[bytes]) -> None:
-    """Check how large the sheets of an .ods or .xlsb are, as `formulas` does of .xlsx. Raises  E882; ValueError."""
+    """Check the used ranges of an .ods or .xlsb, as `formulas` does for an .xlsx.
+
+    Raises  E882 for ranges that are too large; ValueError for broken XML
+    """
     if zipfile.is_zipfile(file):
         file.seek(0)
         with zipfile.ZipFile(file) as packed:
@@ -68,9 +74,10 @@ def check_used_ranges(file: IO[bytes]) -> None:
 
 
 def _check_records(content: bytes) -> None:
-    """Check the cells of a member of an .xlsb, if it is a sheet. Records are read as calamine does, up to a broken one.
+    """Check the used range of a member of an .xlsb, if it is a sheet. Raises  E882.
 
-    A record is its number, its size, and its content, which begins with the row of a row, and the column of a cell.
+    A record is its type, its size, and its content. The content of a row begins with the row's number, that of a cell
+    with its column. Records are parsed as calamine does, up to a broken one.
     """
     used, row = UsedRange(), 0
     at, end = 0, len(content)
@@ -92,7 +99,7 @@ def _check_records(content: bytes) -> None:
 
 
 def _number_at(content: bytes, at: int, longest: int) -> tuple[int, int]:
-    """Return a number of 7 bits a byte, lowest first, and where it ends."""
+    """Return the number at an index, in 7 bits per byte and lowest first, and the index after it."""
     number = 0
     for place in range(longest):
         byte = content[at + place] if at + place < len(content) else 0
@@ -145,7 +152,7 @@ class _OdsParser:
             self._count()
 
     def _count(self) -> None:
-        """Count the cells up to a cell that holds something, in each repetition of its row."""
+        """Extend the used range to the current cell, in all repetitions of its row. Raises  E882 if it is too large."""
         self._width = max(self._width, self._column)
         self._size = (self._rows + self._repeat) * self._width
         if self._earlier + self._size > MOST_CELLS:

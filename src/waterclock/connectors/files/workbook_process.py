@@ -40,7 +40,7 @@ _ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
 
 
 def read_columns(file: IO[bytes], request: SheetRequest) -> tuple[str, ...]:
-    """Return the columns of a sheet.
+    """Return the column names of a sheet.
 
     Raises  E882 for a workbook that is too large, or needs too much memory or time; E884 for a sheet that does not
             exist, or has no header; E885 for merged cells in the data; E888 without the library; ValueError for a file
@@ -55,9 +55,9 @@ def read_columns(file: IO[bytes], request: SheetRequest) -> tuple[str, ...]:
 
 
 def read_rows(file: IO[bytes], request: SheetRequest) -> Iterator[Sequence[Sequence[Any]]]:
-    """Yield the columns of each batch of rows. The last column has the numbers of the rows. Raises  as `read_columns`.
+    """Yield batches of rows, each as a list of columns. The last column has the row numbers. Raises  as `read_columns`.
 
-    The declared columns are those of the sheet.
+    `request.declared` are the names that `read_columns` returned.
     """
     for kind, found in _messages(file, request):
         if kind == "rows":
@@ -108,7 +108,7 @@ def _start(number: int, errors: IO[bytes]) -> tuple[subprocess.Popen[bytes], IO[
 
 
 def _write(pipe: IO[bytes], content: bytes) -> None:
-    """Write all content and close the pipe. A process that died before is noticed when its answer is read."""
+    """Write all content and close the pipe. If the process has died, the caller finds out when it reads the answer."""
     left = memoryview(content)
     with suppress(BrokenPipeError), pipe:
         while left:
@@ -116,7 +116,7 @@ def _write(pipe: IO[bytes], content: bytes) -> None:
 
 
 def _lines(pipe: IO[bytes]) -> Iterator[bytes]:
-    """Yield the lines that a process writes, without a partial one at the end. Raises  E882 if the next takes long."""
+    """Yield the complete lines that a process writes. Raises  E882 if the next line takes too long."""
     pieces: list[bytes] = []
     with selectors.DefaultSelector() as ready:
         ready.register(pipe, selectors.EVENT_READ)

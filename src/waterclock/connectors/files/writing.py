@@ -32,9 +32,10 @@ FORMULA = re.compile("[=+@\t\r\n'\uff1d\uff0b\uff0d\uff20-]")
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """The options for writing a file. `has_timelabel`: a file of a single label has the label as a column.
+    """The options for writing a file.
 
-    `escapes_formulas`: texts that a spreadsheet would treat as formulas are prefixed with an apostrophe.
+    `has_timelabel`: if each label has its own file, the file has the label as its last column. `escapes_formulas`:
+    texts that a spreadsheet would treat as formulas are prefixed with an apostrophe.
     """
 
     format: str = "csv"
@@ -59,8 +60,8 @@ def write_file(
 ) -> int:
     """Write a file and flush it to the disk; return its number of rows. An existing file is overwritten.
 
-    In CSV and JSON instants are UTC with a Z, bytes are base64; CSV contains nested values as JSON. NULL is an empty
-    field of CSV, in a file of one column `""`.
+    CSV and JSON contain instants in UTC with a Z, and bytes as base64; CSV contains nested values as JSON. NULL is an
+    empty field in CSV, and `""` in a CSV file with one column.
     """
     write = _WRITERS[writing.format]
     with open_for_writing(path) as file:
@@ -166,7 +167,7 @@ def _text(column: pa.Array, kind: str) -> pa.Array:
 
 
 def _without_blank_lines(text: pa.Array) -> pa.Array:
-    """Replace NULL by an empty text, which is quoted: a row of one NULL is a blank line, and readers skip those."""
+    """Replace NULL by an empty text, which is written as `""`. Readers would skip the blank line of a single NULL."""
     import pyarrow as pa
 
     return text.cast(pa.string()).fill_null("") if text.null_count else text
@@ -204,9 +205,9 @@ _WRITERS = {
 
 
 def wrong_writing(options: Mapping[str, Any]) -> Iterator[Wrong]:
-    """Yield errors in the options of a PUBLISH into files: a compression that its format does not support.
+    """Yield errors in the options of a PUBLISH into files, such as a compression that the format does not support.
 
-    Also yield writing options for files that are copied, and `keep` for files that are not copied.
+    Other errors are writing options for files that are copied, and `keep` for files that are not copied.
     """
     if options.get("format") == "raw":
         for name in sorted(options.keys() - {"format", "keep"}):

@@ -19,11 +19,12 @@ class _RootSeen(Exception):
 
 
 def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
-    """Read a document's prolog, up to its first element, in bounded memory. No other resource is ever opened.
+    """Refuse an XML document that declares entities. Reads it up to its first element, in bounded memory.
 
-    Entities can make a small document grow without bounds, and can read files of the machine.
-    Raises  E880 for one that declares entities or refers to an external definition, or whose prolog is too long or in
-    an encoding that cannot be checked
+    Entities can make a small document grow without bounds, and can read files of the machine. No other resource is
+    opened.
+    Raises  E880 for a document that declares entities or refers to an external definition, or whose prolog is too long
+            or in an encoding that cannot be checked
     """
     parser = expat.ParserCreate(_declared(encoding))
 
@@ -50,27 +51,27 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
     except _RootSeen:
         return
     except expat.ExpatError:
-        return  # Spark refuses it as well, and then the line is searched for
+        return  # Spark refuses it as well; then `first_fault` finds the line
     except (LookupError, ValueError) as error:
         raise _unsafe_xml_error(path, f"its encoding cannot be read ({error})") from error
 
 
 def _declared(encoding: str) -> str | None:
-    """Return the encoding in which a parser gets `_chunks`; None if the document declares its own."""
+    """Return the encoding of `_chunks`, for a parser; None if the document declares its own."""
     return None if encoding.upper() in ("UTF-8", "UTF8") else "UTF-8"
 
 
 def _chunks(file: IO[bytes], encoding: str) -> Iterator[bytes]:
-    """Yield a file's bytes, from another encoding than UTF-8 in UTF-8: expat knows few encodings."""
+    """Yield a file's bytes, converted to UTF-8 if they have another declared encoding: expat knows few encodings."""
     decoder = None if _declared(encoding) is None else codecs.getincrementaldecoder(encoding)("replace")
     while chunk := file.read(_CHUNK):
         yield chunk if decoder is None else decoder.decode(chunk).encode("UTF-8", "replace")
 
 
 def columns_in(file: IO[bytes], tag: str, encoding: str) -> dict[str, str]:
-    """Return the columns of a document's rows, as Spark would find them: elements that are repeated in a row are lists.
+    """Return the columns of a document's rows with their types. Elements that are repeated in a row are ARRAY<STRING>.
 
-    Text after a syntax error is ignored. Cost: one pass, in bounded memory.
+    Spark would find the same. Text after a syntax error is ignored. Cost: one pass, in bounded memory.
     """
     looked = _Rows(tag)
     parser = expat.ParserCreate(_declared(encoding))

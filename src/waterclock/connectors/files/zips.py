@@ -1,8 +1,9 @@
 """Unpacks zip files for a scan: their members are then read like other files, and removed after the scan.
 
-A member is written under the last part of its name, into a folder of our own, so that it cannot be written elsewhere.
-Names that try to are refused all the same. The unpacked size is checked before any file is written, by the sizes that
-the zip declares. zipfile never returns more of a member than that, and a false size fails the checksum.
+A member is written under the last part of its name, into a folder of this run, so that it cannot be written elsewhere.
+A zip with a name that points outside is refused all the same. The unpacked size is checked before any file is written,
+by the sizes that the zip declares. zipfile never returns more of a member than that, and a false size fails the
+checksum.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ _STAMP = "%Y%m%d%H%M%S"
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """The files to read instead of the requested ones, and the zip or original of each.
+    """The files to read instead of the requested ones.
 
-    `close` removes them.
+    `zips` are the original paths of unpacked members and of copies. `close` removes these members and copies.
     """
 
     paths: tuple[str, ...]
@@ -64,13 +65,13 @@ class Unpacked:
 
 
 def unpack_zips(paths: Sequence[str], reading: ReadOptions) -> Unpacked:
-    """Write the members of zips into a folder in `reading.room`, and copies of files that another user can change.
+    """Write the members of zips into a folder below `reading.room`, and copies of files that another user can change.
 
     Other files are read in place.
 
-    Raises  E881 for members whose names lead elsewhere; E882 for zips that are too large unpacked; E883 for members
-            that cannot be read (of unknown format, encrypted, not packed by deflate); E807 for a damaged zip, and one
-            with wrong member sizes. Nothing is left behind then
+    Raises  E881 for members whose names point outside of the zip; E882 for zips that are too large unpacked; E883 for
+            members that cannot be read (of unknown format, encrypted, not packed by deflate); E807 for a damaged zip,
+            and one with wrong member sizes. Nothing is left behind then
     Cost    one pass over the zips, in bounded memory, and their members once on the storage
     """
     packed = [path for path in paths if _is_zip(path)]
@@ -100,7 +101,7 @@ def _is_zip(path: str) -> bool:
 
 
 def as_of_zips(spark: SparkSession, frame: DataFrame, found: Unpacked) -> DataFrame:
-    """Replace the file of unpacked members' rows by the zip that contains them."""
+    """Replace `FILE_KEY` in the rows of unpacked members by the zip's key, and in those of copies by the original's."""
     if not found.zips:
         return frame
     keyed, of_zip = by_file(spark, frame, {member: file_key_of(path) for member, path in found.zips.items()})
@@ -203,7 +204,7 @@ def _plain_name(name: str) -> str:
 
 
 def _sweep(room: Path) -> None:
-    """Remove the files of scans that were killed."""
+    """Remove the folders of scans that were killed: those that are older than two days."""
     before = (datetime.now(UTC) - _LEFT_BEHIND).strftime(_STAMP)
     for name in folders_in(room):
         if name < before:

@@ -1,6 +1,6 @@
 """Converts Avro values to JSON: those in a registry's wire format, which starts with a zero byte and the schema's id.
 
-If a schema is set by file, values may have no such prefix. Records that were written with an older schema are read
+If a file declares the schema, values may have no such prefix. Records that were written with an older schema are read
 with the newest one: the latest version of `<topic>-value` in the registry, or the file.
 """
 
@@ -60,7 +60,7 @@ class _Parsed:
 class Decoder:
     """Decodes the values of one topic. It is sent to Spark's workers, each of which fetches a schema only once.
 
-    `reader` is the schema that values are read with, as JSON; `registry` its address, user and password.
+    `reader` is the schema that values are read with, as JSON; `registry` has the registry's address, user and password.
     """
 
     topic: str
@@ -95,7 +95,7 @@ class Decoder:
         return text.encode()
 
     def columns(self) -> dict[str, str]:
-        """Return the fields of the schema with their Spark types; nested ones are STRING, as JSON."""
+        """Return the fields of the schema with their Spark types. Nested fields are STRING, which contains JSON."""
         fields = json.loads(self.reader).get("fields", ())
         return {each["name"]: _spark_type(each["type"]) for each in fields}
 
@@ -116,7 +116,10 @@ class Decoder:
 
 
 def decoder_of(topic: str, where: str, registry: Mapping[str, str], file: Path | None) -> Decoder:
-    """Return the decoder of a topic's values, with the registry's newest schema or a file's. Raises  E857 for none."""
+    """Return the decoder of a topic's values, with the newest schema of the registry or with that of a file.
+
+    Raises  E857 if there is no schema, or it cannot be read
+    """
     if file is not None:
         try:
             text = json.dumps(json.loads(file.read_text(encoding="utf-8")))
@@ -139,7 +142,10 @@ def _parse(text: str) -> _Parsed:
 
 
 def _require_schema(text: Any, where: str, origin: str) -> str:
-    """Return the text of a schema that Avro can read, as the types of its fields become part of queries."""
+    """Return a schema's text if it is a record that Avro can read. Raises  E857 otherwise.
+
+    `origin` names the schema in the error.
+    """
     from fastavro.schema import SchemaParseException
 
     try:
@@ -216,7 +222,10 @@ def _spark_type(kind: Any) -> str:
 
 
 def _decimal(precision: Any, scale: Any) -> str:
-    """Return the type of a decimal. The numbers come from a foreign schema and become part of a query."""
+    """Return the Spark type of a decimal, or STRING if its numbers are invalid or too large.
+
+    The numbers come from a foreign schema and become part of a query.
+    """
     if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
         return "STRING"
     return f"DECIMAL({precision}, {scale})" if precision <= _MOST_DIGITS else "STRING"

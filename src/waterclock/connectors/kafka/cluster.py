@@ -56,7 +56,10 @@ _ABSENT = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTIT
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster and the settings of its clients; `settings` may contain secrets."""
+    """The addresses of a cluster and the settings of its clients, which may contain secrets.
+
+    `timeout` is in seconds.
+    """
 
     name: str
     servers: str
@@ -66,7 +69,10 @@ class Cluster:
     timeout: float = PATIENCE
 
     def consumer(self, heard: ErrorListener, **more: Any) -> Consumer:
-        """Open a consumer that joins no group, reads only committed records, and commits no offsets."""
+        """Open a consumer that joins no group, reads only committed records, and commits no offsets.
+
+        `heard` receives the client's errors, and `more` are further settings of the client.
+        """
         from confluent_kafka import Consumer
 
         own = {
@@ -82,13 +88,16 @@ class Cluster:
         return Consumer(self._client(heard, {**own, **more}), logger=_silent())
 
     def producer(self, heard: ErrorListener, **more: Any) -> Producer:
-        """Open a producer."""
+        """Open a producer. `heard` receives the client's errors, and `more` are further settings of the client."""
         from confluent_kafka import Producer
 
         return Producer(self._client(heard, more), logger=_silent())
 
     def admin(self, heard: ErrorListener) -> AdminClient:
-        """Open an admin client. Keep a reference to it: its pending responses are lost with it."""
+        """Open an admin client.
+
+        The caller must keep a reference to it: with the client its pending responses are lost.
+        """
         from confluent_kafka.admin import AdminClient
 
         return AdminClient(self._client(heard, {}), logger=_silent())
@@ -118,7 +127,10 @@ class Cluster:
             return Log(topic, str(found.topic_id), starts, ends)
 
     def offsets_since(self, log: Log, at: datetime, where: str) -> dict[int, int]:
-        """Return by partition the offset of the first record at or after `at`, else the end. Raises  E854 to E856."""
+        """Return by partition the offset of the first record at or after `at`, or else the end.
+
+        Raises  E854 to E856.
+        """
         from confluent_kafka import KafkaException, TopicPartition
 
         with self.translate_errors(where, log.name), self.open_consumer() as (consumer, _):
@@ -132,7 +144,10 @@ class Cluster:
             return {part: found[part] if found[part] >= 0 else end for part, end in log.ends.items()}
 
     def kept_minutes(self) -> int:
-        """Return how long the cluster keeps the offsets of a group without members; 7 days if it is unknown."""
+        """Return for how many minutes the cluster keeps the offsets of a group without members.
+
+        It is 7 days if the cluster does not report it.
+        """
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 
@@ -149,7 +164,10 @@ class Cluster:
             return _KEPT_MINUTES
 
     def describe_topic(self, topic: str, log: Log, where: str) -> tuple[dict[str, str], dict[int, int]]:
-        """Return the configuration of a topic, and its ends including uncommitted records. Cost: two requests."""
+        """Return the configuration of a topic, and by partition its end including uncommitted records.
+
+        Cost: two requests
+        """
         from confluent_kafka import TopicPartition
         from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 
@@ -169,7 +187,10 @@ class Cluster:
 
     @contextmanager
     def open_consumer(self, **more: Any) -> Iterator[tuple[Consumer, ErrorListener]]:
-        """Open a consumer, and close it at the end. Yield it with the errors that it receives."""
+        """Open a consumer, and close it at the end of the block.
+
+        Yield it with the listener that receives its errors.
+        """
         from confluent_kafka import KafkaException
 
         heard = ErrorListener()
@@ -183,7 +204,7 @@ class Cluster:
 
     @contextmanager
     def translate_errors(self, where: str, topic: str) -> Iterator[None]:
-        """Translate errors of the client library to ours."""
+        """Translate errors of the client library in the block to Waterclock errors."""
         from confluent_kafka import KafkaException
 
         try:
@@ -192,7 +213,7 @@ class Cluster:
             raise self.translate_error(error.args[0], where, topic) from None
 
     def translate_error(self, error: KafkaError, where: str, topic: str) -> WaterclockError:
-        """Translate an error of the client library; `transient` if a retry can help."""
+        """Translate an error of the client library to a Waterclock error; it is `transient` if a retry can help."""
         name, why = error.name(), f"{self.servers}: {error.str()}"
         if name in _ABSENT:
             return self._no_topic(topic, where)
@@ -274,7 +295,7 @@ class Cluster:
 
 
 def _answers(admin: AdminClient, heard: ErrorListener, asked: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
-    """Wait for responses, but stop as soon as all brokers are known to refuse us."""
+    """Wait for responses and return them. Raises the refusal as soon as all brokers are known to refuse the client."""
     from confluent_kafka import KafkaException
 
     while wait(asked.values(), _LOOKS).not_done:

@@ -1,4 +1,4 @@
-"""Reads records of a topic into a Spark frame: few by this process, many by Spark's workers, in bundles of ranges."""
+"""Reads records of a topic into a Spark frame: few in this process, many in Spark's workers, by ranges."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BESIDE = {f"kafka_{name}": name for name in RAW if name != "value"}
 def collect_records(
     spark: SparkSession, extract: KafkaExtract, shape: TopicShape, columns: Columns, zone: str
 ) -> Collected:
-    """Read the records of an extract into the columns of its format."""
+    """Read the records of an extract into the columns that its format has."""
     frame = _frame(spark, extract)
     found = shape.find_columns(frame, extract, columns)
     matched = match(columns, found, where=extract.where)
@@ -56,7 +56,7 @@ def find_worker_error(error: BaseException, where: str, topic: str) -> Watercloc
 
 
 class TopicShape:
-    """Maps records to columns: their own columns (`raw`), one text (`text`), or the fields of an object."""
+    """Maps records to columns: the record's own columns (`raw`), one text (`text`), or the fields of an object."""
 
     def __init__(self, kind: str, *, has_metadata: bool, typed: Mapping[str, str] | None = None) -> None:
         """Set the format; `typed` are the fields of a schema, if there is one."""
@@ -74,7 +74,7 @@ class TopicShape:
         return None if self.typed is None else {**self.typed, **beside}
 
     def find_columns(self, frame: DataFrame, extract: KafkaExtract, columns: Columns) -> list[SourceColumn]:
-        """Return the columns that the records have. For JSON, add the declared ones, which every object may omit.
+        """Return the columns that the records have. JSON also has the declared ones, which every object may omit.
 
         Cost: for JSON, one pass over the records, even if all columns are declared
         """
@@ -93,7 +93,7 @@ class TopicShape:
         return [*(SourceColumn(name) for name in keys), *beside]
 
     def select_columns(self, frame: DataFrame, matched: Matched, zone: str) -> DataFrame:
-        """Select the columns that are taken, and the label."""
+        """Select the columns that the collect reads, with their types, and the label."""
         if self.kind in {"raw", "text"}:
             own = {"value": _text(is_object=False)} if self.kind == "text" else {}
             taken = [
@@ -117,8 +117,9 @@ class TopicShape:
 
 
 def _type_to_read(kind: str, digits: str) -> str:
-    """Return the type as which a field is read, with `digits` for a DECIMAL: scalar types as text, which is cast.
+    """Return the type with which a field is parsed.
 
+    STRING for scalar types, which are cast later, `digits` for a DECIMAL.
     Spark converts numbers to text by way of a double; a VARIANT preserves their digits, and is cast to text.
     """
     if kind.upper().startswith(_EXACT):
@@ -127,7 +128,7 @@ def _type_to_read(kind: str, digits: str) -> str:
 
 
 def _cast(taken: Taken) -> str:
-    """Return the SQL of a field, in the type of the schema if no other one is declared."""
+    """Return the SQL of a field: in its declared type, or else in that of the schema."""
     read = f"_waterclock_read.{quote_name(taken.source)}"
     found = _type_to_read(taken.type, "STRING")
     if "<" in found and found != taken.type:
@@ -139,7 +140,10 @@ def _cast(taken: Taken) -> str:
 
 
 def _text(*, is_object: bool) -> str:
-    """Return the SQL of the value as text. It raises the position of a value that is not UTF-8 or no JSON object."""
+    """Return the SQL of the value as text. It raises an error with the record's position if the value is invalid.
+
+    Invalid is a value that is not UTF-8 or, with `is_object`, no JSON object.
+    """
     text = "CAST(value AS STRING)"
     checks = [(f"NOT is_valid_utf8({text})", "its value is not UTF-8 text")]
     if is_object:
@@ -154,7 +158,7 @@ def _text(*, is_object: bool) -> str:
 
 
 def _raise(why: str) -> str:
-    """Return the SQL that raises the position of a record, and why (SQL) it cannot be read."""
+    """Return SQL that raises an error with the position of a record, and the reason (SQL)."""
     return f"raise_error(concat('{_RECORD}', partition, '/', offset, '/', {why}))"
 
 

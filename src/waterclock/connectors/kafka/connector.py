@@ -1,10 +1,10 @@
-"""The connection type `kafka`: topics of a cluster, collected by positions and published to in transactions.
+"""The connection type `kafka`: topics of a cluster, collected by offsets and published to in transactions.
 
 Connection      `servers`; user and `password` as a secret, or certificates; a `registry` of schemas.
 Unit            A topic.
-Arrival         Each label owns a range of offsets by partition, up to the last committed record. See `ranges`.
+Arrival         Each label has a range of offsets by partition, up to the last committed record. See `ranges`.
 Formats         `raw`: the record's own columns; `text`; `json`: the fields of an object; `avro`: those of a schema.
-Publish         One transaction a claim. See `delivery`.
+Publish         One transaction per claim. See `delivery`.
 
 Records are read by the client library, not by Spark's Kafka source. The library can stop at the end of a range even if
 no record is there, and needs no jars (docs/decisions/kafka.md).
@@ -64,7 +64,7 @@ CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 @dataclass(frozen=True, slots=True)
 class KafkaCollector:
-    """Collects from a cluster. `folder` is the project's."""
+    """Collects from the topics of a cluster. `folder` is the project's folder."""
 
     cluster: Cluster
     folder: Path
@@ -87,7 +87,10 @@ class KafkaCollector:
         return find_worker_error(error, str(unit), unit.path)
 
     def next_range(self, unit: Unit, reached: Positions | None, first: datetime) -> Positions | None:
-        """Return the next range of offsets to read; the first one starts where the option `from` declares."""
+        """Return the next range of offsets to read; None without new records.
+
+        The first range starts where the option `from` declares.
+        """
         from waterclock.connectors.kafka.ranges import first_range, next_range
 
         where = str(unit)
@@ -102,7 +105,10 @@ class KafkaCollector:
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read the ranges of labels. Raises  E852 if records of them are gone, E853 if the topic was replaced."""
+        """Read the offset ranges of labels.
+
+        Raises  E852 if some of their records are gone, E853 for a replaced topic.
+        """
         from waterclock.connectors.kafka.collection import collect_records
         from waterclock.connectors.kafka.ranges import require_there, spans_of
         from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart
@@ -119,7 +125,7 @@ class KafkaCollector:
         return collect_records(spark, extract, shape, columns, zone)
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
-        """Do nothing: the positions are stored with each label, and no consumer group needs them."""
+        """Do nothing: offsets are stored with each label, and no consumer group needs them."""
         del unit, items
         return ()
 

@@ -57,7 +57,7 @@ _PAIRS = {
 
 
 def wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
-    """Yield contradictory options of a connection, a collect or a publish."""
+    """Yield errors for contradictory options of a connection, a collect or a publish."""
     del path
     if what == "connection":
         yield from _wrong_login(options)

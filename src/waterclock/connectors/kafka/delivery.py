@@ -11,7 +11,7 @@ for in the topic, by the header of its messages: see `looking_back`. If the topi
 unknown: this is reported, and no message is sent.
 
 With `ends`, each partition gets a record without a value after the records of a label. Its headers are the label, its
-claim, and the number of records before it. So a reader can detect a label that has no rows, or none any more.
+claim, and the number of records before it. So a reader can detect a label that has no rows, or no longer has any.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _QUEUE_KBYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The content of the record: the outcomes of the newest claims, oldest first, and the newest label's delivery."""
+    """The record of a publish: the outcomes of the newest claims, oldest first, and the newest label's delivery."""
 
     topic_id: str
     claims: tuple[Delivered, ...] = ()
     last: Delivered | None = None
 
     def find(self, claim: int) -> Delivered | None:
-        """Return the outcome of a claim. One that is older than all recorded claims counts as delivered."""
+        """Return the outcome of a claim; None without one. A claim older than all recorded ones counts as delivered."""
         for known in self.claims:
             if known.claim == claim:
                 return known
@@ -63,7 +63,7 @@ class Records:
         return None
 
     def with_claim(self, found: Delivered) -> Records:
-        """Return the record with a claim added; the oldest claim beyond the limit is dropped."""
+        """Return the record with the outcome of a claim added. Beyond the limit, the oldest claim is dropped."""
         others = (one for one in self.claims if one.claim != found.claim)  # one entry per claim: its newest label
         claims = tuple(sorted((*others, replace(found, is_repeat=False)), key=lambda one: one.claim))[-_MOST_KEPT:]
         is_newest = found.outcome is DeliveryOutcome.DELIVERED and (
@@ -72,7 +72,7 @@ class Records:
         return replace(self, claims=claims, last=found if is_newest else self.last)
 
     def to_text(self) -> str:
-        """Return the record as the metadata of an offset."""
+        """Return the record as the text that is stored as the metadata of an offset."""
         last = None if self.last is None else _delivered_to_list(self.last)
         return json.dumps(
             [self.topic_id, [_delivered_to_list(one) for one in self.claims], last], separators=(",", ":")
@@ -80,14 +80,14 @@ class Records:
 
     @staticmethod
     def from_offset_metadata(text: str) -> Records:
-        """Parse the metadata of an offset."""
+        """Parse the result of `to_text`."""
         topic_id, claims, last = json.loads(text)
         return Records(topic_id, tuple(map(_of_listed, claims)), None if last is None else _of_listed(last))
 
 
 @dataclass(frozen=True, slots=True)
 class _OpenDelivery:
-    """The resources of a delivery: the topic's log, the producer that fences others, and the record's group."""
+    """The resources of a delivery: the topic, the producer of its transaction, and a consumer of the record's group."""
 
     cluster: Cluster
     unit: Unit
@@ -96,11 +96,11 @@ class _OpenDelivery:
     consumer: Consumer
 
     def records(self) -> Records:
-        """Read the record. The producer has fenced other runners, so none of them can commit after this."""
+        """Read the record. The producer has fenced other runners, so they cannot change it after this."""
         return _read_records(self.consumer, self.unit, self.cluster)
 
     def put(self, claim: int, records: Records, patience: float) -> None:
-        """Add the record to the transaction."""
+        """Add the record to the transaction. `patience` is a timeout in seconds."""
         from confluent_kafka import TopicPartition
 
         number = max(claim, *(one.claim for one in records.claims))
@@ -115,7 +115,7 @@ class KafkaDeliverer:
     cluster: Cluster
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Send the slices of one claim in one transaction, once. See the module's docstring.
+        """Send the slices of one claim in one transaction, once (see the module).
 
         Raises  E854 to E856 as the cluster, E858 if another runner has taken over, E859 for an unknown outcome
         """
@@ -144,7 +144,7 @@ class KafkaDeliverer:
             return tuple(answers)
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record the claim as killed, unless it was delivered."""
+        """Record the claim as killed, unless it has an outcome. Return the recorded outcome."""
         with self._open_transaction(unit, project, publish, None) as held:
             producer, records = held.producer, held.records()
             stands = records.find(claim)
@@ -160,12 +160,12 @@ class KafkaDeliverer:
             return killed
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """Return the outcome of a claim."""
+        """Return the recorded outcome of a claim; None without one."""
         with self.cluster.translate_errors(str(unit), unit.path):
             return self._records(unit, project, publish).find(claim)
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
-        """Return the delivery of the newest label."""
+        """Return the delivery of the newest label; None if nothing was delivered."""
         self.cluster.log_of(unit.path, str(unit))
         with self.cluster.translate_errors(str(unit), unit.path):
             return self._records(unit, project, publish).last
@@ -173,7 +173,7 @@ class KafkaDeliverer:
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Return a text if the topic was replaced, or has no record of the claim; else None. Messages are not checked.
 
-        A record that was forgotten for its age is no loss: a new claim is newer than all that were delivered.
+        A record that Kafka may have forgotten for its age is no loss: any new claim is newer than all delivered ones.
         """
         log = self.cluster.log_of(unit.path, str(unit))
         with self.cluster.translate_errors(str(unit), unit.path):
@@ -187,7 +187,7 @@ class KafkaDeliverer:
         return f"there is no record of claim {claim}"
 
     def _send_label(self, held: _OpenDelivery, delivery: Delivery, records: Records) -> Delivered:
-        """Send one label's messages. A state that is older than the delivered one is skipped."""
+        """Send the messages of one label. Skip a state that is older than the delivered one."""
         last = records.last
         if not delivery.is_by_label and last is not None and last.label_text > delivery.label_text:
             return Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
@@ -292,7 +292,10 @@ class KafkaDeliverer:
         return self.cluster.translate_error(said, str(unit), unit.path)
 
     def _from_topic(self, held: _OpenDelivery, records: Records, claim: int, labels: Sequence[str]) -> Delivered | None:
-        """Search the topic for a claim with a forgotten record; None if it was never sent. Raises  E859."""
+        """Search the topic for an old claim whose record Kafka may have forgotten; None if it was never sent.
+
+        Raises  E859 if the topic cannot show it
+        """
         if records.claims or not self._may_be_forgotten(claim):
             return None
         found = look_back(self.cluster, held.unit, held.log, claim, labels)
@@ -310,12 +313,15 @@ class KafkaDeliverer:
         )
 
     def _may_be_forgotten(self, claim: int) -> bool:
-        """Return whether a claim, whose number is its time, is older than the cluster keeps a group's offsets."""
+        """Return whether a claim is older than the cluster keeps a group's offsets.
+
+        Its number is a time in milliseconds.
+        """
         return time.time() - claim / 1000 > self.cluster.kept_minutes() * 60
 
     @staticmethod
     def _require_partitions(unit: Unit, there: set[int], deliveries: Sequence[Delivery]) -> None:
-        """Check that the destination has all partitions of the rows. Raises  E856."""
+        """Check that the topic has all partitions that the rows name. Raises  E856."""
         from waterclock.connectors.slice_rows import batches_of
 
         wanted: set[int] = set()
@@ -346,7 +352,7 @@ def _read_records(consumer: Consumer, unit: Unit, cluster: Cluster) -> Records:
 
 
 def name_of(project: str, publish: str) -> str:
-    """Return the transactional id, which is also the group of the record."""
+    """Return the transactional id of a publish, which is also the consumer group with its record."""
     return f"waterclock.{project}.{publish}"
 
 

@@ -23,9 +23,9 @@ _EVER = -1
 
 
 def why_unknown(config: Mapping[str, str], log: Log, ends: Mapping[int, int], age: timedelta) -> str:
-    """Return why the records that a topic received in the last `age` may be incomplete; empty if they are not. Pure.
+    """Return why a topic may not have all records of the last `age`; empty if it has them. Pure function.
 
-    `ends` are those that include uncommitted records.
+    `ends` are the ends by partition, including uncommitted records.
     """
     if (policy := config.get("cleanup.policy", "")) != "delete":
         return f"the topic's cleanup.policy is {policy or 'unknown'}, so its records may be gone"
@@ -39,7 +39,9 @@ def why_unknown(config: Mapping[str, str], log: Log, ends: Mapping[int, int], ag
 
 
 def look_back(cluster: Cluster, unit: Unit, log: Log, claim: int, labels: Sequence[str]) -> Delivered | str | None:
-    """Return the messages that a claim sent, None if it sent none, or a text why the topic cannot show it.
+    """Search a topic for the messages that a claim sent. Return what they delivered, or None if there are none.
+
+    If the topic may not have all records of that time, return a text with the reason.
 
     `labels` are those that the claim may have sent; empty for all labels.
     Cost: one pass over the records since the claim, in bounded memory.

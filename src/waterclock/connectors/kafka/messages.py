@@ -1,4 +1,4 @@
-"""Builds the messages of a delivery from its rows, in the order in which they were sealed."""
+"""Builds the messages of a delivery from its rows, in the order of the slice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ Header = tuple[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """A message. A `value` of None is a tombstone. Defaults: the key's `partition`, and the broker's time."""
+    """A message to send. A `value` of None is a tombstone.
+
+    Without `partition`, the key decides the partition. Without `milliseconds`, the broker sets the time. `is_gone`: the
+    row was deleted.
+    """
 
     key: bytes | None
     value: bytes | None
@@ -85,14 +89,20 @@ class MessageFormat:
 
 
 def ends_of(delivery: Delivery, arrived: Mapping[int, int]) -> Iterator[SentMessage]:
-    """Yield a message for each partition that marks the end of a label, with the number of its records there."""
+    """Yield a message for each partition that marks the end of a label.
+
+    `arrived` are the label's records by partition.
+    """
     for part, count in sorted(arrived.items()):
         headers = (*_own_headers(delivery), (ENDS, str(count).encode()))
         yield SentMessage(delivery.label_text.encode(), None, headers, part)
 
 
 def resolve_message_format(unit: Unit, delivery: Delivery) -> MessageFormat:
-    """Resolve how a delivery's rows become messages. Raises  E856 for missing columns of its options or format."""
+    """Return the format of a delivery's messages.
+
+    Raises  E856 for missing columns, and for columns that do not fit it.
+    """
     columns = dict(delivery.columns)
     kind = str(unit.options.get("format", "json"))
     keeps_all = unit.options.get("keep") == "all"
@@ -117,7 +127,7 @@ def resolve_message_format(unit: Unit, delivery: Delivery) -> MessageFormat:
 
 
 def _by_offset(delivery: Delivery) -> Iterator[pa.RecordBatch]:
-    """Yield rows with the offsets of each partition in order. Files that are in order are not sorted."""
+    """Yield rows with the offsets of each partition in order. Slices that are in order are not sorted."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

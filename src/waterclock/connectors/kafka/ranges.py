@@ -1,5 +1,6 @@
-"""Computes the next offsets of a topic: from the last position read to the end of the committed records. Pure.
+"""Computes the next range of a topic's offsets: from the last offset read to the end of committed records.
 
+Pure functions.
 Offsets do not count records: transaction markers, aborted records and compacted ones leave gaps between them. A range
 ends at the last stable offset, so that it contains no open transaction.
 """
@@ -20,7 +21,7 @@ _LEAVE_OUT = (
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A topic at one moment: its identity, and by partition the first available offset and the last stable one."""
+    """A topic at one moment: its name and id, and by partition the first available offset and the last stable one."""
 
     name: str
     id: str
@@ -29,7 +30,7 @@ class Log:
 
     @property
     def identity(self) -> str:
-        """The name and the id, which distinguishes the topic from another one of its name."""
+        """The name and the id. The id distinguishes the topic from a later one of the same name."""
         return f"{self.name} {self.id}"
 
 
@@ -47,13 +48,13 @@ class OffsetSpan:
 
 
 def first_range(log: Log, begins: Mapping[int, int]) -> Positions:
-    """Return the first range of a topic: from given offsets, which may be its end, to its end."""
+    """Return the first range of a topic: from the offsets `begins`, or its end if that is lower, to its end."""
     parts = {str(part): (min(begins[part], end), end) for part, end in sorted(log.ends.items())}
     return Positions(log.identity, parts)
 
 
 def next_range(log: Log, reached: Positions, *, where: str, without: str = "") -> Positions | None:
-    """Return the range after `reached`; None if nothing was added. A new partition is read from offset 0.
+    """Return the range after `reached`; None if the topic has nothing new. A new partition is read from offset 0.
 
     Missing offsets are reported. They are skipped only if `without` names exactly these.
     Raises  E852 if records are gone that were never read, with their offsets
@@ -80,7 +81,7 @@ def next_range(log: Log, reached: Positions, *, where: str, without: str = "") -
 
 
 def spans_of(positions: Positions) -> tuple[OffsetSpan, ...]:
-    """Return the spans to read of a range, by partition, without those that were gone when it was taken."""
+    """Return the spans of a range, by partition, without offsets that were gone when the range was determined."""
     found = []
     for part, (low, high) in positions.parts.items():
         begins = positions.gone.get(part, (low, low))[1]
@@ -92,7 +93,7 @@ def spans_of(positions: Positions) -> tuple[OffsetSpan, ...]:
 def require_there(log: Log, positions: Positions, *, where: str) -> None:
     """Check that the range of a label can still be read.
 
-    Raises  E852 if records of it are gone now, E853 if the topic was replaced by another one, or ends before them
+    Raises  E852 if some of its records are gone, E853 if the topic was replaced by another one or ends within the range
     """
     if log.identity != positions.of:
         raise _another(log, positions, where, is_owned=True)
@@ -128,7 +129,7 @@ def dropped_records_error(topic: str, gone: list[OffsetSpan], *, where: str, is_
 
 
 def _another(log: Log, reached: Positions, where: str, *, is_owned: bool = False) -> WaterclockError:
-    """Build the error for a topic that was created again. `is_owned`: its label's range was of the old one."""
+    """Build the error for a topic that was created again. `is_owned`: the range of a label is in the old topic."""
     old = reached.of.split()[-1]
     read = ", ".join(f"{part}:{end}" for part, (_, end) in reached.parts.items())
     return WaterclockError(

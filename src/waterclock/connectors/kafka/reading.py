@@ -2,7 +2,7 @@
 
 A range is complete when the client returns an offset at or after its end: a record, or the end of the log. So a reader
 never waits for an offset of a transaction marker or of a compacted record. All partitions are read concurrently, so
-that many of them take little longer than one.
+many take little longer than one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ RAW = {
 
 @dataclass(frozen=True, slots=True)
 class OffsetPart:
-    """A span that a label owns."""
+    """A span of offsets and the label to which it belongs."""
 
     label: datetime
     span: OffsetSpan
@@ -55,7 +55,7 @@ class OffsetPart:
 
 @dataclass(frozen=True, slots=True)
 class KafkaExtract:
-    """The records to read: spans of a topic, in order. `decoder` converts Avro values to JSON.
+    """A read of spans of a topic, in order. `decoder` converts Avro values to JSON.
 
     `refuses_odd`: headers with a key that is not UTF-8, and timestamps outside of the years 1 to 9999, are errors. By
     default they are NULL: the client library cannot return such headers, and Spark has no such timestamps.
@@ -88,7 +88,7 @@ class KafkaExtract:
 
 
 def schema() -> pa.Schema:
-    """Return the Arrow schema of records with their label."""
+    """Return the Arrow schema of records with their labels."""
     import pyarrow as pa
 
     header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
@@ -111,7 +111,7 @@ def batches(extract: KafkaExtract) -> Generator[pa.RecordBatch, None, None]:
 
 @dataclass(slots=True)
 class _Place:
-    """The progress in a span: all records before `reached` are read."""
+    """The progress in a span: all records before the offset `reached` are read."""
 
     part: OffsetPart
     reached: int
@@ -136,7 +136,7 @@ class _Came:
 
     @property
     def is_enough(self) -> bool:
-        """True if they are enough for a batch."""
+        """True if the records are enough for a batch."""
         return len(self.records) >= _AT_ONCE or self.size >= _BATCH_BYTES
 
     def add(self, part: OffsetPart, message: Message) -> None:
@@ -146,7 +146,10 @@ class _Came:
 
 
 def waves(parts: Sequence[OffsetPart]) -> list[list[OffsetPart]]:
-    """Group parts into as few lists as possible with each partition once: a consumer has one position in each."""
+    """Group parts into as few lists as possible, with each partition once per list.
+
+    A consumer has one position per partition, so it can read one list at a time.
+    """
     found: list[list[OffsetPart]] = []
     seen: Counter[int] = Counter()
     for part in parts:
@@ -213,7 +216,7 @@ def _add_message(place: _Place, message: Message, came: _Came) -> bool:
 
 
 def _unless_final(error: KafkaError, extract: KafkaExtract, span: OffsetSpan | None, last_error: str) -> str:
-    """Raise an error that a retry cannot fix; else return the message for an error if it persists."""
+    """Raise an error that a retry cannot fix. For any other, return the message to report if it persists."""
     if error.code() in _LOST_PLACE and span is not None:
         log = extract.cluster.log_of(extract.topic, extract.where)
         if (begins := log.starts.get(span.partition, span.low)) > span.low:

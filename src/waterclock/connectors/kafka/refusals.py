@@ -1,4 +1,4 @@
-"""Translates refusals of a cluster: from the errors that the client reports, and for TLS from a handshake of our own.
+"""Translates refusals of a Kafka cluster to errors that name the cause.
 
 For a refused login the client waits until its timeout, and reports the refusal only to its error callback. For a
 certificate it only reports that verification failed. So the handshake is repeated by Python's own TLS, which knows the
@@ -31,7 +31,10 @@ KEY_PASSWORD = "ssl.key.password"  # noqa: S105 - the name of a setting
 
 @dataclass(slots=True)
 class ErrorListener:
-    """Receives errors from the client's error callback. `last` is not the response to a request."""
+    """Receives errors from the client's error callback.
+
+    `refusal` is the last refused login or certificate, `last` the last error of any kind.
+    """
 
     refusal: KafkaError | None = None
     last: KafkaError | None = None
@@ -47,14 +50,14 @@ class ErrorListener:
             self.refusal = error
 
     def require_welcome(self) -> None:
-        """Raise the refusal if all brokers are down or refuse us: waiting would not help."""
+        """Raise the recorded refusal if no broker is left that may accept the client: waiting would not help."""
         from confluent_kafka import KafkaException
 
         if self.refusal is not None and self.are_all_down:
             raise KafkaException(self.refusal)
 
     def better(self, error: KafkaException) -> KafkaException:
-        """Return the more precise error: the recorded one, if this one only reports a timeout."""
+        """Return the recorded error if the given one only reports a timeout; else the given one."""
         from confluent_kafka import KafkaException
 
         known = self.refusal or self.last
@@ -62,12 +65,15 @@ class ErrorListener:
 
 
 def is_of_login(error: KafkaError) -> bool:
-    """Return whether user, password, token or mechanism are refused."""
+    """Return whether an error refuses the user, password, token or mechanism."""
     return error.name() in {"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}
 
 
 def is_of_tls(error: KafkaError) -> bool:
-    """Return whether a certificate is refused, theirs or ours; a broken handshake alone may be a broker's shutdown."""
+    """Return whether an error is about a certificate, of a broker or of the client.
+
+    A broken handshake alone does not count: the broker may be shutting down.
+    """
     said = error.str()
     is_of_files = error.name() in {"_INVALID_ARG", "_SSL"} and any(f"{name} failed" in said for name in _FILES.values())
     is_of_peers = error.name() in {"_SSL", "_TRANSPORT"} and (_ALERT in said or _UNVERIFIED in said)
@@ -114,7 +120,10 @@ def no_token(why: str, where: str) -> WaterclockError:
 
 
 def tls_refused(error: KafkaError, settings: Mapping[str, str], where: str) -> WaterclockError:
-    """Build the error that names the wrong certificate. Cost: a handshake with the broker, and one with ourselves."""
+    """Build the error that names the wrong certificate.
+
+    Cost: a handshake with the broker, and one within this process.
+    """
     at, said = _split_error_text(error.str())
     for option, name in _FILES.items():
         if f"{name} failed" in said:
@@ -124,7 +133,7 @@ def tls_refused(error: KafkaError, settings: Mapping[str, str], where: str) -> W
 
 
 def speaks_tls(server: str) -> bool:
-    """Return whether a broker responds in TLS, with any certificate. Cost: a handshake."""
+    """Return whether a server responds with TLS, whatever its certificate. Cost: a handshake."""
     anyone = ssl.create_default_context()
     anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
     try:
@@ -180,7 +189,10 @@ def _ours(settings: Mapping[str, str]) -> tuple[str, str, str]:
 
 
 def _own_fault(settings: Mapping[str, str]) -> str:
-    """Return the fault of our own certificate, such as its expiry, found by a peer that trusts only it; else empty."""
+    """Return the problem of the client's certificate, such as its expiry; empty if none is found.
+
+    It is checked by a TLS peer in this process that trusts only this certificate.
+    """
     certificate, key = settings[_FILES["certificate"]], settings.get(_FILES["key"])
     shown, seen = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     seen.check_hostname = False

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def count_minutes(connection: Connection, unit: Unit, scan: ChangedIn, asked: MinuteAggregation) -> Iterator[Row]:
-    """Yield the changes of the rows, by minutes of their times."""
+    """Run an aggregation of changed rows on the server, and yield its rows."""
     by_window, change, times = scan.by_window, scan.change, scan.times
     name, changed, own = quote_identifier(change.time_column), micros(change), micros(by_window)
     above = " + ".join(f"COALESCE({changed} >= {limit}, 0)" for limit in asked.limits) or "0"
@@ -38,12 +38,12 @@ def count_minutes(connection: Connection, unit: Unit, scan: ChangedIn, asked: Mi
 
 
 def minute_of(time: str, step: int) -> str:
-    """Return the SQL of a time's minute; `step` is a minute in its unit. A quotient would be rounded to four digits."""
+    """Return the SQL that rounds a time (SQL) down to its minute. `step` is a minute in the unit of the time."""
     return f"{time} - ({time} % {step} + {step}) % {step}"
 
 
 def change_filter(column: MysqlColumn, unit: Unit) -> WindowFilter:
-    """Return the column of CHANGED BY with its type. Raises  E827 if it is not a time."""
+    """Return the column of CHANGED BY with the kind of its times. Raises  E827 if it has no times."""
     if column.time_kind is None:
         raise no_time_of_change(column.name, f"is of type {column.kind}", unit)
     return WindowFilter(column.name, column.time_kind, ())

@@ -1,7 +1,7 @@
-"""Opens PyMySQL's connections so that a server that is not verified gets no password, and no wait is without an end.
+"""Opens PyMySQL connections that send no password to a server that is not verified, and that never wait without end.
 
-PyMySQL would send the password to any server that requests it: as it is over TLS, whoever answers there, or encrypted
-by the key that the same server sends.
+PyMySQL itself would send the password to any server that requests it: plain over TLS, whoever answers there, or
+encrypted by the key that the same server sends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_BYTES = 256 << 20  # of an answer that is not read row by row
 # a lost server is noticed within a minute; an operating system may lack some of these options
 _KEPT_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
 LACKS_PACKAGE = "package is required"
-"""In the RuntimeError for a login method that PyMySQL knows only with another package."""
+"""A part of the message of PyMySQL's RuntimeError for a login method that needs another package."""
 _NOT_REACHED = 2003
 _LOST = 2013
 _NOT_REVEALED = 2059
@@ -33,7 +33,7 @@ _WANTS_PASSWORD = b"\x01\x04"  # caching_sha2_password: the server does not have
 
 @cache
 def _client_type() -> Any:
-    """Return the type of the connections. PyMySQL may not be installed, so it is imported where it is used."""
+    """Return the class of the connections. It is defined here because PyMySQL may not be installed."""
     from pymysql.connections import Connection
 
     class Client(Connection):  # type: ignore[misc, unused-ignore]
@@ -69,7 +69,7 @@ def _client_type() -> Any:
 def connect(address: Mapping[str, Any], *, is_trusted: bool, **settings: Any) -> Connection:
     """Connect to a server; the caller closes the connection.
 
-    Unless the server `is_trusted`, it gets the password only in a form from which it cannot be read. This is enough for
+    Unless the server `is_trusted`, the password is sent only in a form from which it cannot be read. This is enough for
     mysql_native_password, ed25519, and caching_sha2_password once the server has cached the login.
 
     Raises  OperationalError for a server that requests more, InternalError for answers that cannot be parsed
@@ -94,7 +94,7 @@ def connect(address: Mapping[str, Any], *, is_trusted: bool, **settings: Any) ->
 
 @contextmanager
 def wrap_parser_errors() -> Iterator[None]:
-    """Raise InternalError where PyMySQL cannot parse an answer, or refuses it: it lets errors of Python through."""
+    """Convert Python errors that PyMySQL raises for an answer that it cannot parse to InternalError."""
     from pymysql import Error, InternalError
 
     try:

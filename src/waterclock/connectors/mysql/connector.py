@@ -84,7 +84,7 @@ class MysqlCollector(CollectsChangedMinutes["Connection", "MysqlColumn"]):
     database: MysqlDatabase
 
     def clock(self, unit: Unit) -> datetime:
-        """Return the server's clock."""
+        """Return the current time of the server."""
         from waterclock.connectors.mysql.statements import run_statement
 
         with self.database.open_connection(str(unit)) as connection:
@@ -94,7 +94,8 @@ class MysqlCollector(CollectsChangedMinutes["Connection", "MysqlColumn"]):
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
         """Return whether the first value of the query's first row is TRUE, or a number other than 0; a BIT is a number.
 
-        :window_start and :window_end are times in UTC, as the session shows a TIMESTAMP; :timelabel is the label.
+        :window_start and :window_end are times in UTC, the zone in which the session reads a TIMESTAMP; :timelabel is
+        the label.
         """
         del zone
         from waterclock.connectors.mysql.statements import run_statement
@@ -155,7 +156,7 @@ class MysqlCollector(CollectsChangedMinutes["Connection", "MysqlColumn"]):
 
 
 def _is_true(value: object) -> bool:
-    """Return whether SQL treats a value as TRUE: a number other than 0, a text of one or `true`, or a BIT as bytes."""
+    """Return whether SQL treats a value as TRUE: a number other than 0, also as text or as a BIT's bytes, or `true`."""
     if isinstance(value, bytes):
         return any(value)
     if isinstance(value, str):

@@ -61,7 +61,7 @@ _NO_DATABASE = frozenset({1046, 1049})
 class MysqlDatabase:
     """The address and login of a database. `name` is its address without a password, `connection` the declared name.
 
-    A server that `is_trusted` gets the password though it is not verified.
+    `is_trusted`: the server may get the password though it is not verified.
     """
 
     address: Mapping[str, Any]
@@ -81,7 +81,7 @@ class MysqlDatabase:
 
     @contextmanager
     def open_for_writing(self, where: str) -> Iterator[Connection]:
-        """Open for writing, without a transaction: statements that create or alter tables would commit it."""
+        """Open for writing, without a transaction: a statement that creates or alters a table would commit it."""
         with self.open_connection(where) as connection:
             run_statement(connection, _STRICT)
             run_statement(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -89,7 +89,7 @@ class MysqlDatabase:
 
     @contextmanager
     def open_connection(self, where: str) -> Iterator[Connection]:
-        """Open a connection and translate the server's errors; uncommitted work is rolled back."""
+        """Open a connection and translate the server's errors. Uncommitted work is rolled back at the end."""
         import pymysql
 
         from waterclock.connectors.mysql.client import LACKS_PACKAGE
@@ -131,7 +131,10 @@ class MysqlDatabase:
 
 
 def database_of(setting: Setting) -> MysqlDatabase:
-    """Return the connection's database. Raises  E803 for a missing or invalid url, a certificate or a key alone."""
+    """Return the database that a connection declares.
+
+    Raises  E803 for a missing or invalid url, or a certificate without its key
+    """
     address, password = _address_of(setting, url_of(setting, "mysql", "mysql://user@host/database"))
     host = address.get("unix_socket") or f"{address['host']}:{address['port']}"
     login = _login_of(setting)
@@ -191,7 +194,7 @@ def _login_of(setting: Setting) -> dict[str, Any]:
 
 
 def place_of(unit: Unit) -> tuple[str | None, str]:
-    """Return the unit's database, None for the connection's own, and its table."""
+    """Return the unit's database (None for that of the connection) and its table."""
     schema, _, name = unit.path.rpartition(".")
     return schema or None, name
 
@@ -223,7 +226,7 @@ def require_table(connection: Connection, unit: Unit) -> None:
 
 
 def translate_error(error: pymysql.Error, database: MysqlDatabase, where: str) -> WaterclockError:
-    """Build the error for a refusal by the server; it is `transient` if waiting can help."""
+    """Build the error for an error of the server; it is `transient` if waiting can help."""
     import pymysql
 
     name = database.name

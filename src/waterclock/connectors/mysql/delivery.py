@@ -64,7 +64,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
 
         After an error no rows have changed, but the table may have been created, or columns added to it.
 
-        Raises  E820 for a table with rows that belong to someone else, E875 for a table without transactions, E810
+        Raises  E820 for a table with rows that the project did not publish, E875 for a table without transactions, E810
                 (transient) for a server that does not respond, E811 (transient) for a lock; E812, E813, E821, E876
         """
         import pymysql
@@ -96,7 +96,10 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
         return delivered
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record the claim without rows, unless it is recorded already. First end a connection that still delivers."""
+        """Record that a claim delivers nothing, unless it has an outcome.
+
+        First end the connection that still delivers it.
+        """
         held = self._claim_lock(project, claim)
         with self.database.open_connection(str(unit)) as connection:
             _end(connection, held)
@@ -139,7 +142,7 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
         return _name_of("claim", self.database.address["database"], project, claim)
 
     def _lock(self, connection: Connection, name: str, where: str) -> None:
-        """Take a named lock of the server, which is kept until the connection ends."""
+        """Take a named lock of the server, which lasts until the connection ends. Raises  E811 after the timeout."""
         row = run_statement(connection, "SELECT GET_LOCK(%s, %s)", (name, math.ceil(self.database.timeout))).fetchone()
         if row is None or row[0] != 1:
             raise WaterclockError(
@@ -153,13 +156,13 @@ class MysqlDeliverer(DatabaseDeliverer["Connection"]):
 
 
 def _name_of(kind: str, *parts: object) -> str:
-    """Return the name of a lock. It has at most 64 characters, whatever the parts are."""
+    """Return the name of a lock for these parts. It has at most 64 characters."""
     said = "\0".join(map(str, parts))
     return f"waterclock {kind} {hashlib.sha256(said.encode()).hexdigest()[:32]}"
 
 
 def _end(connection: Connection, lock: str) -> None:
-    """End the connection that has a lock, if there is one. Its uncommitted work is rolled back."""
+    """End the connection that owns a lock, if there is one. Its uncommitted work is rolled back."""
     import pymysql
 
     row = run_statement(connection, "SELECT IS_USED_LOCK(%s)", (lock,)).fetchone()
@@ -174,7 +177,7 @@ def _end(connection: Connection, lock: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A delivery whose table is ready. `into` is its destination; None if the label is older than the delivered one."""
+    """A delivery with its prepared table `into`, which is None if the label is older than the delivered one."""
 
     delivery: Delivery
     into: Unit | None = None
@@ -183,7 +186,7 @@ class _Ready:
 
 
 def _made_ready(connection: Connection, unit: Unit, delivery: Delivery, number: int) -> _Ready:
-    """Refuse invalid destinations, and create or alter the table, without a transaction."""
+    """Refuse invalid destinations, and create or alter the table. Runs outside of a transaction."""
     newest = session_in(connection).record.newest(delivery.project, delivery.publish)
     if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
         return _Ready(delivery)
@@ -201,7 +204,7 @@ def _made_ready(connection: Connection, unit: Unit, delivery: Delivery, number: 
 
 
 def _deliver_one_label(connection: Connection, unit: Unit, ready: _Ready) -> Delivered:
-    """Write a delivery and its record, within the transaction."""
+    """Write the rows of a delivery and its row of `waterclock_deliveries`, within the transaction."""
     delivery = ready.delivery
     if ready.into is None or ready.there is None:
         delivered = Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
@@ -231,12 +234,12 @@ def _deliver_rows(
 
 
 def _comment_of(project: str, claim: int) -> str:
-    """Return the comment that marks a version's table, by which a table that was never shown is recognized."""
+    """Return the comment of a version's table. It identifies tables that a failed delivery left behind."""
     return f"waterclock {hashlib.sha256(project.encode()).hexdigest()[:16]} {claim}"
 
 
 def _drop_unrecorded(connection: Connection, unit: Unit, project: str, claim: int) -> None:
-    """Drop the table of a version whose delivery was not completed."""
+    """Drop the table of a version whose delivery was not completed, if there is one."""
     tables, part = open_view_tables(connection), part_of(unit, part_name(unit, claim=claim))
     if tables.comment_at(part) == _comment_of(project, claim):
         stands = session_in(connection).record.find(project, claim)
@@ -250,7 +253,7 @@ def _show_what_stands(connection: Connection, unit: Unit, first: Delivery, stand
 
 
 def _show_newest(connection: Connection, unit: Unit, project: str, publish: str) -> None:
-    """Make the view show the newest recorded delivery: its runner may have ended before it switched the view."""
+    """Change the view to the newest recorded delivery, in case its runner ended before it did so."""
     tables, newest = open_view_tables(connection), session_in(connection).record.newest(project, publish)
     if newest is None:
         return

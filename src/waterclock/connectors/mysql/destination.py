@@ -1,4 +1,4 @@
-"""Creates or alters the destination table in a MariaDB or MySQL database, and refuses tables that are not ours.
+"""Creates or alters the destination table in a MariaDB or MySQL database, and refuses tables with rows of other owners.
 
 All of this happens before the transaction of the delivery, since a statement that creates or alters a table would
 commit it. A failed delivery may leave an empty table, or new columns that are NULL.
@@ -60,7 +60,10 @@ _CASCADES = (
 
 @dataclass(frozen=True, slots=True)
 class MysqlDestinationColumn:
-    """A column of the destination: the name and the full SQL of its type, and the values that it stores exactly."""
+    """A column of the destination, with the values that it stores exactly.
+
+    `kind` is the name of its type, `sql` the full SQL of the type.
+    """
 
     name: str
     kind: str
@@ -77,7 +80,11 @@ class MysqlDestinationColumn:
 def prepare_table(
     connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool, comment: str = ""
 ) -> Mapping[str, MysqlDestinationColumn]:
-    """Create or alter the destination to fit; return its columns by lower-case name. Raises  E813, E820, E875."""
+    """Create or alter the destination for a delivery's columns. Return its columns by lower-case name.
+
+    Raises  E813 for names that are too long; E820 for a table with rows of other owners, or to which other tables
+            refer; E875 for a table without transactions
+    """
     refuse_long_names(unit, delivery, _LONGEST_NAME, f"MariaDB and MySQL names have up to {_LONGEST_NAME} characters")
     session, known = session_in(connection), read_stored_columns(connection, unit)
     collation = _collation(connection)
@@ -98,7 +105,7 @@ def prepare_table(
 
 
 def _choose_column_types(delivery: Delivery, collation: str) -> dict[str, str]:
-    """Return the columns of a delivery, with the types with which they are created."""
+    """Return the columns that a delivery writes, each with the SQL type for a new column."""
     wanted = wanted_columns(delivery, DIALECT)
     of_key = (*delivery.keys, *([TIMELABEL] if delivery.is_by_label else []))
     long = [name for name in of_key if wanted[name] in {"LONGTEXT", "LONGBLOB"}]
@@ -118,7 +125,7 @@ def _index_of(delivery: Delivery) -> str:
 
 
 def read_stored_columns(connection: Connection, unit: Unit) -> dict[str, MysqlDestinationColumn]:
-    """Return the table's columns by their names in lower case."""
+    """Return the columns of the unit's table by their lower-case names; empty if the table does not exist."""
     rows = run_statement(
         connection,
         "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, NUMERIC_SCALE,"
@@ -180,7 +187,7 @@ def _collation(connection: Connection) -> str:
 
 
 def refuse_engine(connection: Connection, unit: Unit, delivery: Delivery) -> None:
-    """Refuse a table whose changes would remain when a delivery is rolled back. Raises  E875."""
+    """Refuse a view, and a table of an engine without transactions. Raises  E875."""
     row = run_statement(
         connection,
         "SELECT TABLE_TYPE, ENGINE FROM information_schema.TABLES"
@@ -231,7 +238,7 @@ def _place(name: str) -> str:
 def _index(
     connection: Connection, unit: Unit, wanted: DestinationIndex, known: Mapping[str, MysqlDestinationColumn]
 ) -> None:
-    """Create an index on columns, unless a complete index serves the same purpose or the columns are too long."""
+    """Create the wanted index, unless a complete index serves the same purpose or a column is too long for one."""
     there = [known[column.lower()] for column in wanted.columns]
     if not all(column.is_indexable for column in there):
         return

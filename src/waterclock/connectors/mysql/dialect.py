@@ -1,4 +1,4 @@
-"""How MariaDB and MySQL write SQL."""
+"""The SQL dialect of MariaDB and MySQL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIALECT = SqlDialect(
     nested="JSON",
     other="LONGTEXT",
     text="LONGTEXT",
-    # texts are equal if Spark treats them so, byte by byte, and not by the column's collation
+    # compares texts byte by byte, as Spark does, and not by the column's collation
     as_text="CAST(CONVERT({} USING utf8mb4) AS BINARY)",
     sign="`",
     place="%s",

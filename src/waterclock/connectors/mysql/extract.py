@@ -1,9 +1,9 @@
-"""Builds the SQL of a batch from a MariaDB or MySQL database: columns, bounds of its windows, parts of a big read.
+"""Builds the SQL of a read from a MariaDB or MySQL database: columns, bounds of windows, parts of a big read.
 
-The query uses bounds that contain all wanted rows, so that the server can use an index. `rows` then determines the
-window of each row. These servers cannot share a transaction's snapshot with other connections. So a digest of each part
-is computed in the first transaction, and again in the transaction that reads the part. If both are equal, the part has
-the rows of the first moment.
+The query uses bounds that contain all rows of the windows, so that the server can use an index. `rows` then determines
+the window of each row. These servers cannot share a transaction's snapshot with other connections. So a digest of each
+part is computed in the first transaction, and again in the transaction that reads the part. If both are equal, the part
+has the rows of the first moment.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _WHOLE = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _FIRST_DAY = "'0001-01-01'"  # earlier dates are 0000-00-00
 
 Digest = tuple[int, str]
-"""The number of rows, and the sum of the first half of each row's hash."""
+"""A digest of rows: their number, and the sum of the first halves of their hashes."""
 
 
 @dataclass(frozen=True, slots=True)
 class MysqlRequestedColumn(SqlRequestedColumn[MysqlColumn]):
-    """A requested column, with its description in the database."""
+    """A requested column: `taken` is its target, `column` its description in the database."""
 
     @property
     def is_text(self) -> bool:
@@ -58,7 +58,7 @@ class MysqlRequestedColumn(SqlRequestedColumn[MysqlColumn]):
 
 @dataclass(frozen=True, slots=True)
 class MysqlExtract(SqlExtract[MysqlDatabase, MysqlRequestedColumn]):
-    """The rows to read.
+    """A read of rows from a MariaDB or MySQL table or query.
 
     `part` is an SQL condition that selects a part. `digest` is the expected digest of its rows, computed in the first
     transaction. `most` limits the number of rows.
@@ -70,7 +70,10 @@ class MysqlExtract(SqlExtract[MysqlDatabase, MysqlRequestedColumn]):
 
 
 def parts_of(connection: Connection, unit: Unit, extract: MysqlExtract, partitions: int) -> list[MysqlExtract]:
-    """Return time ranges, or ranges of the primary key, to read in parallel, with digests. Cost: all rows once."""
+    """Return an extract for each part to read in parallel, with its digest: time ranges, or ranges of the primary key.
+
+    Cost: all rows once
+    """
     conditions: list[str] = []
     if partitions > 1 and extract.by_window:
         conditions = list(_spans(extract.by_window, extract.times, partitions))
@@ -89,7 +92,7 @@ def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
 
 
 def _ranges(connection: Connection, unit: Unit, count: int) -> Iterator[str]:
-    """Split a table into ranges of its primary key, if that is one whole number."""
+    """Yield conditions that split a table into ranges of its primary key; none unless the key is one whole number."""
     if unit.query is not None:
         return
     keys = run_statement(
@@ -110,7 +113,10 @@ def _ranges(connection: Connection, unit: Unit, count: int) -> Iterator[str]:
 
 
 def query_of(extract: MysqlExtract) -> str:
-    """Return the query for the wanted columns, followed by the time column that determines the labels."""
+    """Return the query for the requested columns.
+
+    If rows are read by window, `micros` of the data time follows them.
+    """
     selected = [one.sql for one in extract.wanted]
     if extract.by_window:
         selected.append(micros(extract.by_window))
@@ -137,13 +143,16 @@ def _where(extract: MysqlExtract) -> str:
 
 
 def micros(by_window: WindowFilter) -> str:
-    """Return SQL for a time in microseconds since 1970, as if in UTC without a zone; NULL for an invalid date."""
+    """Return SQL for a row's time in microseconds since 1970; NULL for an invalid date.
+
+    A time without a zone counts as UTC. A numeric column is returned as it is, in its own unit.
+    """
     name = quote_identifier(by_window.time_column)
     return name if by_window.is_number else f"TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {name})"
 
 
 def within(by_window: WindowFilter, times: Times) -> str:
-    """Return a condition that an index can serve. It matches all rows of the windows, and maybe more."""
+    """Return an SQL condition that matches all rows of the windows, and maybe more, and that an index can serve."""
     name, windows = quote_identifier(by_window.time_column), by_window.windows
     start, end = windows[0].start, windows[-1].end
     if by_window.is_local:
@@ -154,7 +163,7 @@ def within(by_window: WindowFilter, times: Times) -> str:
 
 
 def format_bound(at: datetime, of: WindowFilter, times: Times) -> str:
-    """Return an instant as a literal of a column's type."""
+    """Format an instant as an SQL literal of a time column's type."""
     if of.is_number:
         return format_time_literal(at, of.kind, times)
     return _literal(at.astimezone(nominal_zone(times.zone) if of.is_local else UTC))
@@ -165,7 +174,7 @@ def _literal(at: datetime) -> str:
 
 
 def set_aside(connection: Connection, extract: MysqlExtract) -> Mapping[str, int]:
-    """Count the rows whose time is missing or 0000-00-00, which belong to no window; an index finds them."""
+    """Count the rows whose data time is missing or 0000-00-00, which belong to no window. An index finds them."""
     if extract.by_window is None:
         return {}
     name = quote_identifier(extract.by_window.time_column)
@@ -179,7 +188,7 @@ def set_aside(connection: Connection, extract: MysqlExtract) -> Mapping[str, int
 
 
 def require_time(column: MysqlColumn, unit: Unit) -> str:
-    """Return the kind of time that a column has. Raises  E815 for a column that is not a time."""
+    """Return the kind of a column's times. Raises  E815 for a column that is not a time."""
     if column.time_kind is not None:
         return column.time_kind
     times = "a timestamp, a datetime, a date, or an integer that counts from 1970, so that an index can find the rows"

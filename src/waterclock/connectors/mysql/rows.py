@@ -39,7 +39,7 @@ _READ_AS = {
 def batches(
     connection: Connection, extract: MysqlExtract, came: list[int] | None = None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the wanted rows in batches of at most `BATCH_ROWS`, with their labels if they are read by window.
+    """Yield the rows of an extract in batches of at most `BATCH_ROWS`, with their labels if they are read by window.
 
     `came` counts the rows that the server sent, including those that belong to no window.
 
@@ -69,7 +69,7 @@ def batches(
 
 @contextmanager
 def _as_bytes(connection: Connection) -> Iterator[None]:
-    """Receive values as the bytes that the server sends, within the block: Arrow parses them."""
+    """Within the block, receive values as the bytes that the server sends, for Arrow to parse."""
     before = connection.use_unicode, connection.decoders
     connection.use_unicode, connection.decoders = False, {}
     try:
@@ -93,7 +93,10 @@ def _build_batch(rows: Sequence[tuple[bytes | None, ...]], extract: MysqlExtract
 
 
 def _labels(texts: pa.Array, extract: MysqlExtract) -> tuple[pa.Array, pa.Array]:
-    """Return each row's label, and whether it is in any window. Raises  E812 for an invalid date such as 2013-00-00."""
+    """Return each row's label, and whether the row is in any window.
+
+    Raises  E812 for an invalid date such as 2013-00-00.
+    """
     import pyarrow as pa
 
     by_window = extract.by_window
@@ -112,7 +115,10 @@ def _labels(texts: pa.Array, extract: MysqlExtract) -> tuple[pa.Array, pa.Array]
 
 
 def _array(values: pa.Array, one: MysqlRequestedColumn, extract: MysqlExtract) -> pa.Array:
-    """Convert values to the column's type; only zeros at the end of fractions are dropped. Raises  E812 for misfits."""
+    """Convert values to the column's type. Only zeros at the end of a fraction may be dropped.
+
+    Raises  E812 for a value that does not fit its column's type
+    """
     import pyarrow as pa
 
     wanted = arrow_type(one.taken.type)

@@ -33,7 +33,10 @@ _STATEMENT = 500_000  # bytes: a server accepts 16 MB, unless it is configured f
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A temporary table that ends with the connection. `keys` are the delivery's keys in the destination's spelling."""
+    """A temporary table for a merge. `keys` are the delivery's keys in the destination's spelling.
+
+    It exists until the connection ends.
+    """
 
     name: str
     keys: tuple[str, ...]
@@ -42,7 +45,10 @@ class Staged:
 def make_staged(
     connection: Connection, delivery: Delivery, there: Mapping[str, MysqlDestinationColumn], number: int
 ) -> Staged:
-    """Create a temporary table with the destination's types for the rows to merge, before the transaction starts."""
+    """Create a temporary table with the destination's types for the rows to merge.
+
+    Runs before the transaction starts.
+    """
     table = quote_identifier(f"waterclock_staged_{number}")
     columns = [there[name.lower()] for name in delivery.column_names]
     keys = [there[key.lower()] for key in delivery.keys]
@@ -61,7 +67,10 @@ def make_staged(
 def merge(
     connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlDestinationColumn], staged: Staged
 ) -> tuple[int, int]:
-    """Replace the rows of the slice's keys. Return the numbers of rows written and deleted."""
+    """Merge the slice's rows into the table by their keys, through the temporary table.
+
+    Returns  the numbers of rows written and deleted
+    """
     put(connection, staged.name, delivery, there, with_marks=True)
     _refuse_like_keys(connection, unit, delivery, there, staged)
     table, own = table_of(unit), staged.name
@@ -123,7 +132,10 @@ def put(
     *,
     with_marks: bool,
 ) -> int:
-    """Write the slice's rows, `with_marks` whether they are deleted; return their number. Raises  E812 for misfits."""
+    """Write the slice's rows into a table, and return their number. `with_marks` adds whether a row is deleted.
+
+    Raises  E812 for a value that its column would not store exactly
+    """
     names = [there[name.lower()].name for name in delivery.column_names] + ([_GONE] if with_marks else [])
     head = f"INSERT INTO {table} ({', '.join(map(quote_identifier, names))}) VALUES "
     places = f"({', '.join(['%s'] * len(names))})"
@@ -179,7 +191,7 @@ def _refuse_warned(connection: Connection, delivery: Delivery) -> None:
 def _rows(
     delivery: Delivery, there: Mapping[str, MysqlDestinationColumn], *, with_marks: bool
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the slice's rows as plain values, with their labels, and `with_marks` whether they are deleted."""
+    """Yield the slice's rows as plain values, with their labels; `with_marks` adds whether a row is deleted."""
     names = [name for name, _ in delivery.columns]
     marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
     where = f"{delivery.publish}@{delivery.label_text}"
@@ -212,7 +224,7 @@ def _refuse_cut(values: pa.Array, into: MysqlDestinationColumn, where: str) -> N
 
 
 def _refuse_refilled(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
-    """Refuse values that the column would return longer, or in another century."""
+    """Refuse values that the server would pad, and years of two digits, which it would read as 1970 to 2069."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

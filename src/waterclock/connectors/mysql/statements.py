@@ -33,7 +33,7 @@ def run_statement(connection: Connection, sql: str, values: Sequence[Any] | None
 
 @contextmanager
 def transaction(connection: Connection) -> Iterator[None]:
-    """Commit the block if it ends without an error; else roll it back."""
+    """Run the block in a transaction, which is committed if the block succeeds, and else rolled back."""
     import pymysql
 
     connection.begin()

@@ -82,7 +82,7 @@ def _column(field: Any) -> MysqlColumn:
 
 
 def _of_signs(name: str, sql: str, field: Any) -> MysqlColumn:
-    """Describe a column of bits, text, bytes or geometry, or one without a type."""
+    """Describe a column of bits, text, bytes or geometry, or a column that has no type."""
     if field.type_code == _BIT:
         spark = "BOOLEAN" if field.length == 1 else "BIGINT" if field.length < _BITS else "DECIMAL(20,0)"
         return MysqlColumn(

@@ -19,7 +19,7 @@ def json_of_array(text: str, kind: str) -> str:
 
 
 def _items(text: str, at: int, kind: str) -> tuple[list[Any], int]:
-    """Parse from an opening bracket. Return the elements and the index after the closing bracket."""
+    """Parse an array from its opening bracket. Return the elements and the index after the closing bracket."""
     found: list[Any] = []
     at += 1
     if text[at : at + 1] == "}":

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def count_minutes(connection: Connection, unit: Unit, scan: ChangedIn, asked: MinuteAggregation) -> Iterator[Row]:
-    """Yield the changes of the rows, by minutes of their times."""
+    """Run an aggregation of changed rows on the server, and yield its rows."""
     by_window, change, times = scan.by_window, scan.change, scan.times
     name, changed = quote_identifier(change.time_column), micros(change)
     if not change.is_number:
@@ -37,7 +37,7 @@ def count_minutes(connection: Connection, unit: Unit, scan: ChangedIn, asked: Mi
 
 
 def change_filter(column: PostgresColumn, unit: Unit) -> WindowFilter:
-    """Return the column of CHANGED BY with its type. Raises  E827 if it is not a time."""
+    """Return the column of CHANGED BY with the kind of its times. Raises  E827 if it has no times."""
     if column.type_name not in TIMES:
         raise no_time_of_change(column.name, f"is of type {column.type_name}", unit)
     return WindowFilter(column.name, column.kind, ())

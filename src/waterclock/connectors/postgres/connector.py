@@ -100,7 +100,7 @@ class PostgresCollector(CollectsChangedMinutes["Connection", "PostgresColumn"]):
     database: PostgresDatabase
 
     def clock(self, unit: Unit) -> datetime:
-        """Return the server's clock."""
+        """Return the current time of the server."""
         with self.database.open_connection(str(unit)) as connection:
             row = connection.execute("SELECT clock_timestamp()").fetchone()
             if row is None:
@@ -123,25 +123,28 @@ class PostgresCollector(CollectsChangedMinutes["Connection", "PostgresColumn"]):
     def read_changes(
         self, spark: SparkSession, unit: Unit, request: ChangeRequest, columns: Columns, zone: str
     ) -> ChangesRead:
-        """Read all rows and start to follow their changes; or read the changes since the last batch."""
+        """Read all rows and create a slot for their changes; or, with an earlier batch, read the changes since then."""
         from waterclock.connectors.postgres.following import Following
 
         return Following(self.database, unit, columns, zone).read(spark, request)
 
     def confirm(self, unit: Unit, noted: Mapping[str, Any]) -> None:
-        """Advance the slot past the committed changes."""
+        """Advance the slot past the changes that a batch has committed.
+
+        The server may then remove them from its log.
+        """
         from waterclock.connectors.postgres.following import confirm
 
         confirm(self.database, unit, noted)
 
     def let_go(self, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
-        """Drop slots, except those that a running batch uses."""
+        """Drop slots, except those that a running batch uses; return the names of those that no longer exist."""
         from waterclock.connectors.postgres.following import let_go
 
         return let_go(self.database, unit, names)
 
     def find_retained_logs(self, unit: Unit, names: Sequence[str]) -> Mapping[str, RetainedLog]:
-        """Return how much of the log each slot retains."""
+        """Return the state of each slot, and how much of the log the server retains for it."""
         from waterclock.connectors.postgres.slots import query_retained_logs
 
         with self.database.open_connection(str(unit)) as connection:

@@ -73,7 +73,7 @@ class PostgresDatabase:
 
     @contextmanager
     def open_connection(self, where: str, *, called: str = "waterclock") -> Iterator[Connection]:
-        """Open a connection and translate the server's errors; uncommitted work is rolled back."""
+        """Open a connection and translate the server's errors. At an error, uncommitted work is rolled back."""
         import psycopg
 
         try:
@@ -88,7 +88,7 @@ class PostgresDatabase:
             raise translate_error(error, self, where) from error
 
     def connect(self, called: str = "waterclock") -> Connection:
-        """Open a connection that the caller closes; `called` is its application_name, which the server's views show."""
+        """Open a connection that the caller closes; `called` is its `application_name` on the server."""
         settings = {
             **_KEPT_ALIVE,
             "connect_timeout": 10,
@@ -129,7 +129,10 @@ class PostgresDatabase:
 
 
 def database_of(setting: Setting) -> PostgresDatabase:
-    """Return the connection's database. Raises  E803 for a missing or invalid url, a certificate or a key alone."""
+    """Return the database that a connection declares.
+
+    Raises  E803 for a missing or invalid url, or a certificate without its key
+    """
     url = url_of(setting, "postgres", "postgresql://user@host/database")
     from psycopg import ProgrammingError
     from psycopg.conninfo import conninfo_to_dict
@@ -164,7 +167,7 @@ def _login_of(setting: Setting) -> dict[str, str]:
 
 
 def translate_error(error: psycopg.Error, database: PostgresDatabase, where: str) -> WaterclockError:
-    """Build the error for a refusal by the server; it is `transient` if waiting can help."""
+    """Build the error for an error of the server; it is `transient` if waiting can help."""
     state, name = error.sqlstate or "", database.name
     said = (error.diag.message_primary or str(error)).strip()
     hint = f" ({error.diag.message_detail})" if error.diag.message_detail else ""

@@ -55,7 +55,10 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Post
     database: PostgresDatabase
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record the claim without rows, unless it is recorded already. First end a connection that still delivers."""
+        """Record that a claim delivers nothing, unless it has an outcome.
+
+        First end the connection that still delivers it.
+        """
         with self.database.open_connection(str(unit)) as connection:
             connection.execute(_END, (_format_application_name(project, claim),))
         return DeliversInOneTransaction.kill(self, unit, project, publish, claim)

@@ -1,4 +1,4 @@
-"""Creates or alters the destination table in a PostgreSQL database, and refuses tables that are not ours.
+"""Creates or alters the destination table in a PostgreSQL database, and refuses tables with rows of other owners.
 
 The first delivery creates the destination, with a unique index on its keys or an index on `timelabel`. Missing columns
 are added. An existing column keeps its type: a text is parsed into a uuid, an enum or a json by the server. Types of
@@ -50,7 +50,11 @@ _CASCADES = (
 def prepare_table(
     connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
 ) -> Mapping[str, PostgresDestinationColumn]:
-    """Create or alter the destination to fit the delivery; return its columns by lower name. Raises  E813, E820."""
+    """Create or alter the destination for a delivery's columns. Return its columns by lower-case name.
+
+    Raises  E813 for names that are too long or differ only by case; E820 for a table with rows of other owners, or to
+            which other tables refer
+    """
     why = f"PostgreSQL names have up to {_LONGEST_NAME} bytes"
     refuse_long_names(unit, delivery, _LONGEST_NAME, why, is_in_bytes=True)
     session, wanted = session_in(connection), wanted_columns(delivery, DIALECT)
@@ -95,7 +99,7 @@ def _escape_percents(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _index(connection: Connection, unit: Unit, wanted: DestinationIndex) -> None:
-    """Create an index on columns, unless a complete index serves the same purpose."""
+    """Create the wanted index, unless a complete index serves the same purpose."""
     rows = connection.execute(
         "SELECT i.indisunique, array_agg(a.attname::text ORDER BY k.place) FROM pg_index AS i"
         " CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, place)"

@@ -1,4 +1,4 @@
-"""How PostgreSQL writes SQL."""
+"""The SQL dialect of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PostgresDialect(SqlDialect):
-    """PostgreSQL has types for arrays."""
+    """The SQL dialect of PostgreSQL, which has array types."""
 
     __slots__ = ()
 

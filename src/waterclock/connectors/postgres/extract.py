@@ -1,7 +1,7 @@
-"""Builds the SQL of a batch from a PostgreSQL database: columns, bounds of its windows, parts to read in parallel.
+"""Builds the SQL of a read from a PostgreSQL database: columns, bounds of windows, parts to read in parallel.
 
-Parts are SQL conditions. The query uses bounds that contain all wanted rows, so that the server can use an index.
-`rows` then determines the window of each row.
+Parts are SQL conditions. The query uses bounds that contain all rows of the windows, so that the server can use an
+index. `rows` then determines the window of each row.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ TIMES = frozenset({"timestamp", "timestamptz", "date", "int2", "int4", "int8"})
 
 @dataclass(frozen=True, slots=True)
 class PostgresRequestedColumn(SqlRequestedColumn[PostgresColumn]):
-    """A requested column, with its description in the database."""
+    """A requested column: `taken` is its target, `column` its description in the database."""
 
     @property
     def kind(self) -> str:
-        """Its database type; for an array, the type of its elements."""
+        """The column's database type; for an array, the type of the elements."""
         return self.column.kind
 
     @property
     def is_array(self) -> bool:
-        """Whether its values are arrays."""
+        """Whether the column's values are arrays."""
         return self.column.is_array
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresExtract(SqlExtract[PostgresDatabase, PostgresRequestedColumn]):
-    """The rows to read.
+    """A read of rows from a PostgreSQL table or query.
 
     `part` is an SQL condition that selects a part, `most` limits the number of rows, and `snapshot` is the exported
     snapshot that all parts use.
@@ -92,7 +92,10 @@ def _spans(by_window: WindowFilter, times: Times, count: int) -> Iterator[str]:
 
 
 def _blocks(connection: Connection, source: str, count: int) -> Iterator[str | None]:
-    """Split a table into ranges of blocks. Within one snapshot, no row moves to another block."""
+    """Yield conditions that split a table into ranges of blocks; one None for a query, a view or a small table.
+
+    Within one snapshot, no row moves to another block.
+    """
     asked = "SELECT relkind, pg_relation_size(oid) / 8192 FROM pg_class WHERE oid = to_regclass(%s)"
     row = None if source.startswith("(") else connection.execute(asked, (source,)).fetchone()
     if row is None or row[0] not in {"r", "m"} or row[1] < count:
@@ -107,7 +110,10 @@ def _blocks(connection: Connection, source: str, count: int) -> Iterator[str | N
 
 
 def query_of(extract: PostgresExtract) -> str:
-    """Return the query for the wanted columns, followed by the time column that determines the labels."""
+    """Return the query for the requested columns.
+
+    If rows are read by window, `micros` of the data time follows them.
+    """
     conditions = [extract.part] if extract.part else []
     selected = [_render_column(one) for one in extract.wanted]
     if extract.by_window:
@@ -124,7 +130,10 @@ def _render_column(one: PostgresRequestedColumn) -> str:
 
 
 def micros(by_window: WindowFilter) -> str:
-    """Return SQL for a row's time in microseconds since 1970, where a time without a zone counts as UTC."""
+    """Return SQL for a row's time in microseconds since 1970; a time without a zone counts as UTC.
+
+    A numeric column is returned as it is, in its own unit.
+    """
     name = quote_identifier(by_window.time_column)
     if by_window.kind.startswith("int"):
         return name
@@ -132,12 +141,12 @@ def micros(by_window: WindowFilter) -> str:
 
 
 def within(by_window: WindowFilter, times: Times) -> str:
-    """Return a condition that an index can serve. It matches all rows of the windows, and maybe more."""
+    """Return an SQL condition that matches all rows of the windows, and maybe more, and that an index can serve."""
     return window_bounds.within(quote_identifier(by_window.time_column), by_window, times)
 
 
 def set_aside(connection: Connection, extract: PostgresExtract) -> Mapping[str, int]:
-    """Count the rows without a time, which belong to no window; an index on the time column finds them."""
+    """Count the rows without a data time, which belong to no window. An index on the time column finds them."""
     if extract.by_window is None:
         return {}
     name = quote_identifier(extract.by_window.time_column)
@@ -146,7 +155,7 @@ def set_aside(connection: Connection, extract: PostgresExtract) -> Mapping[str, 
 
 
 def require_time(column: PostgresColumn, unit: Unit) -> str:
-    """Return the kind of time that a column has. Raises  E815 for a text or another type."""
+    """Return the kind of a column's times. Raises  E815 for a text or another type that is not a time."""
     name, kind = column.name, column.type_name
     if kind in TIMES:
         return kind

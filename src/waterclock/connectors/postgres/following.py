@@ -1,4 +1,4 @@
-"""Collects a table by its changes: first all rows as of the start of a slot, then the changes in the log.
+"""Collects a PostgreSQL table by its changes: first all rows as of the start of a slot, then the changes in the log.
 
 Each collect has its own slot. The log keeps the changes of a batch until that batch confirms them after its commit, or
 the next batch does. The rows and the position after them are committed together, so each change is collected once.
@@ -86,7 +86,7 @@ _TROUBLED = frozenset({"extended", "unreserved"})
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """A table whose changes are collected by one collect."""
+    """Reads the rows and the changes of one table for one collect."""
 
     database: PostgresDatabase
     unit: Unit
@@ -165,7 +165,10 @@ class Following:
         slots: Sequence[Slot],
         table: str,
     ) -> Begun:
-        """Create the first of the slots that the server accepts, or raise the error of the first one: E861, E862."""
+        """Create the first of the slots that the server accepts, or raise the error of the first one.
+
+        Raises  E861, E862
+        """
         refused: list[UnfitDecoder] = []
         for slot in slots:
             try:
@@ -239,7 +242,10 @@ class Following:
         span: Range,
         until: datetime,
     ) -> tuple[DataFrame, LogScanSummary]:
-        """Pass few rows to Spark directly. For many, a worker reads the slot once more, in bounded memory."""
+        """Return the changes of a range of the log as a frame, with a summary of the range.
+
+        Few rows are passed to Spark directly. For many, a worker reads the slot once more, in bounded memory.
+        """
         import pyarrow as pa
 
         extract = followed.extract
@@ -297,7 +303,7 @@ class Following:
         since: Mapping[str, Any] | None,
         end: int = 0,
     ) -> dict[str, Any]:
-        """Return the state from which the next batch recognizes the slot and the table; `end` is the end of the log."""
+        """Return the facts by which the next batch recognizes the slot and the table; `end` is the end of the log."""
         noted: dict[str, Any] = {"slot": slot.name, "plugin": slot.plugin, "snapshot": self._snapshot_asked}
         noted |= {"taken": [each.source for each in matched.taken]}
         if slot.plugin == "pgoutput":
@@ -306,7 +312,7 @@ class Following:
 
     @staticmethod
     def _build_position(high: int, newest: datetime, place: LogPlace) -> dict[str, Any]:
-        """Return the position at which the next batch starts; `at` is the same for people."""
+        """Return the log position at which the next batch starts; `at` is that position in the server's notation."""
         return {"to": high, "at": position_text(high), "newest": newest.isoformat(), "timeline": place.timeline}
 
 
@@ -334,7 +340,10 @@ def _add_change_columns(frame: DataFrame, position: int, at: datetime) -> DataFr
 def _read_log_range(
     connection: Connection, followed: Followed, span: Range, until: datetime
 ) -> tuple[list[LogRow], LogScanSummary]:
-    """Read a range until its end is known. Return up to DIRECT_ROWS + 1 first rows and the facts of the pass."""
+    """Read a range of the log until its end is known.
+
+    Returns  the first rows, at most DIRECT_ROWS + 1, and a summary of the range
+    """
     for end in ends_of(span, until, datetime.now(UTC)):
         seen = LogScanSummary()
         with _reading_log(followed), closing(events_of(connection, followed, end)) as events:
@@ -348,7 +357,7 @@ def _read_log_range(
 
 
 def _log_rows(followed: Followed, span: Range) -> Iterator[pa.RecordBatch]:
-    """Read a range whose end is known. Raises  E866 (transient) for a slot that another connection still reads."""
+    """Yield the changes in a range of the log whose end is known. Raises  E866, transient, if the slot is in use."""
     with (
         followed.extract.database.open_connection(followed.extract.where) as connection,
         _reading_log(followed),

@@ -1,4 +1,4 @@
-"""Defines the row changes of one table in the log of a PostgreSQL database, in log order, for all decoders. Pure.
+"""Defines the changes of a table's rows in the log of a PostgreSQL server, for all decoders. Pure functions.
 
 Positions are byte offsets in the log (`pg_lsn` as a number). The position of a transaction is that of its commit. A
 reader at position `p` has yet to read everything that commits at or after `p`. Times are commit times, in UTC. Times
@@ -63,7 +63,7 @@ def position_of(text: str) -> int:
 
 
 def position_text(position: int) -> str:
-    """Format a position for the server."""
+    """Format a position in the server's format."""
     return f"{position >> 32:X}/{position & 0xFFFFFFFF:X}"
 
 

@@ -45,9 +45,9 @@ class LoggedColumns:
     wanted: frozenset[str]
 
     def are_told_as(self, logged: Sequence[Named], *, is_whole: bool) -> bool:
-        """Return whether each wanted column is logged under its own name, and no other column under that name.
+        """Return whether each wanted column has its own name in the log, and no other column has that name.
 
-        `is_whole`: the names without numbers are those of all columns; else of some.
+        `is_whole`: the names without numbers are those of all columns; otherwise of some columns.
         """
         names = [name for name, number in logged if number is None]
         if is_whole:
@@ -65,7 +65,7 @@ class LoggedColumns:
         return found == sorted(found)
 
     def _explain(self, names: Sequence[str]) -> bool:
-        """Return whether some set of columns, in the order of their numbers, can have exactly these names.
+        """Return whether columns that existed at that time, in the order of their numbers, can have just these names.
 
         A new wanted name is refused if it follows a column that was added and dropped unseen: the name may have been
         that column's.
@@ -122,7 +122,7 @@ def columns_of_range(
     """Return the columns that may be in the log from the position `low` on.
 
     `now` maps numbers to names and whether they are generated. `count` is the highest number ever assigned. `before` is
-    the result of `note_columns` in the previous batch.
+    the record of the previous batch, whose `columns` are a result of `note_columns`.
     """
     known = before["columns"]
     last_known = max(map(int, known), default=0)
@@ -143,10 +143,11 @@ def columns_of_range(
 def note_columns(
     now: Mapping[int, Sequence[Any]], count: int, before: Mapping[str, Any] | None, position: int
 ) -> dict[str, list[Any]]:
-    """Return the columns as a batch records them: `[name, kind, altered, seen, is_dropped]` by number.
+    """Return the columns for the record of a batch: `[name, kind, altered, seen, is_dropped]` by number.
 
-    `now` has the first three values of each existing column; `count` is the highest number ever assigned. `seen` is the
-    log position at which a column was first seen to exist, or to be dropped: 0 in the first batch.
+    `now` has the first three values of each existing column; `count` is the highest number ever assigned. `before` is
+    the record of the previous batch, or None. `seen` is the log position at which a column was first seen to exist, or
+    to be dropped: 0 in the first batch.
     """
     known: Mapping[str, Sequence[Any]] = {} if before is None else before["columns"]
     noted: dict[str, list[Any]] = {}

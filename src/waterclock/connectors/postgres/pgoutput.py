@@ -1,4 +1,4 @@
-"""Decodes the messages of the server's own output plugin pgoutput: protocol version 1, as bytes."""
+"""Decodes the messages of PostgreSQL's built-in output plugin pgoutput, protocol version 1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _OPS = {b"I": Op.INSERT, b"U": Op.UPDATE, b"D": Op.DELETE}
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table in pgoutput's messages: its columns in order, and those of its replica identity."""
+    """A table in pgoutput's messages: its columns in order, and the names of its replica identity's columns.
+
+    `named` are the columns without numbers, as `LogChange.columns`.
+    """
 
     columns: tuple[str, ...]
     identity: frozenset[str]
@@ -23,14 +26,14 @@ class Relation:
 
 
 def options(publication: str) -> dict[str, str]:
-    """Return the plugin's options."""
+    """Return the options of pgoutput for reading a publication."""
     return {"proto_version": "1", "publication_names": f'"{publication.replace(chr(34), chr(34) * 2)}"'}
 
 
 def events(messages: Iterable[bytes], table: int) -> Generator[Event]:
-    """Yield the begins of all transactions, and the changes of one table, in log order.
+    """Yield the starts of all transactions, and the changes of one table, in log order.
 
-    The table is identified by its oid, even if it was renamed meanwhile. The messages are one or more whole
+    `table` is the table's oid, which does not change if the table is renamed. The messages are one or more whole
     transactions of one read of a slot. Each read describes every table before its first change.
 
     Raises  ValueError for invalid messages
@@ -114,7 +117,7 @@ def _relation(reader: _MessageReader) -> tuple[int, Relation]:
 
 
 def _row(reader: _MessageReader, relation: Relation) -> dict[str, str | None]:
-    """Parse a row; it does not contain values that an update left unchanged."""
+    """Parse a row. Values that an update left unchanged are missing in it."""
     (count,) = reader.unpack("!h")
     row: dict[str, str | None] = {}
     for name in relation.columns[: _size(count)]:
@@ -130,7 +133,7 @@ def _row(reader: _MessageReader, relation: Relation) -> dict[str, str | None]:
 
 
 def _size(said: int) -> int:
-    """Refuse a negative size: reading would go backwards, and never end."""
+    """Return a size from a message. Raises  ValueError if it is negative: reading would go backwards, and never end."""
     if said < 0:
         raise ValueError(f"a size of {said}")
     return said

@@ -41,7 +41,7 @@ _NEAR_TIMES: Mapping[str, Callable[[], Any]] = {
 def batches(
     connection: Connection, extract: PostgresExtract, came: list[int] | None = None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the wanted rows in batches of some megabytes, with their labels if they are read by window.
+    """Yield the rows of an extract in batches of some megabytes, with their labels if they are read by window.
 
     `came` counts the rows that the server sent, including those that belong to no window.
 
@@ -56,9 +56,9 @@ def batches(
 
 
 def texts_parsed(rows: Iterable[Sequence[str | None]], extract: PostgresExtract) -> pa.RecordBatch:
-    """Convert rows of texts, as the server writes the wanted columns, to a batch of the columns' types.
+    """Convert rows of texts to a batch with the types of the requested columns.
 
-    Arrays are passed as JSON.
+    The texts are those that the server writes; arrays are passed as JSON.
 
     Raises  E812 for a value that does not fit its column's type
     """
@@ -80,7 +80,7 @@ def _chunks(rows: Iterable[Any]) -> Iterator[bytes]:
 
 
 def schema_of(extract: PostgresExtract) -> pa.Schema:
-    """Return the schema of the rows: the wanted columns, and the label if they are read by window."""
+    """Return the Arrow schema of the rows: the requested columns, and the label if they are read by window."""
     import pyarrow as pa
 
     fields = [pa.field(one.taken.name, _arrow_type(one)) for one in extract.wanted]
@@ -119,7 +119,10 @@ def _parse_batch(text: bytes, extract: PostgresExtract, schema: pa.Schema, came:
 
 
 def _read(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> pa.Table:
-    """Parse the text into the columns' types as far as Arrow can. Raises  ArrowInvalid to try again as text, E812."""
+    """Parse CSV into the columns' types, as far as Arrow can.
+
+    Raises  ArrowInvalid, after which the caller tries again with `decimals_as_text`; then E812
+    """
     import pyarrow as pa
     from pyarrow import csv
 
@@ -149,7 +152,7 @@ def _read(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> p
 
 
 def _read_as(one: PostgresRequestedColumn) -> pa.DataType:
-    """Return the Arrow type as which a column's text is parsed first: its own if Arrow can, else a similar one."""
+    """Return the Arrow type with which a column's text is parsed first: the declared type, or a similar one."""
     import pyarrow as pa
 
     kind = one.taken.type.strip().lower()
@@ -193,12 +196,15 @@ def _convert_column(values: pa.Array, one: PostgresRequestedColumn, extract: Pos
 
 
 def _decode_hex(text: Any) -> Any:
-    """Decode bytes from the server's hexadecimal form; NULL and the lists of an array of arrays stay as they are."""
+    """Decode bytes from the server's hexadecimal form. NULL and nested lists are returned unchanged."""
     return bytes.fromhex(text[2:]) if isinstance(text, str) else text
 
 
 def _whole(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtract) -> pa.Array:
-    """Refuse decimals with more digits than their type: Arrow accepts them, but Spark fails on them."""
+    """Return the values. Raises  E812 for decimals with more digits than their type.
+
+    Arrow accepts them, Spark fails.
+    """
     import pyarrow as pa
 
     if pa.types.is_decimal(values.type):

@@ -1,7 +1,7 @@
 """Checks that a server's log is the one that was read before, and not another log with the same positions.
 
-A restored server or a promoted standby continues on a timeline of its own, from the position where it left the previous
-timeline. Changes after that position that a batch has collected never happened on this server.
+A restored server or a promoted standby starts a new timeline, at the position where it left the previous one. Changes
+after that position that a batch has collected never happened on this server.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _MORE = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Commit positions `[low, high)` to collect; `newest` is the latest time of any commit before them.
+    """A range of commit positions `[low, high)`; `newest` is the latest time of any commit before it.
 
     `clock` is the server's time after `high`: a later commit time is from a clock that was set back since.
     """
@@ -48,9 +48,10 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A followed table: its slot, its oid and name in the log, and the wanted columns.
+    """A table whose changes are collected: its slot, its oid and its name in the log.
 
-    `keys` are the columns that identify rows, as the source spells them; `columns` those that its log may name.
+    `extract` has the requested columns. `keys` are the columns that identify rows, as the source spells them; `columns`
+    are those that the log may name.
     """
 
     slot: Slot
@@ -64,7 +65,7 @@ class Followed:
 
 @dataclass(slots=True)
 class LogScanSummary:
-    """The facts of a pass over a range: the number of rows, columns missing in some of them, and truncates.
+    """A summary of a range of the log: the number of rows, columns that are missing in some of them, and truncates.
 
     `truncated_by` is the transaction of the last truncate. `has_moved`: a change of a key had missing values. `high` is
     the end of the range, and `newest` the latest commit time before it.
@@ -93,9 +94,10 @@ class LogRow:
 
 
 def events_of(connection: Connection, followed: Followed, high: int) -> Generator[Event]:
-    """Yield the events of the slot before a position, in log order. Cost: a pass over the log from the slot's position.
+    """Yield the events of the slot before a position, in log order.
 
     The connection is free for other statements once the generator is closed.
+    Cost: a pass over the log from the slot's position
     """
     slot = followed.slot
     if slot.plugin == "wal2json":
@@ -140,7 +142,7 @@ def _peek_changes(
 
 
 def ends_of(span: Range, until: datetime, now: datetime) -> Iterator[int]:
-    """Yield increasing positions up to which to read in search of the window's end. The last is the end of the range.
+    """Yield increasing positions up to which to read in search of the window's end. The last one is `span.high`.
 
     The server decodes everything up to a position before it returns a row. If many missed windows share a log, decoding
     all of it for each window would be wasteful. So the first position is estimated: where the window ends if the log
@@ -163,8 +165,9 @@ def _untold(followed: Followed, why: str) -> WaterclockError:
 def rows_in(
     events: Iterable[Event], span: Range, followed: Followed, until: datetime | None, seen: LogScanSummary
 ) -> Iterator[LogRow]:
-    """Yield the rows of a range. A transaction at or after `until` ends it, and `seen.high` is then its position.
+    """Yield the rows of a range.
 
+    A transaction at or after `until` ends the range, and `seen.high` is then its position.
     Times never decrease from row to row, though a server's clock may: a later change of a key has a later time. A
     commit time after the server's clock does not count: it would end all ranges until then. An update that changes the
     key becomes a delete and, at the next `seq`, an insert, which may have no large values.
@@ -221,7 +224,10 @@ def _require_own_names(change: LogChange, followed: Followed) -> None:
 
 
 def _parts(change: LogChange, followed: Followed) -> Iterator[tuple[Op, Mapping[str, str | None], bool]]:
-    """Split a change of a key into a delete and an insert, which is marked as moved. Other changes remain one."""
+    """Split an update that changes a key into a delete and an insert with the flag "moved".
+
+    Yield other changes as they are.
+    """
     before, after = change.before or {}, change.after or {}
     if change.op in {Op.INSERT, Op.TRUNCATE}:
         yield change.op, after, False

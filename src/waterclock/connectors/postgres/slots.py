@@ -42,7 +42,10 @@ _LOST = frozenset({"55000", "58P01", "42704"})  # invalidated, its files removed
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A slot. One that pgoutput decodes has a publication of the same name, for the table only."""
+    """A replication slot and its output plugin.
+
+    With pgoutput it has a publication of the same name, for the table only.
+    """
 
     name: str
     plugin: str
@@ -64,7 +67,10 @@ class SlotState:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A new slot. While the block lasts, `snapshot` sees exactly the transactions that committed before `position`."""
+    """A new slot.
+
+    Until the block of `create_slot` ends, `snapshot` sees exactly what was committed before `position`.
+    """
 
     slot: Slot
     position: int
@@ -76,9 +82,9 @@ class Begun:
 def create_slot(database: PostgresDatabase, where: str, slot: Slot, table: str) -> Iterator[Begun]:
     """Create a slot, and export its snapshot until the block ends. The slot remains, even if the block fails.
 
-    The server waits for the transactions that are open now. `table` is the quoted name of the table.
+    The server waits until all transactions that are open now have ended. `table` is the quoted name of the table.
 
-    Raises  E861 if the server is not configured for it, or denies it; as UnfitDecoder if another plugin may work
+    Raises  E861 if the server is not configured for slots, or denies it; as UnfitDecoder if another plugin may work
     """
     with ExitStack() as held:
         connection = held.enter_context(database.open_connection(where))
@@ -188,8 +194,9 @@ def _publish(connection: Connection, where: str, slot: Slot, table: str) -> None
 
 
 def require_as_of(connection: Connection, table: str, where: str) -> None:
-    """Check that a snapshot still shows the table's rows: emptying or rewriting a table bypasses older snapshots.
+    """Check that a snapshot still sees the table's rows.
 
+    TRUNCATE and rewrites of a table are visible to older snapshots.
     The transaction locks the table from then on. `table` is the quoted name of the table.
 
     Raises  E867 (transient) if the table was truncated or rewritten since
@@ -216,7 +223,7 @@ def state_of(connection: Connection, slot: Slot) -> SlotState | None:
 
 
 def query_retained_logs(connection: Connection, names: Sequence[str]) -> Mapping[str, RetainedLog]:
-    """Return the state of named slots, and how much of the log each retains."""
+    """Return the state of each named slot, and how much of the log the server retains for it."""
     found = dict.fromkeys(names, RetainedLog(Stands.GONE))
     for name, status, held, behind, most in connection.execute(_KEPT, (list(names),)):
         limit = None if most < 0 else int(most)
@@ -227,7 +234,10 @@ def query_retained_logs(connection: Connection, names: Sequence[str]) -> Mapping
 
 
 def require_whole(state: SlotState | None, slot: Slot, since: int, where: str) -> None:
-    """Check that a slot has everything after a position. Raises  E860 if it is gone, lost its log, or was advanced."""
+    """Check that a slot can still deliver all changes after a position.
+
+    Raises  E860 if the slot was dropped, lost its log, or was advanced further
+    """
     if state is None:
         what, why = "is gone", "it was dropped, or the server was restored or replaced"
     elif state.status == "lost":
@@ -259,7 +269,10 @@ def gone_while_read(slot: Slot, said: str, where: str) -> WaterclockError:
 
 
 def _is_distrust(state: str | None, hint: str | None) -> bool:
-    """Return whether the server refused an output plugin that its setting does not list; messages may be translated."""
+    """Return whether the server refused an output plugin because its setting does not list the plugin.
+
+    The setting's name in the hint shows this, as messages may be translated.
+    """
     return state == _NO_RIGHT and _TRUSTED in (hint or "")
 
 
@@ -291,7 +304,7 @@ def untrusted_while_read(error: BaseException, slot: Slot, where: str) -> Waterc
 
 
 def mark_of_publication(connection: Connection, slot: Slot, table: int) -> str | None:
-    """Return a text that differs once the slot's publication was altered; None if the publication does not exist."""
+    """Return a text that changes if the slot's publication is altered; None if the publication does not exist."""
     row = connection.execute(
         "SELECT p.xmin::text || ' ' || r.xmin::text FROM pg_publication AS p"
         " JOIN pg_publication_rel AS r ON r.prpubid = p.oid WHERE p.pubname = %s AND r.prrelid = %s",
@@ -316,7 +329,7 @@ def require_published(connection: Connection, slot: Slot, table: int, since: Map
 
 
 def advance(connection: Connection, slot: Slot, position: int) -> None:
-    """Advance a slot, so that the server may remove the log before the position; do nothing if it is there already."""
+    """Advance a slot to a position, so that the server may remove the log before it. A slot never goes back."""
     state = state_of(connection, slot)
     if state is not None and state.status != "lost" and state.confirmed < position:
         connection.execute("SELECT pg_replication_slot_advance(%s, %s)", (slot.name, position_text(position)))

@@ -72,9 +72,11 @@ def merge(
     *,
     is_filtered: bool,
 ) -> tuple[int, int]:
-    """Replace the rows of the slice's keys, through a temporary table. Return the numbers of rows written and deleted.
+    """Merge the slice's rows into the table by their keys, through a temporary table.
 
-    Raises  E812 for a value that its column would not store exactly, E813 if not all rows were stored, E876
+    Returns  the numbers of rows written and deleted
+    Raises  E812 for a value that its column would not store exactly, E813 if not all rows were stored, E876 for two
+            keys that the destination treats as equal
     """
     table = table_of(unit)
     names = [there[name.lower()].name for name in delivery.column_names]
@@ -173,7 +175,7 @@ def _copy(
 def _batches(
     delivery: Delivery, there: Mapping[str, PostgresDestinationColumn], *, with_marks: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the slice's rows as text for PostgreSQL, with their labels, and `with_marks` whether they are deleted."""
+    """Yield the slice's rows as text for PostgreSQL, with their labels; `with_marks` adds whether a row is deleted."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

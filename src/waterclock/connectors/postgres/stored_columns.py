@@ -1,6 +1,6 @@
-"""Describes the columns of a PostgreSQL destination by its catalog: which values each stores exactly, and compares how.
+"""Describes the columns of a PostgreSQL destination: the values that each stores exactly, and how it compares texts.
 
-A domain is described by its base type and an array by its elements.
+The description comes from the catalog. A domain is described by its base type and an array by its elements.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PostgresDestinationColumn:
 
 
 def read_stored_columns(connection: Connection, unit: Unit) -> dict[str, PostgresDestinationColumn]:
-    """Return the table's columns by their names in lower case."""
+    """Return the columns of the unit's table by their lower-case names; empty if the table does not exist."""
     rows = connection.execute(_COLUMNS, (table_of(unit),)).fetchall()
     there: dict[str, PostgresDestinationColumn] = {}
     for name, said, kind, modifier, is_array, is_text, is_coarse, inexact_fields in rows:
@@ -75,7 +75,7 @@ def read_stored_columns(connection: Connection, unit: Unit) -> dict[str, Postgre
 
 
 def _resolve_stored_column(column: StoredColumn, kind: str, modifier: int) -> StoredColumn:
-    """Return which values a column of a base type stores; `modifier` is the type modifier, as in `numeric(10,2)`."""
+    """Describe what values a base type's column stores; `modifier` is that of the type, as in `numeric(10,2)`."""
     if kind == "interval":
         return _interval(column, modifier)
     if kind in _FIXED:
@@ -91,7 +91,7 @@ def _resolve_stored_column(column: StoredColumn, kind: str, modifier: int) -> St
 
 
 def _composite(column: StoredColumn, inexact_fields: str) -> StoredColumn:
-    """Return which values a composite column stores: it is parsed from a text, and fields may round values silently."""
+    """Describe a composite column: its values are parsed from a text, and its fields may round them silently."""
     refuses = f"has fields that may cut or round a value ({inexact_fields})" if inexact_fields else ""
     return replace(column, refuses=refuses, takes_json=False)
 
@@ -120,7 +120,7 @@ def _interval(column: StoredColumn, modifier: int) -> StoredColumn:
 
 
 def _money(connection: Connection, column: StoredColumn) -> StoredColumn:
-    """Return which values a money column stores; this depends on the server's locale (lc_monetary)."""
+    """Describe the values that a money column stores; they depend on the server's locale (lc_monetary)."""
     row = connection.execute(_MONEY).fetchone()
     if row is None or not row[0]:
         return replace(column, refuses="reads numbers in the format of another locale (lc_monetary)")

@@ -1,7 +1,7 @@
-"""Reads the catalog facts of a table whose changes are followed: its identity, its columns, and its replica identity.
+"""Reads the catalog facts of a table that is collected by its changes: identity, columns, and replica identity.
 
-A table that cannot be followed is refused before a slot is created. With a publication of a table without a replica
-identity, the server would refuse every UPDATE of it.
+A table that cannot be collected in this way is refused before a slot is created. With a publication of a table without
+a replica identity, the server would refuse every UPDATE of it.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ class UnfitDecoder(WaterclockError):
 
 @dataclass(frozen=True, slots=True)
 class FollowedColumn:
-    """A column. `number` is assigned by the server and never changes. `is_filled`: existing rows have values of it.
+    """A column of the table. `number` is assigned by the server and never changes.
 
-    `altered` is a text that differs once the column was altered in any way.
+    `is_filled`: older rows have values in it.
+    `altered` is a text that changes if the column is altered in any way.
     """
 
     number: int
@@ -67,10 +68,10 @@ class FollowedColumn:
 class PostgresTableFacts:
     """The current state of a table. `is_whole`: its old rows are logged completely (REPLICA IDENTITY FULL).
 
-    `file` is a number that differs once all rows were rewritten. `named` is a text that differs once the table was
-    renamed or its owner changed. `last_number` is the highest number of any column it ever had. `toast` is the table of
-    its large values: a number that differs once ALTER TABLE rewrote all rows, and 0 for a table without one.
-    `changed_by` is the transaction that last changed the table's definition.
+    `file` is a number that changes if all rows are rewritten. `named` is a text that changes if the table is renamed or
+    its owner changes. `last_number` is the highest number of any column it ever had. `toast` is the table of its large
+    values: a number that changes if ALTER TABLE rewrites all rows, and 0 for a table without one. `changed_by` is the
+    transaction that last changed the table's definition.
     """
 
     oid: int
@@ -101,7 +102,10 @@ class PostgresTableFacts:
 
 
 def facts_of(connection: Connection, unit: Unit) -> PostgresTableFacts:
-    """Return the facts of a table from the catalog. Raises  E804 if there is none, E862 if changes are not logged."""
+    """Return the facts of a table from the catalog.
+
+    Raises  E804 if it does not exist, E862 if its changes are not logged completely
+    """
     row = connection.execute(_TABLE, (table_of(unit),)).fetchone()
     if row is None:
         raise no_table(connection, unit)
@@ -144,7 +148,7 @@ def facts_of(connection: Connection, unit: Unit) -> PostgresTableFacts:
 def require_followable(
     facts: PostgresTableFacts, unit: Unit, keys: Sequence[str], taken: Iterable[str], plugin: str
 ) -> None:
-    """Refuse tables whose log would not contain the keys or the values that the collect needs.
+    """Refuse a table whose log would not contain the keys or the values that the collect needs.
 
     `keys` and `taken` are columns as the table spells them.
 

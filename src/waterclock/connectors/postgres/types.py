@@ -49,7 +49,7 @@ class PostgresColumn(SqlColumn):
 
     @property
     def type_name(self) -> str:
-        """The name of its type for messages."""
+        """The name of the column's type for messages."""
         return f"{self.kind}[]" if self.is_array else self.kind
 
     @property

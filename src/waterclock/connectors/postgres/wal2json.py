@@ -1,4 +1,4 @@
-"""Decodes the output of the plugin wal2json, format version 2: a JSON object for each begin, change and commit.
+"""Decodes the output of PostgreSQL's plugin wal2json, format version 2: a JSON object per begin, change and commit.
 
 It writes only numbers that JSON has: NaN and Infinity of a float or a numeric become null. So a table with such columns
 is decoded by pgoutput, unless the statement declares wal2json.
@@ -17,14 +17,14 @@ LOSES = frozenset({"float4", "float8", "numeric"})
 """Types of columns whose NaN and Infinity are written as null."""
 
 LEFT_OUT = "no tuple "
-"""The start of its warnings that a change is left out, because the row has no identity."""
+"""The start of wal2json's warnings that it leaves out a change, because the row has no identity."""
 
 _OPS = {"I": Op.INSERT, "U": Op.UPDATE, "D": Op.DELETE, "T": Op.TRUNCATE}
 _IGNORED = frozenset({"C", "M"})  # commits and messages
 
 
 def options(schema: str, table: str) -> dict[str, str]:
-    """Return the plugin's options: one table, positions and times, no messages."""
+    """Return the options of wal2json for reading one table, with positions and times, and without messages."""
     return {
         "format-version": "2",
         "include-lsn": "1",
@@ -41,11 +41,11 @@ def _escape_name(name: str) -> str:
 
 
 def events(lines: Iterable[str], schema: str, table: str) -> Generator[Event]:
-    """Yield the begins of all transactions, and the changes of one table, in log order.
+    """Yield the starts of all transactions, and the changes of one table, in log order.
 
     The lines are one or more whole transactions.
 
-    Raises  ValueError for a line that is not such JSON
+    Raises  ValueError for a line that wal2json does not write
     """
     begin: Begin | None = None
     number = 0

@@ -87,7 +87,7 @@ CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 @dataclass(frozen=True, slots=True)
 class ReceiverCollector:
-    """Collects received events: files of JSON lines, which sealing makes from segments."""
+    """Collects received events from files of JSON lines, into which sealing converts segments."""
 
     setting: Setting
 
@@ -98,7 +98,7 @@ class ReceiverCollector:
         return seal(self._folder(unit), now)
 
     def find_pending(self, unit: Unit) -> Waiting:
-        """Return the data in segments and in files that are not archived yet."""
+        """Return number, size and first label of segments and of files that are not archived yet."""
         folder = self._folder(unit)
         segments = spool.segments_in(folder)
         landed = [path for path in folder.glob(spool.LANDED) if not path.name.startswith(".")]
@@ -126,7 +126,7 @@ class ReceiverCollector:
         return WaterclockError(explained.code, explained.what, where=explained.where, why=explained.why, fix=_MENDING)
 
     def arrivals(self, unit: Unit, taken: Collection[str] = ()) -> Listing:
-        """List all files of events, new and archived, oldest first; report damaged segments."""
+        """List all files of events, new and archived, oldest first, with reports about damaged segments."""
         folder = self._folder(unit)
         make_private_folder(folder)
         listing = self._files().arrivals(_build_landed_unit(unit), taken)
@@ -139,7 +139,7 @@ class ReceiverCollector:
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read files of events into one frame, with labels; a column without a value in a batch's events is NULL."""
+        """Read files of events into one frame, with labels. A column that no event of the batch has is NULL."""
         make_private_folder(self._folder(unit))
         collected = self._files().read_items(spark, _build_landed_unit(unit), items, columns, zone)
         left_out = tuple(name for name in collected.left_out if name not in OWN)
@@ -161,7 +161,7 @@ class ReceiverCollector:
 
 
 def folder_of(setting: Setting) -> Path:
-    """Return the folder of a connection; a relative path starts at the project's folder."""
+    """Return the folder of a connection; a relative path is below the project's folder."""
     folder = setting.folder / str(setting.options["path"])
     return folder.resolve() if ".." in folder.parts else folder
 

@@ -1,6 +1,6 @@
 """The HTTP endpoint of streams: a bare ASGI and RSGI application, without a framework.
 
-`POST /<connection>/<stream>` is answered with 202 when its events are on disk. All requests that are pending when the
+`POST /<connection>/<stream>` is answered with 202 once its events are on disk. All requests that are pending when the
 disk is free are written together, by one write and one sync.
 """
 
@@ -39,7 +39,7 @@ class Writer(Protocol):
         ...
 
     def ends_in(self) -> float | None:
-        """Return the seconds until `end_if_over` must be called."""
+        """Return the seconds until `end_if_over` must be called; None without an open segment."""
         ...
 
     def end_if_over(self) -> None:
@@ -53,7 +53,10 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """The limits of a connection: its token or None, bytes per request, and headers to keep, in lower case."""
+    """The limits of a connection: its token or None, the bytes per request, and the headers to store, in lower case.
+
+    `has_raw`: the text of each event is stored, too.
+    """
 
     token: str | None = None
     max_body: int = 1 << 20
@@ -63,7 +66,7 @@ class RequestLimits:
 
 @dataclass(slots=True)
 class EndpointCounts:
-    """Counters since the start."""
+    """Counters of a stream since the endpoint started."""
 
     events: int = 0
     requests: int = 0
@@ -86,7 +89,10 @@ class Stream:
         self._failure: OSError | None = None
 
     def put(self, body: bytes) -> asyncio.Future[None]:
-        """Queue a body; the future is done when it is on disk or failed. Raises  OSError after a final failure."""
+        """Queue a body. The returned future is done once the body is on disk or has failed.
+
+        Raises  OSError after a final failure of the disk
+        """
         if self._failure is not None:
             raise self._failure
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -95,14 +101,15 @@ class Stream:
         return future
 
     def finish(self) -> None:
-        """Make `run` end once all pending requests are written."""
+        """Let `run` end once all pending requests are written."""
         self._is_ending = True
         self._woken.set()
 
     async def run(self, thread: ThreadPoolExecutor) -> None:
-        """Write pending requests, until `finish`.
+        """Write pending requests, until `finish` is called.
 
-        Raises  errors that make further writing impossible, such as SyncFailedError, after all pending requests got it
+        Raises  errors that make further writing impossible, such as SyncFailedError, after all pending requests have
+                failed with them
         """
         loop = asyncio.get_running_loop()
         while self._waiting or not self._is_ending:
@@ -141,9 +148,9 @@ def _fail(waiting: Sequence[tuple[bytes, asyncio.Future[None]]], error: OSError)
 
 @dataclass(slots=True)
 class Endpoint:
-    """ASGI and RSGI application that receives events, for streams by `connection/stream`.
+    """ASGI and RSGI application that receives events. `streams` are the streams by `connection/stream`.
 
-    `is_ready` is False once it is shutting down.
+    `is_ready` is False once it is shutting down. `patience` is the limit in seconds for the arrival of a body.
 
     `max_waiting` limits the bytes of arriving and pending requests. In addition, each stream has an equal share of the
     same amount for itself, so that senders of one stream cannot block another. `/metrics` names the streams, for
@@ -185,7 +192,10 @@ class Endpoint:
     async def answer(
         self, method: str, path: str, headers: Mapping[str, str], parts: AsyncIterator[bytes]
     ) -> tuple[int, bytes, list[tuple[str, str]]]:
-        """Return the status, body and headers for a request. `parts` are of its body; `headers` are in lower case."""
+        """Return the status, body and headers of the response to a request.
+
+        `parts` are the parts of its body; names in `headers` are in lower case.
+        """
         try:
             status, said, more = await self._answer(method, path.strip("/"), headers, parts)
         except RefusedError as refused:
@@ -221,7 +231,10 @@ class Endpoint:
         return 200, {"streams": streams, "waiting_bytes": self.pending_bytes}, ()
 
     async def _let_in(self, path: str, headers: Mapping[str, str]) -> Stream | _Answer:
-        """Return the stream, or a refusal. A wrong token is refused before an unknown name, which hides the names."""
+        """Return the stream of a path, or a refusal.
+
+        A wrong token is refused before an unknown path, so that the names of streams remain hidden.
+        """
         stream = self.streams.get(path)
         tokens = {each.limits.token for each in self.streams.values()} - {None}
         if stream is None and tokens:
@@ -242,7 +255,10 @@ class Endpoint:
         return stream
 
     async def _without(self, token: str | None, headers: Mapping[str, str]) -> _Answer | None:
-        """Check the bearer token of a request. Return a refusal, or None if it matches; None as `token` never does."""
+        """Check the bearer token of a request. Return None if it is `token`, or else a refusal.
+
+        None as `token` never matches.
+        """
         sent = bearer_of(headers.get("authorization", ""))
         if sent is None:
             return 401, {"error": "a token is needed: Authorization: Bearer"}, (("www-authenticate", "Bearer"),)
@@ -272,7 +288,10 @@ class Endpoint:
         return HTTPStatus.ACCEPTED, {"accepted": events}, ()
 
     async def _body(self, said: str, parts: AsyncIterator[bytes], most: int, share: _Share) -> bytes:
-        """Return the body of a request; its bytes are counted as they arrive. Raises  RefusedError: 413, 408 or 503."""
+        """Return the body of a request; its bytes are counted as they arrive.
+
+        Raises  RefusedError: 413 for a body that is too large, 408 for a slow one, 503 without space
+        """
         length = min(int(said), most + 1) if said.isdecimal() and len(said) <= _LONGEST_LENGTH else None
         if (length or 0) > most:
             raise _too_large(most)
@@ -318,16 +337,19 @@ class _Share:
         self._give_back()
 
     def start_arrival(self, time: asyncio.Timeout) -> None:
-        """Start to wait for the request's body, within `time`."""
+        """Record that the request's body is arriving, with the timeout `time`."""
         self._time = time
         self.stream.coming[self] = None
 
     def end_arrival(self) -> None:
-        """Stop waiting: the body has arrived, or is refused."""
+        """Record that the body has arrived, or is refused."""
         self.stream.coming.pop(self, None)
 
     def add(self, size: int) -> None:
-        """Count more bytes. Raises  RefusedError (503) if completely received requests use the whole limit."""
+        """Count more bytes. If the limit is exceeded, end requests that are still arriving, the oldest first.
+
+        Raises  RefusedError (503) if that is not enough
+        """
         if self.is_out:
             raise _no_room()
         self.size += size
@@ -340,7 +362,7 @@ class _Share:
             oldest.end()
 
     def end(self) -> None:
-        """End the wait for the body, and release its bytes."""
+        """End the wait for the body, and release the request's bytes."""
         self.is_out = True
         self.end_arrival()
         self._give_back()
@@ -377,7 +399,7 @@ async def _read_asgi_body(receive: Receive) -> AsyncIterator[bytes]:
 
 
 async def _read_rsgi_body(headers: Mapping[str, str], protocol: Any) -> AsyncIterator[bytes]:
-    """Yield the parts of an RSGI request body; a body that is known to be short is read at once."""
+    """Yield the parts of an RSGI request body. A body that is known to be short is a single part."""
     length = headers.get("content-length", "")
     if length.isdecimal() and len(length) <= _LONGEST_LENGTH and int(length) <= _IN_THE_LOOP:
         yield await protocol()

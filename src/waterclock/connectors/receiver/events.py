@@ -1,7 +1,7 @@
 """Parses the JSON objects of a request (one, an array, or one per line) and builds the lines that are stored.
 
-The checks accept only events that Spark can read later. An event that is refused now is fixed by its sender; one that
-is found broken in a window would stop a table.
+The checks accept only events that Spark can read later. The sender of a refused event can fix it at once; an unreadable
+event in a window would stop a table.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _BETWEEN = re.compile(r"[ \t\n\r]*,?[ \t\n\r]*")
 _BREAKS = str.maketrans("\r\n", "  ")
 _GZIP = 31
 MOST_LEVELS = 500
-"""The levels of objects and arrays in an event: half of the limit of Spark's reader, for the sake of other readers."""
+"""The limit of nested objects and arrays in an event: half of Spark's limit, as other readers may have lower ones."""
 _LONG = 900  # a shorter text contains no number that is too long for Spark's reader
 _LONG_NAME = 40_000
 MOST_EVENTS = 10_000
-"""The events of a request: each is checked on its own, and takes memory beyond its bytes."""
+"""The limit of events in a request: each is checked on its own, and takes memory beyond its bytes."""
 MOST_KEYS = 1_000  # of an event, at all levels: each may become a column, and Spark takes minutes for thousands
 _MOST_EXPONENT = 400
 _EXPONENT = re.compile(r"[0-9.][eE][+-]?0*[0-9]{3}")
@@ -112,7 +112,10 @@ def decode_body(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def lines_of(body: bytes, at: datetime, place: str) -> Iterator[bytes]:
-    """Yield the lines to collect from a frame: events with metadata; `place` identifies a request without a key."""
+    """Yield the lines to collect from a frame: events with metadata.
+
+    `at` is when the request was received. `place` identifies a request without an idempotency key.
+    """
     first, *events = body.split(b"\n")
     said = json.loads(first)
     fields: dict[str, Any] = {RECEIVED: at.isoformat().replace("+00:00", "Z"), REQUEST: said["request"] or place}
@@ -127,7 +130,10 @@ def lines_of(body: bytes, at: datetime, place: str) -> Iterator[bytes]:
 
 
 def _one(text: str, at: int, number: int) -> int:
-    """Check the event that begins at an offset, and return the offset of its end."""
+    """Check the event that begins at an offset, and return the offset of its end.
+
+    Raises  RefusedError for an invalid one.
+    """
     end: int
     try:
         event, end = _scan(text, at)
@@ -158,7 +164,7 @@ def _one(text: str, at: int, number: int) -> int:
 
 
 def _require_few_keys(event: Any, number: int) -> None:
-    """Refuse an event with too many keys. Keys of the objects in one array count once. Cost: one pass."""
+    """Refuse an event with too many keys. A key that several objects of an array have counts once. Cost: one pass."""
     places: dict[tuple[int, str], int] = {}
     left: list[tuple[int, Any]] = [(0, event)]
     while left:
@@ -173,9 +179,9 @@ def _require_few_keys(event: Any, number: int) -> None:
 
 
 def _check_names(event: Mapping[str, Any], number: int) -> None:
-    """Refuse keys whose column names collide with each other, with the receiver's own columns or with Spark's.
+    """Refuse keys whose column names collide with each other, or with columns that the receiver adds.
 
-    Names collide if Spark sees them as one: it compares lower case in some places, and folded case in others.
+    Names collide if Spark treats them as equal: it compares lower case in some places, and folded case in others.
     """
     names: set[str] = set()
     for key in event:

@@ -1,7 +1,7 @@
 """Reads and writes the frames of a segment: `length, crc32, instant, body`, one after the other, one per request.
 
-A frame is complete or it does not count. After a crash the last frames may be cut off, or be zeros from the disk:
-a frame with a wrong checksum was never acknowledged.
+An incomplete frame is ignored. After a crash the last frames may be cut off, or be zeros from the disk. A frame with a
+wrong checksum was never acknowledged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST = 1 << 30  # far beyond any request: a larger length is from a torn fra
 
 @dataclass(frozen=True, slots=True)
 class EventFrame:
-    """The body of a request, the instant when it was written (UTC), and the start and end offsets of its frame."""
+    """A frame: the body of a request, the instant when it was written (UTC), and the frame's start and end offsets."""
 
     at: datetime
     body: bytes
@@ -32,13 +32,13 @@ class EventFrame:
 
 
 def build_frame(at: datetime, body: bytes) -> bytes:
-    """Build the frame of a body, to be appended to a segment."""
+    """Return the bytes of a frame, to be appended to a segment."""
     micros = (at - EPOCH) // _MICROSECOND
     return _HEAD.pack(len(body), crc32(body, crc32(_SUM.pack(micros))), micros) + body
 
 
 def frames_of(file: IO[bytes]) -> Iterator[EventFrame]:
-    """Yield the complete frames from a file's beginning, up to the first incomplete one. Cost: one frame in memory."""
+    """Yield the complete frames of a file, up to the first incomplete one. Cost: one frame in memory."""
     start = 0
     while len(head := file.read(_HEAD.size)) == _HEAD.size:
         length, said, micros = _HEAD.unpack(head)

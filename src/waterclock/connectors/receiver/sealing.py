@@ -1,7 +1,7 @@
 """Seals a stream up to an instant: ends the segments of dead writers, and converts closed segments to files.
 
-It does not wait for writers or end their segments. A writer in an earlier window keeps that window open until its own
-timer ends it.
+It neither waits for live writers nor ends their segments. A live writer in an earlier window keeps that window open
+until its own timer ends the segment.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ _LEVEL = 1
 
 
 def seal(folder: Path, now: datetime) -> datetime:
-    """Seal a stream up to the minute of `now`. Return the instant before which it is complete: no event comes later.
+    """Seal a stream up to the minute of `now`.
 
+    Return the instant up to which it is complete: no earlier event will come.
     When it returns, all closed segments are files. Concurrent calls of several runners are executed one after another.
     Cost    new data is read once and written once, with one frame in memory
     """
@@ -51,7 +52,7 @@ def seal(folder: Path, now: datetime) -> datetime:
 
 
 def _still_written(folder: Path) -> Iterator[Segment]:
-    """Yield the segments of live writers. Truncate the torn segments of dead writers, and close them."""
+    """Yield the segments of live writers. Close those of dead writers, after truncating an incomplete last frame."""
     for segment in segments_in(folder):
         if segment.state != "open":
             continue
@@ -77,7 +78,7 @@ def _is_there(path: Path, file: IO[bytes]) -> bool:
 
 
 def _land(folder: Path, segment: Segment) -> None:
-    """Write a closed segment's events to a file of a fixed name, and remove the segment unless it is damaged."""
+    """Convert a closed segment to a sealed file, and remove the segment, or rename it if it is damaged."""
     path, aside = folder / segment.name, folder / f".{segment.landed_name}.part"
     with path.open("rb") as source, aside.open("wb") as sink:
         end, count = 0, 0

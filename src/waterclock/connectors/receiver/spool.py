@@ -1,7 +1,7 @@
 """Defines the files in a stream's folder: segments, markers and sealed files.
 
     open-<label>-<writer>-<number>.seg      is being written; its writer keeps a flock on it for as long as it lives
-    closed-<label>-<writer>-<number>.seg    is complete, and has no writer any more
+    closed-<label>-<writer>-<number>.seg    is complete, and no longer has a writer
     damaged-<label>-<writer>-<number>.seg   was complete once: its readable part was collected, the segment is kept
     <label>-<writer>-<number>.jsonl.gz      the events of a closed segment, to be collected and then archived
     sealing-<label>                         windows that end up to this label are sealed: no segment begins before it
@@ -39,7 +39,7 @@ _AGAIN = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment's name in parts: state (open, closed, damaged), the minute it begins with, and writer with number."""
+    """The parts of a segment's name: state (open, closed, damaged), first minute, and writer with number."""
 
     state: str
     label: datetime
@@ -47,12 +47,12 @@ class Segment:
 
     @property
     def name(self) -> str:
-        """The name of its file."""
+        """The name of the segment's file."""
         return f"{self.state}-{label_of(self.label)}-{self.writer}.seg"
 
     @property
     def landed_name(self) -> str:
-        """The name of the sealed file with its events."""
+        """The name of the sealed file with the segment's events."""
         return f"{label_of(self.label)}-{self.writer}.jsonl.gz"
 
     def as_state(self, state: str) -> Segment:
@@ -77,13 +77,13 @@ def segments_in(folder: Path) -> list[Segment]:
 
 
 def find_seal_time(folder: Path) -> datetime | None:
-    """Return the newest marker: no segment begins before it. None before the first sealing."""
+    """Return the instant of the newest marker: no segment begins before it. None before the first sealing."""
     markers = _markers(folder)
     return instant_of(markers[-1].removeprefix(_MARKER)) if markers else None
 
 
 def mark_sealed(folder: Path, until: datetime) -> None:
-    """Create the marker of an instant, unless a newer one exists. Of the older markers only the last one is kept."""
+    """Create the marker of an instant, unless a newer one exists. Of older markers only the last one remains."""
     markers = _markers(folder)
     name = f"{_MARKER}{label_of(until)}"
     if not markers or markers[-1] < name:
@@ -95,7 +95,7 @@ def mark_sealed(folder: Path, until: datetime) -> None:
 
 @contextmanager
 def only_sealer(folder: Path) -> Iterator[None]:
-    """Lock a stream for sealing. Wait for another sealer to end; the lock of a dead one is free."""
+    """Lock a stream for sealing within the block. Waits for another sealer; the lock of a dead process is free."""
     with (folder / _LOCK).open("ab") as lock:
         while not is_locked(lock.fileno()):
             fault("receiver.waits")
@@ -104,7 +104,7 @@ def only_sealer(folder: Path) -> Iterator[None]:
 
 
 def is_locked(descriptor: int) -> bool:
-    """Lock an open file; return False if another process, or another descriptor of it, has the lock."""
+    """Try to lock an open file. Return False if another process, or another descriptor of this one, has the lock."""
     with suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True

@@ -1,4 +1,4 @@
-"""Writes requests to segments: appended and flushed to disk before they are answered.
+"""Writes requests to segments. They are appended and flushed to disk before they are answered.
 
 Any number of writers, in any number of processes of one machine, write to one stream, each to its own segments.
 """
@@ -23,7 +23,7 @@ _NEW = ".new-"
 
 
 class SyncFailedError(OSError):
-    """A failed sync: it is unknown which data is on disk, so the process must end."""
+    """A sync to disk failed: it is unknown which data is on disk, so the process must end."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class _Open:
 
 
 class SegmentWriter:
-    """Writes to a stream, one thread at a time. `end_of` returns the end of the window that contains an instant.
+    """Writes the segments of a stream, one thread at a time. `end_of` returns the end of the window with an instant.
 
     The instants of its frames never decrease, however the machine's clock is set: they are never before an earlier
     instant, nor before the sealed minute.
@@ -59,7 +59,7 @@ class SegmentWriter:
         self._open: _Open | None = None
 
     def append(self, bodies: Sequence[bytes]) -> None:
-        """Write requests to disk by one write and one sync; after it returns they may be answered.
+        """Write requests to disk by one write and one sync; when it returns they may be answered.
 
         Raises  OSError if the disk fails; then none of them is stored, and they may be sent again
                 SyncFailedError if it is unknown which data is on disk: no more data may be written
@@ -155,7 +155,7 @@ class SegmentWriter:
 
     @staticmethod
     def _cut(to: _Open) -> None:
-        """Truncate a partial write. Raises  SyncFailedError if that is not possible either."""
+        """Truncate a partial write. Raises  SyncFailedError if the file cannot be truncated."""
         try:
             os.ftruncate(to.descriptor, to.size)
         except OSError as error:
@@ -163,7 +163,7 @@ class SegmentWriter:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove files of writers that died before their segment was visible."""
+    """Remove the temporary files of writers that died while they created a segment."""
     for path in folder.glob(f"{_NEW}*"):
         with suppress(FileNotFoundError), path.open("rb") as file:
             if is_locked(file.fileno()):

@@ -2,7 +2,7 @@
 
 The check is an allow list on the parsed address that is sent: the same scheme, host and port, no user, and a path below
 that of the url, however it is percent-encoded. Servers and proxies decode a path before they resolve `..`, some of them
-twice, and some treat a backslash as a slash. A path is therefore decoded in the same way before it is compared.
+twice, and some treat a backslash as a slash. So the check decodes a path in the same way before it compares it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class OutsideApi(Exception):
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Replace names in braces by their values. Other braces stay, and values are not filled again."""
+    """Replace names in braces by their values. Other braces remain, and braces in values are not replaced."""
     parts = text.split("{")
     filled = [parts[0]]
     for part in parts[1:]:
@@ -33,10 +33,10 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 
 
 def fill_path(template: str, values: Mapping[str, Sequence[str]]) -> str:
-    """Fill a path so that each value is a part of one path segment; several values of a column are joined by commas.
+    """Fill a path so that each value is part of one path segment; several values of a column are joined by commas.
 
-    Raises  OutsideApi for values that make a segment which leads elsewhere: `..`, also `../x`, and an empty one,
-            which servers merge with the segment before it
+    Raises  OutsideApi for values that lead to another path, such as `..` and `../x`, and for an empty one, whose
+            segment servers would drop
     """
     named = {name: of for name, of in values.items() if f"{{{name}}}" in template}
     empty = next((name for name, of in named.items() if not "".join(of)), None)
@@ -92,7 +92,10 @@ def with_params(address: str, params: Mapping[str, str]) -> str:
 
 
 def resolve_link(base: str, link: str, *, without: str) -> str:
-    """Resolve a link in a response to a full address, without the key's parameter. Raises  OutsideApi for others."""
+    """Resolve a link in a response to a full address, without the parameter `without`, which contains the key.
+
+    Raises  OutsideApi for a link that is not a valid URL
+    """
     try:
         whole = urljoin(base, link)
         if not without:
@@ -113,7 +116,10 @@ def path_of_link(link: str) -> str:
 
 
 def parse_below(url: str, address: str) -> httpx2.URL:
-    """Parse an address into the form that is sent. Raises  OutsideApi where it leaves the API's host, port or path."""
+    """Parse an address into the form that is sent.
+
+    Raises  OutsideApi if it is not below `url`: another host, port or path.
+    """
     import httpx2
 
     base = httpx2.URL(url)

@@ -1,7 +1,8 @@
-"""Sends requests to one API: with credentials, within its rate, with retries, and in bounded memory.
+"""Sends requests to one API: with credentials, within its rate limit, with retries, and in bounded memory.
 
-A request is retried, after a growing wait or the one that the server asks for, in these cases: 408, 425, 429, 5xx
-(except 501 and 505), no response in time, no connection, or a response that was cut off. Any other 4xx is final.
+A request is retried after 408, 425, 429 and 5xx (except 501 and 505), and if there is no connection, no response in
+time, or a response that was cut off. The wait before a retry grows, or is the one that the server asks for. Any other
+4xx is final.
 Redirects are not followed, and no request leaves the connection's url (`addresses`), because the credentials would go
 with it. Every response has a size limit, also that for a token (`http.client`). No secret and no parameter appears in
 an error message.
@@ -49,7 +50,10 @@ _CODES = {HttpFailure.NO_CONNECTION: "E840", HttpFailure.LATE: "E841", HttpFailu
 
 
 class Passing(Exception):
-    """A failed attempt that may succeed later: the reason, its code, and how long the server asks to wait."""
+    """A failed attempt that may succeed later: its error code, the reason, and the wait in seconds.
+
+    The wait is None unless the server asks for one.
+    """
 
     def __init__(self, code: str, why: str, after: float | None = None) -> None:
         super().__init__(why)
@@ -60,7 +64,10 @@ class Passing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """A request for a path or a following `link`. `may_lack`: 404 and 410 are valid. `kind` is the media type."""
+    """A request for a path with parameters, or for `link`, a complete address that a response contained.
+
+    `may_lack`: 404 and 410 are valid responses. `kind` is the media type of the content.
+    """
 
     method: str
     path: str
@@ -145,7 +152,10 @@ class Api:
             return None
 
     def reach(self, path: str) -> None:
-        """Send one HEAD request for a path; accept all responses except refused credentials. Raises  E840, E844."""
+        """Send a HEAD request for a path, to check that the API responds and accepts the credentials.
+
+        Raises  E840 without a response, E844 for refused credentials
+        """
         request = ApiRequest("HEAD", path, {})
         try:
             answer = self._send(request, self._authorization(self.name))
@@ -267,7 +277,7 @@ class Api:
         return {}
 
     def _fetch_token(self) -> bytes:
-        """Request a token. The caller must own the lock of the tokens."""
+        """Request a token, and return the body of the response. The caller must have the lock of the tokens."""
         form = {"grant_type": "client_credentials"}
         if self._has("auth.scope"):
             form["scope"] = self._text("auth.scope")

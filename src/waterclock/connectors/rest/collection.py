@@ -1,8 +1,9 @@
 """Reads an API page by page into files, which Spark then reads. Only one page is in memory at a time.
 
 Each window is requested separately, from its start to its end in the API's own parameters. After an interruption its
-pages are reused, whichever other windows are collected with it then. Records beyond the window (an API with an
-inclusive end, or with dates instead of times) are dropped: they belong to another window, which requests them itself.
+pages are reused, even if other windows are collected together with it then. Records outside of the window (an API with
+an inclusive end, or with dates instead of times) are dropped: they belong to another window, which requests them
+itself.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _MOST_EMPTY = 1000
 
 @dataclass(frozen=True, slots=True)
 class RestSource:
-    """The source of a collect: the API, the unit, its resource, and the folder where pages are stored."""
+    """The source of a collect: the API, the unit and its resource. Pages are stored in the archive of `setting`."""
 
     api: Api
     setting: Setting
@@ -51,7 +52,7 @@ class RestSource:
 
     @property
     def columns_folder(self) -> Path:
-        """The folder with the columns that were seen: other rows, or parameters, of the same path have others."""
+        """The folder that stores the columns seen so far, for this path, parameters and option `rows`."""
         resource, archive = self.resource, entry_path(self.setting.archive)
         asked = [resource.method, resource.path, resource.params, resource.rows]
         return page_store.columns_folder(archive, self.setting.name, self.unit.path, asked)
@@ -60,7 +61,10 @@ class RestSource:
 def read_windows(
     spark: SparkSession, reading: RestSource, request: WindowRequest, columns: Columns, zone: str
 ) -> Collected:
-    """Collect windows. Raises  E805 if the time column does not exist; E840 to E845."""
+    """Collect the records of windows.
+
+    Raises  E805 if the time column does not exist; E840 to E845
+    """
     is_asked = bool(reading.resource.asked.since)
     found = _series(reading, request) if is_asked else [(_of_all(reading, request.windows[-1]), None)]
     with _closing_what_fails(found):
@@ -93,13 +97,13 @@ def read_snapshot(spark: SparkSession, reading: RestSource, columns: Columns, zo
 
 
 def columns_now(reading: RestSource) -> tuple[str, ...]:
-    """Request only the first page, without a window, and return its columns."""
+    """Request the first page, without a window, and return the columns of its records."""
     return ask_page(reading, first_place(reading.resource.paging), None, 1)[0].columns
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The collected pages: files that contain records, the row count, all known columns, and facts for the manifest."""
+    """The pages of a collect: files that contain records, the row count, the known columns, facts for the manifest."""
 
     paths: Sequence[str]
     rows: int
@@ -108,7 +112,10 @@ class _Read:
     close: Callable[[], None]
 
     def collected(self, frame: DataFrame, **facts: Any) -> Collected:
-        """Return the rows as collected. The pages serve no other batch once the rows are stored."""
+        """Build the result of the collect.
+
+        It closes the series before the commit, so no other batch reuses the pages.
+        """
         seen = map_column_types(self.known)
         return Collected(frame, source=self.source, close=self.close, before_commit=self.close, seen=seen, **facts)
 
@@ -122,7 +129,7 @@ def _series(reading: RestSource, request: WindowRequest) -> _Found:
 
 
 def _of_all(reading: RestSource, newest: Window) -> Series:
-    """Return the series that serves all windows. A newer last window, which was not over then, gets a new series."""
+    """Return the one series that contains all windows. Its name contains the end of the newest window."""
     return _series_of(reading, None, until=newest.end.isoformat())
 
 
@@ -138,7 +145,10 @@ def _series_of(reading: RestSource, window: Window | None, *, until: str = "", g
 
 @contextmanager
 def _closing_what_fails(found: _Found) -> Iterator[None]:
-    """Close the series on a permanent error, so that a retry requests all pages; after other errors it continues."""
+    """Close the series if the block raises a permanent error, so that a retry requests all pages.
+
+    After a transient error a retry continues the series.
+    """
     try:
         yield
     except WaterclockError as error:
@@ -153,7 +163,7 @@ def _close(found: _Found) -> None:
 
 
 def _read(reading: RestSource, found: _Found) -> _Read:
-    """Request all pages that are not stored yet."""
+    """Read the stored pages of all series, and request the others."""
     read = [list(_collect(reading, series, window)) for series, window in found]
     rows = sum(page.rows for of_one in read for page in of_one)
     columns = list(dict.fromkeys(column for of_one in read for page in of_one for column in page.columns))
@@ -173,7 +183,10 @@ def _read(reading: RestSource, found: _Found) -> _Read:
 
 
 def _collect(reading: RestSource, series: Series, window: Window | None) -> Iterator[Page]:
-    """Yield the stored pages of a series, then request the others. Raises  E843 for no end, E879 for a damaged page."""
+    """Yield the stored pages of a series, then request the others.
+
+    Raises  E843 for pages that do not end, E879 for a damaged page
+    """
     place: Place | None = first_place(reading.resource.paging)
     before, number, digests, empty = 0, 0, [""] * _SAME, 0
     places: set[str] = set()
@@ -222,9 +235,9 @@ def ask_page(
     before: int = 0,
     adapt: Callable[[ApiRequest], ApiRequest] = lambda request: request,
 ) -> tuple[Body, Place | None]:
-    """Request the page at a place. Return its body and the place of the next page.
+    """Request the page at a position. Return its body and the position of the next page, None after the last page.
 
-    `adapt` changes the request before it is sent.
+    `adapt` changes the request before it is sent. `before` is the number of records on earlier pages.
     Raises  NotFound; E842 if the response does not have the declared structure, E843 if its link leaves the API's
             url; and as `Api.ask`
     """
@@ -281,7 +294,7 @@ def _plain(value: str) -> Any:
 
 
 def _span_params(asked: WindowParams, window: Window | None) -> dict[str, str]:
-    """Return the parameters that request a window. They never request less than it: times are rounded outwards."""
+    """Return the parameters that request a window. They cover all of it: times are rounded outwards."""
     if window is None or not asked.since:
         return {}
     params = {asked.since: time_text(window.start, asked)}
@@ -291,7 +304,7 @@ def _span_params(asked: WindowParams, window: Window | None) -> dict[str, str]:
 
 
 def time_text(instant: datetime, asked: WindowParams, *, is_end: bool = False) -> str:
-    """Format an instant as the API expects it. An end within a unit of the format, such as a day, is rounded up."""
+    """Format an instant as the API expects it. With `is_end`, a pattern that would cut off a part rounds up instead."""
     if asked.format in {"seconds", "milliseconds"}:
         return str(int(instant.timestamp()) * (1000 if asked.format == "milliseconds" else 1))
     local = instant.astimezone(ZoneInfo(asked.zone))
@@ -312,7 +325,11 @@ def time_text(instant: datetime, asked: WindowParams, *, is_end: bool = False) -
 
 
 def _outwards(local: datetime, *, is_end: bool) -> datetime:
-    """Return a local time that cuts nothing off, in whichever pass of a repeated hour the API reads it."""
+    """Return a window's bound as a local time without an offset, such that the window is requested completely.
+
+    In a repeated hour, the API may assume either of the two instants: neither is later than the start of the
+    window, or, with `is_end`, earlier than its end.
+    """
     offsets = [local.replace(fold=fold).utcoffset() or timedelta(0) for fold in (0, 1)]
     if offsets[0] == offsets[1]:
         return local
@@ -320,7 +337,10 @@ def _outwards(local: datetime, *, is_end: bool) -> datetime:
 
 
 def _known_columns(reading: RestSource, seen: Sequence[str], rows: int) -> list[SourceColumn]:
-    """Return the columns of the pages and those seen earlier: a record omits fields that have no value."""
+    """Return the columns of the pages and those seen earlier.
+
+    Later pages may lack some, as records omit empty fields.
+    """
     if rows:
         page_store.add_seen_columns(reading.columns_folder, seen)
     earlier = page_store.read_seen_columns(reading.columns_folder)
@@ -335,7 +355,7 @@ def _known_columns(reading: RestSource, seen: Sequence[str], rows: int) -> list[
 def _collect_nothing(
     spark: SparkSession, reading: RestSource, columns: Columns, read: _Read, *, has_label: bool
 ) -> Collected:
-    """Return no rows, with the known columns of the source, or else with the declared ones."""
+    """Build a result without rows, with the known columns of the source, or else with the declared ones."""
     left_out: tuple[str, ...] = ()
     types = {column.name: column.type or "STRING" for column in columns.named if column.tells is None}
     if read.known:

@@ -75,7 +75,7 @@ class RestCollector:
     def clock(self, unit: Unit) -> datetime | None:
         """Return the server's clock from the header Date of any response; None without one, or for clock 'machine'.
 
-        The records carry the server's times. So a window is over when it is over by that clock, however far it is off.
+        The times in records are the server's. So its clock decides when a window is over, even if it is wrong.
         Cost: one request
         """
         if self.setting.options.get("clock", "server") == "machine":
@@ -99,7 +99,7 @@ class RestCollector:
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
-        """Request each window separately, and assign its records to windows."""
+        """Request each window separately, and return its records with the labels of their windows."""
         from waterclock.connectors.rest.collection import read_windows
 
         return read_windows(spark, self._build_source(unit), request, columns, zone)

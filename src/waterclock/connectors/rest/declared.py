@@ -1,6 +1,6 @@
 """Parses the options of a connection, of a COLLECT and of a PUBLISH into values, and finds invalid ones.
 
-Pure functions: `check` calls `wrong_options` without opening anything, and secrets are pointers then.
+Pure functions: `check` calls `wrong_options` without opening anything, when secrets are not resolved yet.
 """
 
 from __future__ import annotations
@@ -111,7 +111,11 @@ OF_PUBLISH = {
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """How pages are requested. `param` and `size_param` are names of parameters, the others paths in a response."""
+    """How pages are requested.
+
+    `param` and `size_param` are names of parameters; `next`, `more`, `total` paths in a response.
+    `stops_short`: a page with fewer records than `size` is the last.
+    """
 
     style: str = "none"
     param: str = ""
@@ -126,7 +130,7 @@ class Paging:
 
 @dataclass(frozen=True, slots=True)
 class WindowParams:
-    """How windows are requested: names of parameters, empty if the API has none."""
+    """How windows are requested. `since` and `until` are names of parameters, empty if the API has none."""
 
     since: str = ""
     until: str = ""
@@ -136,7 +140,7 @@ class WindowParams:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """The resource of an API that a COLLECT reads."""
+    """The resource of an API that a COLLECT reads, and how it is requested."""
 
     method: str
     path: str
@@ -151,7 +155,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """How an API is queried for each row of a table. `match`: the path in a record of the value that a batch requested.
+    """The options of FOR EACH. `match`: in a batch, the path in a record of the value to which the record belongs.
 
     `cache`: how long a response is reused for later labels; None if each label sends its own requests.
     """
@@ -226,7 +230,7 @@ def details_of(options: Mapping[str, Any]) -> Details:
 
 
 def each_parameters(path: str, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the columns that a unit names in braces in its path or its parameters."""
+    """Return the columns that a unit's path or parameters name in braces."""
     texts = [str(value) for name, value in sorted(options.items()) if name.startswith("params.")]
     return places_in([str(options.get("path", path)), *texts])
 
@@ -261,7 +265,7 @@ def rate_of(said: object) -> tuple[int, float] | None:
 
 
 def wrong_options(what: str, options: Mapping[str, Any], path: str = "") -> Iterator[Wrong]:
-    """Yield the invalid or contradictory options of a `connection`, a `collect` or a `publish`.
+    """Yield errors for invalid or contradictory options of a `connection`, a `collect` or a `publish`.
 
     A collect is checked once more: as `each` if it has FOR EACH, as `whole` if it does not.
     """
@@ -333,7 +337,10 @@ def _wrong_address(options: Mapping[str, Any]) -> Iterator[Wrong]:
 
 
 def _wrong_place(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
-    """Yield an error for a path that leaves the url, however it is encoded: the credentials would go with it."""
+    """Yield an error for a path that leaves the connection's url, however it is encoded.
+
+    The credentials would be sent with such a request.
+    """
     said = options.get("path", path)
     if not isinstance(said, str):
         return
@@ -381,7 +388,10 @@ def _wrong_params(options: Mapping[str, Any]) -> Iterator[Wrong]:
 
 
 def _wrong_pages(options: Mapping[str, Any], *, is_whole: bool) -> Iterator[Wrong]:
-    """Yield options that contradict the paging. Options of a connection may be incomplete: a collect completes them."""
+    """Yield errors for options that contradict the paging.
+
+    Options of a connection may be incomplete: a collect adds some.
+    """
     style = options.get("paging")
     if style is None:
         return

@@ -1,13 +1,13 @@
 """Sends a sealed slice to an API, row by row or in chunks, and never sends accepted rows again.
 
 1. The slices of the claim are checked. If one is missing, the delivery stops and nothing was sent.
-2. The claim's record is put if absent: the latch. It names the slices and how they are split. From then on the claim
+2. The claim's record is created, unless it exists. It names the slices and how they are split. From then on the claim
    can only be completed: every process that handles it, to deliver, to kill or to check, sends the remaining rows.
 3. Each chunk is sent with its idempotency key, and recorded once it is accepted (`journal`).
 4. The claim's end is recorded: all rows were accepted, or the API refuses some of them for good.
 
 A request with an unknown outcome (no response, a crash) is sent again with the same key. An API that supports keys
-processes it once; another API may process it twice. No sender can do better towards such an API.
+processes it once; another API may process it twice, which no sender can prevent.
 A refused request (4xx) ends the claim, and its batch fails with an error that names the rows. The next claim of the
 label sends the rows that were not accepted, compared row by row by content. A label that was delivered completely and
 is made again is sent completely again.
@@ -45,7 +45,10 @@ _TYPES = {"json": "application/json", "ndjson": "application/x-ndjson", "row": "
 
 @dataclass(slots=True)
 class _Refusals:
-    """The refusals of a claim: the first error, the refused rows, and the PER values whose later rows wait."""
+    """The refusals of a claim: the first error, the number of refused requests, and descriptions of the refused rows.
+
+    `entities` are the PER values of these rows: later rows with the same values are not sent.
+    """
 
     first: WaterclockError | None = None
     requests: int = 0
@@ -54,7 +57,7 @@ class _Refusals:
 
 
 class RestDeliverer:
-    """Delivers rows to an API."""
+    """Delivers rows to an API by requests."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -65,7 +68,11 @@ class RestDeliverer:
         return Api(self.setting)
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
-        """Send the slices of a claim. Raises  E822, E847; E848 half-way; E840, E841, E844 if nothing was accepted."""
+        """Send the slices of a claim, or their remaining rows if the claim was begun.
+
+        Raises  E822 for a missing slice, E847 if the API refuses rows; E848, transient, if it accepted only a part so
+                far; E840, E841, E844 if nothing was accepted
+        """
         one = deliveries[0]
         journal = self._journal(one.project, one.publish)
         if stands := self._load_delivered(journal, one.claim):
@@ -82,8 +89,9 @@ class RestDeliverer:
         return delivered
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record the claim as killed. If it was begun, send the remaining rows instead: no row can be taken back.
+        """Record the claim as killed.
 
+        If it was begun, send the remaining rows instead: accepted rows cannot be taken back.
         Raises  as `deliver` if the remaining rows cannot be sent now: the claim stays open
         """
         journal = self._journal(project, publish)
@@ -99,18 +107,24 @@ class RestDeliverer:
             return Delivered(claim, DeliveryOutcome.KILLED, "", 0, is_repeat=True)
 
     def reach(self, unit: Unit) -> None:
-        """Check that the API responds and accepts our credentials; no rows are sent. Raises  E840, E844."""
+        """Check that the API responds and accepts the connection's credentials; no rows are sent.
+
+        Raises  E840, E844.
+        """
         del unit
         self.api.reach("")
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """Return the outcome of a claim; None for one that is still being sent."""
+        """Return the outcome of a claim; None if it was never begun or is still being sent."""
         del unit
         stands = self._load_delivered(self._journal(project, publish), claim)
         return stands[-1] if stands else None
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
-        """Return the newest delivery of the newest label; each completed claim records it as of its own end."""
+        """Return the newest delivery of the newest label; None if nothing was delivered.
+
+        Each completed claim records the newest delivery at the time of its own end.
+        """
         del unit
         journal = self._journal(project, publish)
         for claim in journal.claims_done():
@@ -120,7 +134,7 @@ class RestDeliverer:
         return None
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Check that the claim's record exists; the content of an API cannot be checked."""
+        """Return a message if a completed claim has no record; else None. The content of an API cannot be checked."""
         del unit
         if self._journal(project, publish).read_completion(claim) is None:
             return f"the journal of {self.setting.name} has no record of claim {claim}"
@@ -141,7 +155,7 @@ class RestDeliverer:
         return ()
 
     def _forward(self, unit: Unit, journal: Journal, claim: int, *, is_repeat: bool) -> tuple[Delivered, ...]:
-        """Send the remaining rows of a claim that was begun, and record its end."""
+        """Send the remaining rows of a claim that was begun, record its end, and return its outcomes."""
         record = journal.record(claim)
         if record is None or record["outcome"] != SENDING:
             raise AssertionError(f"claim {claim} was not begun")
@@ -182,7 +196,10 @@ class _Sender:
         self._lock = threading.Lock()
 
     def send(self, each: dict[str, Any], record: dict[str, Any]) -> None:
-        """Send the remaining rows of one label. Raises  E848; or the original error if nothing was accepted yet."""
+        """Send the remaining rows of one label.
+
+        Raises  E848 if some requests were accepted already; otherwise the original error
+        """
         per, is_ordered = each["per"], bool(each["order_by"])
         chunks: Iterable[tuple[Chunk, str]] = self._find_pending_chunks(each, record)
         if self.sending.in_flight == 1 or (is_ordered and not per):
@@ -228,7 +245,7 @@ class _Sender:
             return first is not None and (stops or first.code == "E844" or self.refusals.requests >= _MOST_REFUSED)
 
     def _find_pending_chunks(self, each: dict[str, Any], record: dict[str, Any]) -> Iterator[tuple[Chunk, str]]:
-        """Yield the chunks of a label that are not accepted yet, with their keys."""
+        """Yield the chunks of a label that are not accepted yet, each with its idempotency key."""
         label = each["label"]
         carried = self.journal.count_carried(label, each["carried"])
         identity = (record["project"], record["publish"], label, str(each["generation"]))
@@ -338,7 +355,7 @@ class _Sender:
 
 
 def _wait_for_requests(flying: set[Future[None]], most: int) -> set[Future[None]]:
-    """Wait until at most `most` requests are in flight. Raise the error of a failed one once all have ended."""
+    """Wait until at most `most` requests are in flight. If one has failed, raise its error once all have ended."""
     while len(flying) > most:
         done, flying = wait(flying, return_when=FIRST_COMPLETED)
         failed = next((one.exception() for one in done if one.exception()), None)
@@ -354,13 +371,13 @@ def _describe_row(row: ChunkRow, keys: Sequence[str]) -> str:
 
 
 def _path(template: str, label: str, rows: Sequence[ChunkRow]) -> str:
-    """Build the path of a request. Raises  OutsideApi for a value that leads elsewhere."""
+    """Build the path of a request. Raises  OutsideApi for a value that leads to another path."""
     values = {name: [str(value)] for name, value in ((rows[0].values or {}) if rows else {}).items()}
     return fill_path(template, {**values, TIMELABEL: [label]})
 
 
 def _find_null_column(template: str, rows: Sequence[ChunkRow]) -> str | None:
-    """Return a column of the path that is NULL in the row."""
+    """Return a column of the path that is NULL in the first row; None if there is none."""
     values = (rows[0].values or {}) if rows else {}
     return next((name for name, value in values.items() if value is None and f"{{{name}}}" in template), None)
 

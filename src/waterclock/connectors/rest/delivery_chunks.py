@@ -1,8 +1,8 @@
 """Splits the rows of a slice into requests. The split is deterministic, so accepted chunks are identified by number.
 
 Without an order, chunks follow the order of rows in the files. With `ORDER BY` the rows are sorted, nulls first. With
-`PER`, the k-th row of each value goes to bin k, and a request contains rows of one bin only. So two rows of the same
-value are never sent at the same time, in one request or in two. A refused request delays only its own values.
+`PER`, the first row of each value goes to bin 0, its second row to bin 1, and so on, and a request contains rows of one
+bin only. So two rows of the same value are never sent at the same time. A refused request delays only its own values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """A row to send: its JSON text, a digest of it, and the values for the path and for messages."""
+    """A row to send: its JSON text and a digest of it, its PER values (`entity`), and values for path and messages."""
 
     text: str
     digest: str
@@ -52,7 +52,7 @@ def rows_of(
     """Yield the rows of slice files as JSON objects, with the label as the last member if one is given.
 
     Cost: with `order_by` all rows of the label are sorted in memory at once; otherwise they are read in batches
-    Raises  E822 as `sealed.batches_of`
+    Raises  E822 as `slice_rows.batches_of`
     """
     names = [name for name, _ in columns]
     wanted = {*per, *placed}
@@ -73,7 +73,10 @@ def rows_of(
 
 
 def without(rows: Iterable[ChunkRow], carried: Counter[str]) -> Iterator[ChunkRow]:
-    """Yield the rows that were not accepted before; a row that was accepted n times is skipped n times."""
+    """Yield the rows that were not accepted before.
+
+    `carried` counts accepted rows by digest: each is skipped as often.
+    """
     left = Counter(carried)
     for row in rows:
         if left[row.digest] > 0:
@@ -100,7 +103,10 @@ def chunks_of(rows: Iterable[ChunkRow], size: int, *, per: bool) -> Iterator[Chu
 
 
 def content_of(rows: Sequence[ChunkRow], kind: str, wrap: str) -> bytes:
-    """Build the body of a request."""
+    """Build the body of a request: one object for `row`, lines for `ndjson`, else an array.
+
+    With `wrap`, the array is in an object with that key.
+    """
     if kind == "row":
         return rows[0].text.encode() if rows else b""
     if kind == "ndjson":

@@ -1,4 +1,4 @@
-"""Queries an API FOR EACH row of a table: rows without a stored response, within the rate, with parallel requests.
+"""Queries an API FOR EACH row of a table that has no stored response, within the rate limit, with parallel requests.
 
 The keys to request are first written to a file of this machine, so that no Spark job waits for the API. Responses are
 stored page by page (`response_store`), and Spark reads these pages. Only the requests in flight are kept in memory.
@@ -60,7 +60,7 @@ class _Asking:
 
     @property
     def members(self) -> Mapping[str, str]:
-        """The members of a stored line that contain the requested values, by column."""
+        """By column, the member of a stored line that contains the value that was requested."""
         return {name: f"_waterclock_asked_{at}" for at, name in enumerate(self.request.parameters)}
 
 
@@ -88,7 +88,10 @@ def read_each(spark: SparkSession, reading: RestSource, request: EachRequest, co
 
 
 def _keys(rows: DataFrame, asking: _Asking, window: Window) -> DataFrame:
-    """Return the distinct keys of a window, as `KEY`, with the label."""
+    """Return the distinct keys to request for a window, as `KEY`, with the label.
+
+    A key is a JSON array of the values of one row. Rows with an empty or NULL value have none.
+    """
     names = {name.lower(): name for name in rows.columns}
     texts = []
     for name in asking.request.parameters:
@@ -107,7 +110,10 @@ def _keys(rows: DataFrame, asking: _Asking, window: Window) -> DataFrame:
 
 
 def _text(value: str, kind: str, asking: _Asking, name: str) -> str:
-    """Return the SQL of a value as the text that is put into a request; an instant is in UTC."""
+    """Return the SQL of a value as text for a request; an instant is in UTC.
+
+    Raises  E392 for a nested or binary value.
+    """
     if kind.startswith(_NOT_ASKED_FOR):
         raise WaterclockError(
             "E392",
@@ -122,8 +128,9 @@ def _text(value: str, kind: str, asking: _Asking, name: str) -> str:
 
 
 def _fetch_answers(spark: SparkSession, asking: _Asking, window: Window, keys: DataFrame) -> tuple[Series, int]:
-    """Get responses for all keys of a window. Return the series that contains them, and the number of new requests.
+    """Store the responses for all keys of a window, requesting those that are not stored yet.
 
+    Returns  the series that contains the responses, and the number of keys that were requested
     Raises  the first failure, once the requests in flight are answered and stored
     """
     now = datetime.now(UTC)
@@ -159,7 +166,10 @@ def _fetch_answers(spark: SparkSession, asking: _Asking, window: Window, keys: D
 def _open_keys(
     spark: SparkSession, asking: _Asking, series: Series, known: Sequence[Page], keys: DataFrame, now: datetime
 ) -> Iterator[tuple[str, StoredResponse | None]]:
-    """Yield the keys that the window's series does not answer, with the cached response of an earlier label or None."""
+    """Yield the keys without a response in the window's series, each with a cached response of an earlier label.
+
+    The response is None if none is cached.
+    """
     if known:
         stored = _lines_in(spark, [series.path_of(page) for page in known], KEY)
         keys = keys.join(stored.select(KEY).distinct(), KEY, "left_anti")
@@ -192,7 +202,7 @@ def _instant(instant: datetime) -> str:
 
 
 def _again(lines: Sequence[str]) -> StoredResponse:
-    """Return a stored response of an earlier label."""
+    """Build a stored response from the lines of an earlier label."""
     ours = "_waterclock_"
     columns = dict.fromkeys(name for line in lines for name in json.loads(line) if not name.startswith(ours))
     return StoredResponse(tuple(lines), tuple(columns), len(lines))
@@ -237,7 +247,7 @@ def _batches(waiting: IO[str], most: int, *, is_listed: bool) -> Iterator[list[s
 
 
 def _ask(asking: _Asking, window: Window, keys: Sequence[str]) -> Mapping[str, StoredResponse]:
-    """Request some keys by one request and its following pages. Return the response for each key."""
+    """Send one request for some keys, and requests for its following pages. Return the response for each key."""
     try:
         bodies = list(_bodies(asking, window, keys))
     except (NotFound, OutsideApi) as error:
@@ -261,7 +271,7 @@ def _ask(asking: _Asking, window: Window, keys: Sequence[str]) -> Mapping[str, S
 
 
 def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Body]:
-    """Yield the pages that answer for some keys. Raises  E843 if they do not end."""
+    """Yield the pages of the response for some keys. Raises  E843 if they do not end."""
     values = [json.loads(key) for key in keys]
     resource = _resource_for(asking, values)
     reading = replace(asking.reading, resource=resource)
@@ -281,7 +291,10 @@ def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Bo
 
 
 def _resource_for(asking: _Asking, values: Sequence[Sequence[str]]) -> Resource:
-    """Return the resource with its column names replaced by values, joined by commas in a batch. Raises  OutsideApi."""
+    """Return the resource with its column names replaced by values, joined by commas in a batch.
+
+    Raises  OutsideApi for a value that leads to another path
+    """
     resource = asking.reading.resource
     by_name = {name: [each[at] for each in values] for at, name in enumerate(asking.request.parameters)}
     in_params = {name: ",".join(of) for name, of in by_name.items()}
@@ -304,7 +317,7 @@ def _adapt_request(
 
 
 def _value_of(asking: _Asking, window: Window, line: str) -> str:
-    """Return the requested value to which a record belongs."""
+    """Return the requested value to which a record belongs. Raises  E868 if the record has none."""
     path = asking.details.match
     found = value_at(json.loads(line, parse_int=str, parse_float=str), path)
     if isinstance(found, bool):
@@ -371,7 +384,7 @@ def _collect_records(
     zone: str,
     count: int,
 ) -> Collected:
-    """Return the records of all current keys, each with its label and the values that were requested."""
+    """Build the result of the collect: the records of all current keys, with their labels and requested values."""
     all_pages = [(series, page) for series, of_one in kept for page in of_one]
     paths = [series.path_of(page) for series, page in all_pages if page.rows]
     archive = str(entry_path(asking.reading.setting.archive))
@@ -408,7 +421,7 @@ def _collect_records(
 
 
 def _filter_requested_lines(keys: DataFrame, lines: DataFrame) -> DataFrame:
-    """Drop the lines whose key is not requested any more, and those without a record."""
+    """Drop the lines whose key is no longer in the table, and those without a record."""
     asked = keys.selectExpr(f"{KEY} AS _key", f"{TIMELABEL} AS _label")
     is_asked = _sql(f"_key = {KEY} AND _label = {frames.ASKED_BY}")
     return lines.where(f"{NOTHING} IS NULL").join(asked, is_asked, "left_semi")
@@ -431,7 +444,7 @@ def _collect_nothing(
     *,
     is_known: bool,
 ) -> Collected:
-    """Return no rows, with the columns that were seen before, or else with the declared ones."""
+    """Build a result without rows, with the columns that were seen before, or else with the declared ones."""
     left_out: tuple[str, ...] = ()
     types = {column.name: column.type or "STRING" for column in columns.named if column.tells is None}
     if is_known:

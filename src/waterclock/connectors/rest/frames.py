@@ -1,4 +1,4 @@
-"""Builds Spark frames from the records of pages: typed as declared, else text; nested values become JSON text.
+"""Builds Spark frames from the records of pages: typed as declared, else text. Nested values become JSON text.
 
 A type mismatch stops the batch with an error that names the page and the record.
 """
@@ -84,12 +84,12 @@ def frame_of(  # noqa: PLR0913 - each is an independent input
 
 
 def of_own_window(labelled: DataFrame) -> DataFrame:
-    """Keep only rows in the window that requested their page; other windows request the remaining rows themselves."""
+    """Keep only rows in the window that requested their page, and drop `ASKED_BY`. Other windows request the others."""
     return labelled.where(f"{ASKED_BY} = {TIMELABEL}").drop(ASKED_BY)
 
 
 def no_rows(spark: SparkSession, types: Mapping[str, str], *, has_label: bool) -> DataFrame:
-    """Return an empty frame with columns."""
+    """Return an empty frame with these columns and types."""
     fields = [f"CAST(NULL AS {kind}) AS {quote_name(name)}" for name, kind in types.items()]
     return spark.range(0).selectExpr(*fields, *([f"'' AS {TIMELABEL}"] if has_label else []))
 
@@ -143,7 +143,7 @@ def _sql(text: str) -> Column:
 
 
 def _type_to_read(taken: Taken | None, epoch: str) -> str:
-    """Return the type for Spark's JSON reader: scalar types are read as text, as a number may be in quotes."""
+    """Return the type for Spark's JSON reader. Scalar types are read as text, because a number may be in quotes."""
     if taken is None:
         return "STRING"
     kind = taken.type.lower().partition("(")[0].strip()
@@ -164,7 +164,7 @@ def _as_type(value: str, found: str, taken: Taken, zone: str, epoch: str, file: 
 
 
 def _instant(value: str, found: str, zone: str, epoch: str) -> str:
-    """Return the SQL of a time as an instant: a bare number counts since 1970, other texts as in any source."""
+    """Return the SQL of a value as an instant. A text of digits counts `epoch` units since 1970."""
     if found.lower() != "string":
         return instant(value, found, zone)
     number = f"CASE WHEN {value} RLIKE '^-?[0-9]+$' THEN {_EPOCHS[epoch or 'seconds']}(CAST({value} AS BIGINT)) END"

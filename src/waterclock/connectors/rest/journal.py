@@ -1,14 +1,14 @@
 """Records which requests an API has accepted, so that no retry sends them again.
 
     <archive>/<connection>/_waterclock/deliveries/<project>/<publish>/
-        <claim>.json          the latch: the rows to send for a claim, or that it was killed
+        <claim>.json          the rows to send for a claim, or that it was killed
         <claim>.accepted      a line for each accepted request, flushed at once; in an object store a folder with an
                               object for each; removed once all requests were accepted
         <claim>.done.json     all requests were accepted
         <claim>.refused.json  the API refuses some of them for good: accepted ones stay accepted
         labels/<label>/done-<claim>, refused-<claim>
 
-All files except `<claim>.accepted` are put if absent, so the first of two runners wins.
+All files except `<claim>.accepted` are created only if they do not exist, so the first of two runners wins.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ class Journal:
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False, repr=False)
 
     def latch(self, claim: int, record: Mapping[str, Any]) -> bool:
-        """Record the rows to send for a claim, or that it is killed. Return False if a record exists already."""
+        """Record the rows to send for a claim, or that it is killed. Return False if the claim has a record already."""
         make_folder(self.folder)
         return put_if_absent(self.folder / f"{claim}.json", json.dumps(record), is_flushed=True)
 
     def record(self, claim: int) -> dict[str, Any] | None:
-        """Return the latched record of a claim."""
+        """Return the record that `latch` created for a claim; None without one."""
         return read_json(self.folder / f"{claim}.json")
 
     def accept(self, claim: int, accepted: Accepted) -> None:
-        """Record an accepted request; it is on the disk when this returns."""
+        """Record an accepted request, and flush the record to the disk."""
         line = json.dumps([accepted.label, accepted.chunk, "".join(accepted.digests)])
         # starts with a line feed too: a line that a crash cut off must not corrupt this one
         left = memoryview(f"\n{line}\n".encode())
@@ -90,9 +90,9 @@ class Journal:
                 flush_folder(self.folder)
 
     def read_accepted(self, claim: int) -> Iterator[Accepted]:
-        """Yield the accepted requests of a claim; a line that a crash cut off does not count.
+        """Yield the accepted requests of a claim. A line that a crash cut off is skipped.
 
-        Two runners that completed the same claim may both have recorded a request that both sent: it is one.
+        If two runners sent the same request and both recorded it, it is yielded once.
         """
         for line in dict.fromkeys(self._lines(claim)):
             with suppress(ValueError):
@@ -100,7 +100,10 @@ class Journal:
                 yield Accepted(label, chunk, tuple(digests[at : at + 16] for at in range(0, len(digests), 16)))
 
     def finish(self, claim: int, labels: Iterable[str], record: Mapping[str, Any]) -> dict[str, Any]:
-        """Record that all of a claim was accepted, and remove the list of accepted requests. Return the record."""
+        """Record that all rows of a claim were accepted, and remove the list of accepted requests.
+
+        Return the record.
+        """
         stands = self._end(claim, labels, record, _DONE)
         path = self.folder / f"{claim}.accepted"
         if is_remote(self.folder):
@@ -110,15 +113,15 @@ class Journal:
         return stands
 
     def refuse(self, claim: int, labels: Iterable[str], record: Mapping[str, Any]) -> dict[str, Any]:
-        """Record that part of a claim is refused for good. Return the record."""
+        """Record that the API refused a part of a claim for good. Return the record."""
         return self._end(claim, labels, record, _REFUSED)
 
     def read_completion(self, claim: int) -> dict[str, Any] | None:
-        """Return the final record of a claim that was accepted completely."""
+        """Return the record of `finish` for a claim; None if not all of its rows were accepted."""
         return read_json(self.folder / f"{claim}.{_DONE}.json")
 
     def read_refusal(self, claim: int) -> dict[str, Any] | None:
-        """Return the record of a claim of which some rows were refused."""
+        """Return the record of `refuse` for a claim; None if no rows were refused."""
         return read_json(self.folder / f"{claim}.{_REFUSED}.json")
 
     def claims_done(self) -> list[int]:
@@ -128,14 +131,14 @@ class Journal:
         return sorted((int(name) for name in found if name.isdigit()), reverse=True)
 
     def generation(self, label: str) -> tuple[int, tuple[int, ...]]:
-        """Return the last claim that delivered a label completely, 0 for none, and the refused claims since then."""
+        """Return the last claim that delivered a label completely (0 for none), and the refused claims since then."""
         names = names_in(self._label(label), "")
         done = max((int(name.removeprefix("done-")) for name in names if name.startswith("done-")), default=0)
         refused = sorted(int(name.removeprefix("refused-")) for name in names if name.startswith("refused-"))
         return done, tuple(claim for claim in refused if claim > done)
 
     def count_carried(self, label: str, claims: Sequence[int]) -> Counter[str]:
-        """Count by digest the rows of a label that were accepted under claims which never completed."""
+        """Count by digest the rows of a label that the API accepted under these claims, which were refused in part."""
         counted: Counter[str] = Counter()
         for claim in claims:
             for one in self.read_accepted(claim):

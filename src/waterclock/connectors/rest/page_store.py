@@ -1,16 +1,16 @@
-"""Stores the records of each page on disk before they are parsed, and finds where an interrupted collect continues.
+"""Stores the records of each page on disk before they are parsed, so that an interrupted collect can continue.
 
     <archive>/<connection>/<unit>/w=<label>/<request digest>/000001/
-        page-000001.json                metadata: number of records, columns, time, and the place of the next page
+        page-000001.json                metadata: number of records, columns, time, and the position of the next page
         page-000001-<random>.ndjson.gz  the records, each on a line, as the source wrote them
         closed.json                     the collect is over: the next read of the window starts a new series
     <archive>/<connection>/<unit>/columns/<digest>/columns.json     the columns that were seen, by request and rows
 
-A page exists once its JSON does, which names the file of its records. The JSON is put if absent and flushed. If two
-runners write the same page, the first wins, and both continue from its content. So a series is one chain of pages,
-even with several writers. A series continues where its last page points, unless it is closed or its last page is
-older than `resume` seconds. It contains no secret: the key is removed from links. Pages are originals: they are never
-changed or removed.
+A page exists once its JSON does, which names the file of its records. The JSON is flushed, and created only if it does
+not exist. If two runners write the same page, the first wins, and both continue from its content. So a series is one
+chain of pages, even with several writers. A series continues at the next page that its last page names, unless it is
+closed or its last page is older than `resume` seconds. It contains no secret: the key is removed from links. Pages are
+originals: they are never changed or removed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FAST = 1  # of gzip: pages are text that compresses well even at the fastest le
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A stored page. `place` is its own place, `next` that of the page after it, None for the last."""
+    """A stored page. `place` is its position, `next` that of the page after it, None for the last page."""
 
     number: int
     file: str
@@ -63,7 +63,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The pages of one collect of one window, in order."""
+    """The stored pages of one collect of one window, in order, in one folder."""
 
     folder: Path
 
@@ -75,7 +75,7 @@ class Series:
             number += 1
 
     def keep(self, page: Page, content: bytes) -> Page:
-        """Store a page. Return the page of that number, which another runner may have stored first."""
+        """Store a page with its records. Return the page of that number, which another runner may have stored first."""
         make_folder(self.folder)
         name = f"page-{page.number:06d}-{uuid.uuid4().hex[:12]}.ndjson.gz"
         path = self.folder / name
@@ -94,7 +94,10 @@ class Series:
         return stands
 
     def require_whole(self, page: Page, where: str) -> None:
-        """Check that the stored records of a page are those that were received, by reading it. Raises  E879."""
+        """Check that the stored records of a page are those that were received. Cost: its file is read.
+
+        Raises  E879 for a missing or changed file
+        """
         path = self.folder / page.file
         try:
             with open_for_reading(path) as file, gzip.open(file) as content:
@@ -142,7 +145,7 @@ class Series:
 def open_series(folder: Path, resume: float, *, goes_on_whole: bool = True) -> Series:
     """Return the newest series of a request if it can be continued, or else a new one.
 
-    Without `goes_on_whole`, a series that has its last page is not continued: a new series has the current content.
+    Without `goes_on_whole`, a series that has its last page is not continued: a new series reads the current content.
     """
     numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
     if numbers:
@@ -158,7 +161,7 @@ def folder_of(archive: Path, connection: str, unit: str, label: str, asked: Any)
 
 
 def columns_folder(archive: Path, connection: str, unit: str, asked: Any) -> Path:
-    """Return the folder with the seen columns of the records that a request returns, whatever the window."""
+    """Return the folder that stores the seen columns of a request, which are the same for all windows."""
     return unit_folder(archive, connection, unit) / "columns" / _digest_of(asked)
 
 
@@ -172,7 +175,7 @@ def unit_folder(archive: Path, connection: str, unit: str) -> Path:
 
 
 def read_seen_columns(folder: Path) -> tuple[str, ...]:
-    """Return the columns that earlier collects of a unit saw; none before the first."""
+    """Return the columns that earlier collects have stored with `add_seen_columns`; empty before the first."""
     try:
         return tuple(json.loads(read_text(folder / _COLUMNS)))
     except (FileNotFoundError, ValueError):

@@ -1,7 +1,7 @@
-"""Computes the place of the next page and the parameters that request it. Pure, so it can be tested with any source.
+"""Computes the position of the next page and the parameters that request it. Pure functions.
 
-The place of a page is a small JSON object. An interrupted collect continues with the place that is stored in its last
-page.
+The position of a page is a small JSON object with its number, offset, cursor or link. An interrupted collect continues
+with the position that is stored in its last page.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ Place = dict[str, Any]
 
 
 def first_place(paging: Paging) -> Place:
-    """Return the place of the first page."""
+    """Return the position of the first page."""
     if paging.style == "page":
         return {"page": paging.first}
     return {"offset": 0} if paging.style == "offset" else {}
 
 
 def params_at(paging: Paging, place: Mapping[str, Any]) -> dict[str, str]:
-    """Return the parameters that request the page at a place; none for a link, which contains its own."""
+    """Return the parameters that request the page at a position; none for a link, which contains its own."""
     if "link" in place:
         return {}
     params = {} if paging.size is None else {paging.size_param: str(paging.size)}
@@ -34,11 +34,11 @@ def params_at(paging: Paging, place: Mapping[str, Any]) -> dict[str, str]:
 
 
 def next_place(paging: Paging, place: Mapping[str, Any], body: Body, *, before: int, link: str | None) -> Place | None:
-    """Return the place after a page; None if it was the last. `before`: the number of records on earlier pages.
+    """Return the position after a page; None if it was the last. `before`: the number of records on earlier pages.
 
     `link` is the next page in the header Link. An offset advances by the records received, not by those requested:
     a server may return fewer.
-    Raises  NoRecords if the field that shows whether there is more is missing: all further pages would be missed
+    Raises  NoRecords if the field that shows whether there are more pages is missing
     """
     if paging.style == "link":
         following = body.at(paging.next) if paging.next else link
@@ -52,7 +52,7 @@ def next_place(paging: Paging, place: Mapping[str, Any], body: Body, *, before: 
 
 
 def _compute_next_place(paging: Paging, place: Mapping[str, Any], body: Body, before: int) -> Place | None:
-    """Return the next page or offset, for an API that does not name it itself."""
+    """Return the position with the next page number or offset; None after the last page."""
     count = len(body.lines)
     is_short = paging.stops_short and paging.size is not None and count < paging.size
     # a source with a `more` flag may filter the records of a page after it has cut it

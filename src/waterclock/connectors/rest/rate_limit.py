@@ -1,13 +1,13 @@
 """Keeps requests within the rate limit of an API, over all threads and processes of a machine.
 
-A SQLite file stores the times of recent requests. A request waits until the one that is `count` places before it is
-older than the period. So no period, wherever it begins, contains more requests than the rate allows. This is guaranteed
-for all processes that share the file, which is on this machine's disk (SQLite's locks work between its processes).
-Runners on other machines count separately. A pause that the server asked for applies to all processes.
+A SQLite file stores the times of recent requests. A request waits until the `count`-th request before it is older than
+the period. So no period, wherever it begins, contains more requests than the rate allows. This is guaranteed for all
+processes that share the file, which is on this machine's disk (SQLite's locks work between its processes). Runners on
+other machines count separately. A pause that the server asked for applies to all processes.
 
-pyrate-limiter (4.5) has buckets in SQLite, and was tried. It polls for a place instead of reserving one, so requests
-are in no order. Between processes it needs a separate lock file, which its own source calls fit for one thread each. It
-has no shared pause, and after the clock was set back, all requests wait until it has caught up.
+pyrate-limiter (4.5) has buckets in SQLite, and was tried. It polls instead of reserving a time, so requests are in no
+order. Between processes it needs a separate lock file, which its own source calls fit for one thread each. It has no
+shared pause, and after the clock was set back, all requests wait until it has caught up.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ CREATE TABLE IF NOT EXISTS paused (until REAL NOT NULL);
 
 
 class Pace:
-    """Decides when a request may be sent: without a rate limit at once."""
+    """Decides when a request may be sent. Without a rate limit it may be sent at once."""
 
     __slots__ = ()
 
     def reserve(self) -> float:
-        """Reserve a place for one request; return the seconds to wait before it is sent."""
+        """Reserve a time for one request; return the seconds to wait before it is sent."""
         return 0.0
 
     def pause(self, seconds: float) -> None:
@@ -55,7 +55,10 @@ class SharedPace(Pace):
     clock: Callable[[], float] = time.time
 
     def reserve(self) -> float:
-        """Reserve a place, in one transaction; an unused place is lost."""
+        """Reserve a time for one request, in one transaction; return the seconds to wait.
+
+        An unused reservation is lost.
+        """
         with closing(self._open()) as database, database:
             database.execute("BEGIN IMMEDIATE")
             now = self.clock()
@@ -73,7 +76,7 @@ class SharedPace(Pace):
         return float(max(0.0, at - now))
 
     def pause(self, seconds: float) -> None:
-        """Delay all requests that have no place yet."""
+        """Delay all requests that have not reserved a time yet."""
         with closing(self._open()) as database, database:
             database.execute("INSERT INTO paused VALUES (?)", (self.clock() + seconds,))
 
@@ -87,7 +90,7 @@ class SharedPace(Pace):
 
 
 def pace_of(url: str, credential: str, rate: tuple[int, float] | None) -> Pace:
-    """Return the pace of an API. It is stored per user of this machine, by url and credential."""
+    """Return the rate limiter of an API. Its file is per user of this machine, url and credential."""
     if rate is None:
         return Pace()
     name = hashlib.sha256(f"{url}\n{credential}".encode()).hexdigest()[:24]
@@ -95,7 +98,10 @@ def pace_of(url: str, credential: str, rate: tuple[int, float] | None) -> Pace:
 
 
 def _folder() -> Path:
-    """Return the folder of the user's rates: in their cache, or else the temporary folder. Raises  E931."""
+    """Return the folder of the rate limiters' files: in the user's cache, or else in the temporary folder.
+
+    Raises  E931.
+    """
     why = "it stores the times of requests, and another user could replace its files"
     try:
         return require_private_folder(cache_folder() / "rates", why=why, fix="remove it")

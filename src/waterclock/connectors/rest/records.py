@@ -1,6 +1,6 @@
 """Extracts the records of a response as they were written: all digits and the order of members are preserved.
 
-Pure, and in one pass over the text of the records; the remaining response is parsed separately.
+Pure functions. The text of the records is parsed once; the remaining response is parsed separately.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LINES = str.maketrans("\n\r", "  ")  # between tokens only: a JSON string conta
 
 
 class NoRecords(ValueError):
-    """The records are not at their declared place in a response. The message states the reason."""
+    """The records are not at their declared path in a response, or cannot be read. The message is the reason."""
 
 
 def _no_number(text: str) -> NoReturn:
@@ -32,19 +32,25 @@ _DECODER = json.JSONDecoder(parse_constant=_no_number)
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A parsed response: the texts of its records, each on one line, their columns, and the document around them."""
+    """A parsed response: the texts of its records, each on one line, and their columns.
+
+    `whole` is the document without the records.
+    """
 
     lines: tuple[str, ...]
     columns: tuple[str, ...]
     whole: Any
 
     def at(self, path: Sequence[str]) -> Any:
-        """Return the value at a path; None if there is none."""
+        """Return the value at a path outside of the records; None if there is none."""
         return value_at(self.whole, path)
 
 
 def body_of(content: bytes, path: Sequence[str]) -> Body:
-    """Parse a response whose records are the array at `path`, or the object there. Raises  NoRecords, ValueError."""
+    """Parse a response whose records are the array at `path`, or the single object there.
+
+    Raises  NoRecords if there is neither; ValueError for a text that is not JSON
+    """
     if content.count(b",") > _MOST_VALUES:
         raise NoRecords(f"it has more than {_MOST_VALUES} values: request smaller pages")
     text = content.decode("utf-8-sig")
@@ -80,7 +86,7 @@ def _body(text: str, start: int, path: Sequence[str]) -> Body:
 
 
 def _without_records(text: str, path: Sequence[str]) -> Body:
-    """Return an empty body for null at the path, or raise the reason for no records. Raises  as `body_of`."""
+    """Return an empty body if the value at the path is null. Raises  NoRecords for another value or a missing path."""
     whole = found = json.loads(text, parse_constant=_no_number)
     for at, step in enumerate(path):
         if not isinstance(found, dict) or step not in found:

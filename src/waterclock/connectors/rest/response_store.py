@@ -5,10 +5,10 @@
         asked/<request digest>/<day>/       an empty file for each series that was written to that day, by its name
         columns.json                        the columns that were seen
 
-Each line of a page is a record as the source wrote it, preceded by members of ours: the requested values and the time.
+Each line of a page is a record as the source wrote it, preceded by the requested values and the time of the response.
 A response without records has a line without a record. A page is stored after 8 MiB, or after a second or a hundredth
-of the time that the collect has taken so far, whichever is longer. After a kill, the next run repeats requests since
-the last page.
+of the time that the collect has taken so far, whichever is longer. After a kill, the next run repeats the requests
+since the last page.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class StoredResponse:
 
 @dataclass(frozen=True, slots=True)
 class ResponseStore:
-    """The stored responses of one table. `asked` is the digest of how requests are made."""
+    """The stored responses of one table. `asked` is a digest of the requests' path, parameters and options."""
 
     folder: Path
     asked: str
@@ -52,8 +52,8 @@ class ResponseStore:
     def series(self, label: str, resume: float, now: datetime, *, is_done: bool, is_anew: bool) -> Series:
         """Return the series that a label continues, or a new one.
 
-        A label that is done keeps its responses, however old; an interrupted one continues for `resume` seconds.
-        `is_anew` starts a new series, unless one was already started and interrupted.
+        A label that is done keeps its responses, however old; an interrupted one continues for `resume` seconds. With
+        `is_anew` only an interrupted series is continued.
         """
         folder = self.folder / f"w={label}" / self.asked
         numbers = sorted(int(name) for name in folders_in(folder) if name.isdigit())
@@ -97,7 +97,7 @@ class ResponseStore:
 class ResponseWriter:
     """Writes the responses of one series, page by page. The pages of two writers form one chain with distinct keys.
 
-    If two writers requested the same key, the response that was stored first is valid.
+    If two writers request the same key, the response that was stored first is valid.
     """
 
     answers: ResponseStore
@@ -111,7 +111,7 @@ class ResponseWriter:
     _noted: str = ""
 
     def add(self, key: str, answer: StoredResponse) -> None:
-        """Add a response; all of it is stored in one page."""
+        """Add a response, and store a page if it is time to. All lines of a response are in one page."""
         if key in self._of_others:
             return
         self._kept[key] = answer
@@ -121,7 +121,10 @@ class ResponseWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Store the added responses as a page. If another writer stored that page number, drop the keys it contains."""
+        """Store the added responses as a page.
+
+        If another writer stored the page of that number first, the keys in its page are dropped here.
+        """
         while self._kept:
             now = datetime.now(UTC)
             content = "".join(f"{line}\n" for answer in self._kept.values() for line in answer.lines).encode()
@@ -146,9 +149,9 @@ class ResponseWriter:
 def answer_of(
     key: str, names: Sequence[str], records: Sequence[str], columns: Iterable[str], now: datetime
 ) -> StoredResponse:
-    """Build the lines that store a response: the values of `key` under `names` and the time, before each record.
+    """Build a stored response: each line is a record, preceded by the values of `key` under `names` and the time.
 
-    `key` is a JSON array of texts.
+    `key` is a JSON array of texts. Without records, the only line has the member `NOTHING`.
     """
     asked = zip(names, json.loads(key), strict=True)
     head = json.dumps({KEY: key, ANSWERED_AT: now.isoformat(timespec="microseconds"), **dict(asked)})[:-1]

@@ -23,7 +23,10 @@ class Tokens:
         self._until = 0.0
 
     def get(self) -> str:
-        """Return a token that stays valid for a while. Raises  ValueError without one in the response; as `fetch`."""
+        """Return a token that stays valid for a while; fetch a new one if necessary.
+
+        Raises  ValueError for a response without a token; as `fetch`
+        """
         with self._lock:
             if not self._token or time.monotonic() >= self._until:
                 self._token, seconds = _token_in(self._fetch())
@@ -38,7 +41,7 @@ class Tokens:
 
     @property
     def current(self) -> str:
-        """The current token, which must not appear in messages."""
+        """The current token, as it must be hidden in messages."""
         return self._token
 
 
@@ -46,7 +49,7 @@ def _token_in(content: bytes) -> tuple[str, float]:
     try:
         answer: Any = json.loads(content)
     except (ValueError, RecursionError):
-        raise ValueError("the response is not JSON") from None  # it may hold a token
+        raise ValueError("the response is not JSON") from None  # it may contain a token
     if not isinstance(answer, Mapping) or not isinstance(answer.get("access_token"), str) or not answer["access_token"]:
         raise ValueError("the response has no access_token")
     token: str = answer["access_token"]

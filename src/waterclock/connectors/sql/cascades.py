@@ -1,4 +1,4 @@
-"""Refuses to delete and write again rows that other tables refer to, where a database would change those tables too."""
+"""Refuses deliveries that would delete rows to which other tables refer, if the database would change those tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from waterclock.flow.declarations import Unit
 class ForeignKey:
     """A foreign key of another table with an ON DELETE that changes rows, such as `CASCADE`.
 
-    `name` is the table for people; `table`, `columns` and the `referred` ones are written as SQL takes them.
+    `name` is the table's name for messages. `table`, `columns` and `referred` (the columns that the key refers to) are
+    quoted for SQL.
     """
 
     name: str
@@ -34,11 +35,10 @@ def refuse_cascades(
     first_of: Callable[[str, Sequence[Any]], Any],
     fix: str,
 ) -> None:
-    """Refuse a delivery whose rows others refer to, before anything is deleted; a MERGE deletes only rows that went.
+    """Raise E820 if other tables refer to rows that a delivery would delete.
 
-    `replaced` is a SELECT of the rows that the delivery replaces, and its values; `first_of` returns a query's first
-    row.
-    Raises  E820
+    A MERGE of a regular table is not checked, as it deletes only rows that no longer exist. `replaced` is a SELECT of
+    the rows that the delivery replaces, and its values. `first_of` returns the first row of a query.
     """
     if delivery.mode is Mode.MERGE and not delivery.is_by_label:
         return

@@ -1,6 +1,6 @@
-"""Finds the windows of a database server with changed rows. The server aggregates them by minutes of their times.
+"""Finds the windows of a database server with changed rows. The server groups rows by the minute of their data time.
 
-Minutes are assigned to windows here, with the zones that windows are cut by. So the server returns at most one row for
+Minutes are assigned to windows here, with the zones that define windows. So the server returns at most one row for
 each minute of the windows and each bound, however many rows changed.
 """
 
@@ -23,19 +23,20 @@ _MINUTE = timedelta(minutes=1)
 _DAY = timedelta(days=1)
 
 Row = tuple[Any, Any, Any, Any, Any, Any]
-"""An aggregate of changes: its minute, the number of limits at or below them, and four values.
+"""An aggregate of changed rows.
 
-These are the number of changes with a time, the sum of their times, the number without a time, and the newest time.
-The newest time ignores times after the clock, unless all are after it.
+Its values are: the minute of the rows' data time; how many limits are at or below their times of change; the number of
+rows with a time of change; the sum of these times; the number of rows without one; and the newest time. The newest time
+ignores times after the clock, unless all are after it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class MinuteAggregation:
-    """An aggregation that a server must compute. Times are numbers, in the unit in which the server counts its columns.
+    """An aggregation that a server must compute. Times are numbers, in the unit in which the server counts the columns.
 
-    Rows are grouped by their own time in steps of `step`, and by the number of `limits`, which ascend, that their
-    change is not below. Changes before `since` may be ignored; None: all changes count.
+    Rows are grouped by their data time in steps of `step`, and by how many of the ascending `limits` are at or below
+    their time of change. Changes before `since` may be ignored; None: all changes count. `clock` is the current time.
     """
 
     limits: tuple[int, ...]
@@ -46,7 +47,10 @@ class MinuteAggregation:
 
 @dataclass(frozen=True, slots=True)
 class ChangedIn:
-    """The windows by the rows' own time, the column of their last change, and the function that queries the server."""
+    """Counts changed rows by window. `by_window` is the column of the data time, and `change` that of the last change.
+
+    `ask` runs an aggregation on the server.
+    """
 
     by_window: WindowFilter
     change: WindowFilter
@@ -54,7 +58,7 @@ class ChangedIn:
     ask: Callable[[ChangedIn, MinuteAggregation], Iterable[Row]]
 
     def tally(self, bounds: Bounds) -> Tallies:
-        """Aggregate the changes of each window at or above its bound."""
+        """Return the tallies of the changes of each window at or above its bound."""
         windows = self.by_window.windows
         starts = [window.start for window in windows]
         limits = tuple(sorted({self._count(bound) for bound in bounds.values() if bound is not None}))
@@ -80,7 +84,10 @@ class ChangedIn:
         return MinuteAggregation(limits, since, self._count(datetime.now(UTC)), step)
 
     def _instant(self, count: int, of: WindowFilter) -> datetime:
-        """Convert a time that the server counted to an instant; times without a zone are counted as if in UTC."""
+        """Convert a number by which the server counts times to an instant.
+
+        Times without a zone are counted as if in UTC.
+        """
         if of.is_number:
             return EPOCH + count * EPOCH_UNITS[self.times.epoch]
         at = EPOCH + count * _MICROSECOND
@@ -88,7 +95,7 @@ class ChangedIn:
         return found or at
 
     def _count(self, at: datetime) -> int:
-        """Convert an instant to the number as which the server counts times of change."""
+        """Convert an instant to the number by which the server counts times of change."""
         if self.change.is_number:
             return -(-(at - EPOCH) // EPOCH_UNITS[self.times.epoch])
         local = at.astimezone(nominal_zone(self.times.zone)).replace(tzinfo=UTC) if self.change.is_local else at

@@ -1,4 +1,4 @@
-"""Finds the windows of a database that changed, by a column with the time of each row's last change. Pure.
+"""Finds the windows of a database that changed, by a column with the time of each row's last change. Pure functions.
 
 A scan goes back to a bound. This is the newest change seen by the previous scan, less a slack: a change may become
 visible later than its own time, because of an open transaction or a clock that is behind. Rows between the bound and
@@ -47,7 +47,11 @@ Bounds = Mapping[datetime, datetime | None]
 
 
 def look(request: LookRequest, unit: Unit, zone: str, tally: Callable[[Bounds], Tallies]) -> ChangedWindows:
-    """Compare the tallies above the marks' bounds with recorded ones, and record those above a newer bound."""
+    """Return the windows whose tallies differ from those that the last scan recorded, with new tallies to record.
+
+    `tally` counts the changes at or above a bound for each window. The last scan recorded its bounds in the request's
+    marks; the new tallies use a newer bound.
+    """
     bounds: dict[datetime, datetime | None] = dict.fromkeys(window.start for window in request.windows)
     known: list[datetime] = []
     for start, mark in request.marks.items():
@@ -95,7 +99,7 @@ def no_time_of_change(name: str, what: str, unit: Unit) -> WaterclockError:
 
 
 class Counting:
-    """Accumulates rows by window."""
+    """Accumulates the tallies of windows."""
 
     def __init__(self, windows: Iterable[Window], clock: datetime) -> None:
         self._of: dict[datetime, list[int]] = {window.start: [0, 0, 0] for window in windows}
@@ -107,7 +111,10 @@ class Counting:
     def add(
         self, start: datetime, rows: int, total: int, unsaid: int, last: datetime | None, tick: timedelta = _TICK
     ) -> None:
-        """Add rows of a window; `last` is their newest change, and `tick` the resolution of its time."""
+        """Add changed rows of a window: `rows` with a time of change, `total` its sum, and `unsaid` rows without one.
+
+        `last` is the newest time of change, and `tick` its resolution.
+        """
         tally = self._of[start]
         tally[0] += rows
         tally[1] += total
@@ -126,7 +133,7 @@ class Counting:
 
 
 def _subtract_change_slack(newest: datetime, unit: Unit, zone: str) -> datetime:
-    """Subtract the possible delay of a change, plus a day near a change of the zone's clock, where times repeat."""
+    """Subtract the slack of changes, plus a day near a change of the zone's clock, where local times repeat."""
     rules = nominal_zone(zone)
     is_set = len({at.astimezone(rules).utcoffset() for at in (newest - _DAY, newest, newest + _DAY)}) > 1
     slack = timedelta(seconds=float(str(unit.options.get("change_slack", _SLACK))))

@@ -1,4 +1,4 @@
-"""Base classes of the collectors of databases: they match the columns, choose the windows and read as of one moment."""
+"""Base classes of collectors of databases: they match columns, choose windows and read as of one moment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from waterclock.connectors.sql.window_bounds import WindowFilter
 
 WINDOW_VALUE = re.compile(r"(?<!:):(window_start|window_end|timelabel)\b")
-"""A value of the window in the query of an AWAIT."""
+"""The placeholder of a window's value in the query of an AWAIT."""
 
 _Connection = TypeVar("_Connection")
 _Column = TypeVar("_Column", bound="SqlColumn")
@@ -39,7 +39,10 @@ _Column = TypeVar("_Column", bound="SqlColumn")
 
 @dataclass(frozen=True, slots=True)
 class SqlReadRequest(Generic[_Column]):
-    """The columns of a unit to read, and the windows, None for a snapshot; `left_out` are columns that are not read."""
+    """The columns of a unit to read, and the filter by windows, None for a snapshot.
+
+    `left_out` are columns that are not read.
+    """
 
     unit: Unit
     wanted: Sequence[tuple[Taken, _Column]]
@@ -172,7 +175,7 @@ class CollectsChangedWindows(SqlCollector[_Connection, _Column]):
 
 
 class CollectsChangedMinutes(CollectsChangedWindows[_Connection, _Column]):
-    """Collects from a database server, which aggregates changes by minutes."""
+    """Collects from a database server, which groups changed rows by the minute of their data time."""
 
     __slots__ = ()
 
@@ -180,7 +183,7 @@ class CollectsChangedMinutes(CollectsChangedWindows[_Connection, _Column]):
     def _count_minutes(
         self, connection: _Connection, unit: Unit, scan: ChangedIn, asked: MinuteAggregation
     ) -> Iterable[MinuteRow]:
-        """Return the changes of the rows, which the server aggregates by minutes of their times."""
+        """Run the aggregation of changed rows on the server, and return its result."""
 
     def _tally(
         self, connection: _Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times
@@ -192,7 +195,7 @@ class CollectsChangedMinutes(CollectsChangedWindows[_Connection, _Column]):
 
 
 def times_of(unit: Unit, zone: str) -> Times:
-    """Return how the unit's times are read: their zone, and the unit of numeric times."""
+    """Return the zone of times without a zone, and the unit of numeric times, as the unit declares them."""
     from waterclock.connectors.arrow_values import Times
 
     return Times(zone, str(unit.options.get("epoch", "seconds")))

@@ -1,4 +1,4 @@
-"""The columns of a table or query of a database, and those that a batch reads of them."""
+"""The columns of a database table or query, and a read of some of them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _Column = TypeVar("_Column", bound="SqlColumn")
 class SqlColumn:
     """A column of a table or query. `kind` is the database's name of its type.
 
-    `spark` is the Spark type that it becomes without a declaration. None: a declaration is needed, for the reason in
-    `why`; without a reason the column is text.
+    `spark` is the Spark type of the column if the statement declares none. If it is None and `why` has a reason, a type
+    must be declared; without a reason the column is STRING.
     """
 
     name: str
@@ -48,7 +48,10 @@ class SqlColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpressionColumn(SqlColumn):
-    """A column that is read by SQL: `asked` reads its value, `text` its text, for a column that is declared STRING."""
+    """A column that is read by an SQL expression.
+
+    `asked` for its value, `text` for its text if it is declared STRING.
+    """
 
     asked: str
     text: str
@@ -56,7 +59,7 @@ class ExpressionColumn(SqlColumn):
 
 @dataclass(frozen=True, slots=True)
 class SqlRequestedColumn(Generic[_Column]):
-    """A requested column, with its description in the database."""
+    """A requested column: `taken` is its target, `column` its description in the database."""
 
     taken: Taken
     column: _Column
@@ -64,7 +67,10 @@ class SqlRequestedColumn(Generic[_Column]):
 
 @dataclass(frozen=True, slots=True)
 class SqlExtract(Generic[_Database, _Wanted]):
-    """Everything needed to read some rows, here or in a Python worker of Spark."""
+    """A read of rows of a table or query, which this process or a Python worker of Spark can run.
+
+    `source` is the table or query in SQL, `where` the unit's name for errors.
+    """
 
     database: _Database
     where: str
@@ -88,13 +94,13 @@ def arrow_schema_of(extract: SqlExtract[Any, Any]) -> pa.Schema:
 
 
 def count_missing_times(row: Sequence[int] | None) -> dict[str, int]:
-    """Return the number of rows without a time, as a query counted them, by the reason why they are set aside."""
+    """Convert a query's count of rows without a data time to a dict: reason to number. Empty if there are none."""
     missing = int(row[0]) if row else 0
     return {NO_TIME: missing} if missing else {}
 
 
 def refuse_undeclared_types(matched: Matched, columns: Sequence[SqlColumn], unit: Unit) -> None:
-    """Refuse columns without a declared type or a known counterpart, all of them in one error. Raises  E815."""
+    """Raise E815 for all columns that need a declared type and have none."""
     by_name = {column.name: column for column in columns}
     undeclared = [
         (taken, by_name[taken.source])
@@ -115,7 +121,7 @@ def refuse_undeclared_types(matched: Matched, columns: Sequence[SqlColumn], unit
 
 
 def no_time_error(name: str, kind: str, where: str, times: str, fix: str) -> WaterclockError:
-    """Build the error for a column of BY DATA TIME that is not a time; `times` are the types that are."""
+    """Build the error for a column of BY DATA TIME that is not a time; `times` describes the types that are allowed."""
     return WaterclockError(
         "E815",
         f"{name} is of type {kind}, which is not a time",

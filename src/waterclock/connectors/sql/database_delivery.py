@@ -1,8 +1,7 @@
-"""Base classes of the deliverers of databases: the record of deliveries, and tables behind a view.
+"""Base classes of the deliverers of databases, with the record of deliveries and tables behind a view.
 
 The table `waterclock_deliveries` in the destination's own database has a row for each claim and label, written in the
-transaction that delivers the rows. A claim with a row is not delivered again: the table is the latch, and shows the
-outcome of each claim.
+transaction that delivers the rows. It shows the outcome of each claim, and a claim with a row is not delivered again.
 
 REPLACE   of a regular table replaces all rows of the destination; with WHERE, those of its condition.
 MERGE     of a regular table deletes the rows of deleted keys, and replaces the rows whose keys are in the slice.
@@ -39,7 +38,7 @@ class WritableDatabase(ReadableDatabase[_Opened_co], Protocol[_Opened_co]):
     """A database that can be opened for reading and for writing."""
 
     def open_for_writing(self, where: str) -> AbstractContextManager[_Opened_co]:
-        """Open for writing, in a transaction that commits if the block succeeds."""
+        """Open for writing, in a transaction that commits if the block succeeds; MySQL and MariaDB open without one."""
 
 
 class DatabaseDeliverer(ABC, Generic[_Connection]):
@@ -62,11 +61,11 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
 
     @abstractmethod
     def _prepare(self, connection: _Connection, project: str, publish: str) -> None:
-        """Create the record of deliveries if there is none, and wait until no other runner delivers the publish."""
+        """Create the record of deliveries if it does not exist, and wait until no other runner delivers the publish."""
 
     @abstractmethod
     def _has_record(self, connection: _Connection) -> bool:
-        """Return whether there is a record of deliveries."""
+        """Return whether the record of deliveries exists."""
 
     @abstractmethod
     def _tables(self, connection: _Connection) -> SqlViewTables:
@@ -74,7 +73,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
 
     @abstractmethod
     def _names_there(self, connection: _Connection, unit: Unit) -> Mapping[str, str]:
-        """Return the names of the table's columns, by their names in lower case; empty if there is no table."""
+        """Return the destination's column names by their lower-case names; empty if the table does not exist."""
 
     def _open_for_writing(
         self, where: str, *, called: tuple[str, int] | None = None
@@ -88,7 +87,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         return self._session(connection).record
 
     def _find_missing_database(self) -> str | None:
-        """Return a message if the database itself does not exist, and a delivery would create it."""
+        """Return a message if the database does not exist and a delivery would create it; else None."""
         return None
 
     def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
@@ -102,7 +101,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
             return drop_labels(self._tables(connection), unit, project, publish, labels)
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Write the claim's row without rows of data, unless it exists."""
+        """Record that a claim delivers nothing, unless it has an outcome already. Return the recorded outcome."""
         with self._open_for_writing(str(unit)) as connection:
             self._prepare(connection, project, publish)
             return self._record(connection).kill(project, publish, claim)
@@ -113,11 +112,14 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         return self._read(unit, lambda connection: (self._record(connection).find(project, claim) or (None,))[-1])
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:
-        """Return the newest delivery of the newest label."""
+        """Return the newest delivery of the newest label; None if nothing was delivered."""
         return self._read(unit, lambda connection: self._record(connection).newest(project, publish))
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
-        """Check the claim's rows of `waterclock_deliveries`, the table, and the newest label's rows in it."""
+        """Return the problem of a claim's delivery; None if it is intact.
+
+        It checks the claim's row in `waterclock_deliveries`, the destination table, and the newest label's rows in it.
+        """
         missing = self._find_missing_database()
         if missing:
             return missing
@@ -131,7 +133,10 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         return self._read(unit, ask, otherwise=no_record(claim))
 
     def _clean(self, unit: Unit, delivery: Delivery) -> None:
-        """Drop expired versions; one that a reader has locked is dropped by a later delivery."""
+        """Drop the tables of replaced versions after the time of the option `keep`.
+
+        A table that a reader has locked is dropped by a later delivery.
+        """
         if is_behind(unit) and not delivery.is_by_label:
             with suppress(WaterclockError), self._open_for_writing(str(unit)) as connection:
                 drop_old_versions(self._tables(connection), unit, delivery.project, delivery.publish)
@@ -152,17 +157,20 @@ class DeliversInOneTransaction(DatabaseDeliverer[_Connection], Generic[_Connecti
 
     @abstractmethod
     def _settle(self, connection: _Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> _Columns:
-        """Make the table fit the delivery, and refuse a table of another owner."""
+        """Create or alter the destination table for the delivery's columns, and return its columns.
+
+        `is_ours`: this publish has delivered to it before. Otherwise a table with rows is refused.
+        """
 
     @abstractmethod
     def _deliver_rows(self, connection: _Connection, unit: Unit, delivery: Delivery, there: _Columns) -> Delivered:
-        """Write the rows of a slice into a table that fits."""
+        """Write the rows of a slice into a prepared table, and return the outcome."""
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Write the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
 
-        Raises  E820 for a table with rows of another owner, E811 (transient) for a locked database, E810, E812, E813,
-                E821; nothing has changed then
+        Raises  E820 for a table with rows that the project did not publish, E811 (transient) for a locked database,
+                E810, E812, E813, E821; nothing has changed then
         """
         where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
         first = deliveries[0]

@@ -1,7 +1,7 @@
-"""The record of deliveries at a database: the table `waterclock_deliveries`, read and written in a transaction.
+"""The record of deliveries in a destination database: the table `waterclock_deliveries`.
 
-It has a row for each claim and label, written in the transaction that delivers the rows. A claim with a row is not
-delivered again: the table is the latch, and shows the outcome of each claim.
+It has a row for each claim and label, written in the transaction that delivers the rows. It shows the outcome of each
+claim, and a claim with a row is not delivered again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _READ = f"SELECT claim, outcome, label, row_count, deleted_count, note FROM {DEL
 
 
 class DeliveryAnswer(Protocol):
-    """The result of a statement."""
+    """The result of an SQL statement."""
 
     def fetchone(self) -> Any:
         """Return the next row, None after the last."""
@@ -34,7 +34,7 @@ class DeliveryAnswer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRecord:
-    """The record in an open transaction. `execute` runs a statement in a dialect."""
+    """Reads and writes the record of deliveries in an open transaction. `execute` runs a statement with values."""
 
     execute: Callable[[str, Sequence[Any]], DeliveryAnswer]
     dialect: SqlDialect
@@ -50,7 +50,7 @@ class DeliveryRecord:
         return tuple(map(_parse_delivered, self.execute(sql, (project, claim)).fetchall()))
 
     def newest(self, project: str, publish: str) -> Delivered | None:
-        """Return the newest delivery of the newest label that a publish delivered."""
+        """Return the newest delivery of the newest label that a publish delivered; None without one."""
         at = self.place
         which = f"project = {at} AND publish = {at} AND outcome = {at}"
         sql = f"{_READ} WHERE {which} ORDER BY label DESC, claim DESC LIMIT 1"
@@ -58,7 +58,7 @@ class DeliveryRecord:
         return _parse_delivered(row) if row else None
 
     def put(self, delivery: Delivery, delivered: Delivered) -> None:
-        """Write the outcome of a delivery."""
+        """Write the row of a delivery with its outcome."""
         key = (delivery.project, delivery.claim, delivery.publish, delivery.label_text)
         counts = (delivered.rows, delivered.deleted, delivery.note)
         self._insert(*key, delivered.outcome.value, delivery.mode_words, *counts)
@@ -102,7 +102,10 @@ class DeliveryRecord:
         return None if holds_some or not brought else f"the table {unit.path} is empty"
 
     def other_project(self, delivery: Delivery) -> str | None:
-        """Return another project that delivers there; two projects may each replace rows of their own condition."""
+        """Return another project that delivered a publish of this name; None without one.
+
+        Two projects may share a destination if both use REPLACE WHERE: each replaces the rows of its own condition.
+        """
         at = self.place
         row = self.execute(
             f"SELECT project FROM {DELIVERIES} WHERE publish = {at} AND project <> {at} AND outcome = {at}"
@@ -120,7 +123,7 @@ class DeliveryRecord:
         return [str(label) for (label,) in rows]
 
     def versions(self, project: str, publish: str) -> list[tuple[int, Any]]:
-        """Return the claims that delivered, with the time in the database's format, oldest first."""
+        """Return the claims that delivered rows, oldest first, each with its time as the driver returns it."""
         at = self.place
         which = f"project = {at} AND publish = {at} AND outcome = {at}"
         sql = f"SELECT claim, delivered_at FROM {DELIVERIES} WHERE {which} ORDER BY delivered_at, claim"

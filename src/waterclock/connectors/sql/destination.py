@@ -1,4 +1,4 @@
-"""Creates and alters the destination table of a delivery, and refuses tables that are not ours."""
+"""Creates and alters the destination table of a delivery, and refuses tables with rows of other owners."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from waterclock.timelabel.label import TIMELABEL
 
 @dataclass(frozen=True, slots=True)
 class DestinationIndex:
-    """The index that a destination needs: unique on its keys, or on `timelabel`."""
+    """The index that a destination needs: a unique one on its keys, or one on `timelabel`."""
 
     columns: tuple[str, ...]
     is_unique: bool
@@ -36,29 +36,32 @@ class NamedColumn(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, in the destination's spelling."""
+        """The column's name, in the destination's spelling."""
 
 
 def spelling(there: Mapping[str, NamedColumn]) -> dict[str, str]:
-    """Return the names of columns by their names in lower case."""
+    """Map the lower-case names of columns to their names in the destination."""
     return {name: column.name for name, column in there.items()}
 
 
 def wanted_columns(delivery: Delivery, dialect: SqlDialect) -> dict[str, str]:
-    """Return the columns of a delivery, with the types of a newly created destination."""
+    """Return the columns that a delivery writes, each with the SQL type for a new destination."""
     wanted = {name: dialect.sql_type(kind) for name, kind in delivery.columns}
     return {**wanted, TIMELABEL: dialect.text} if delivery.is_by_label else wanted
 
 
 def wanted_index(delivery: Delivery) -> DestinationIndex | None:
-    """Return the index of a delivery; None if it needs none."""
+    """Return the index that a delivery needs; None if it needs none."""
     if delivery.mode is Mode.MERGE:
         return DestinationIndex(delivery.keys, is_unique=True)
     return DestinationIndex((TIMELABEL,), is_unique=False) if delivery.is_by_label else None
 
 
 def create_table(session: SqlSession, unit: Unit, wanted: Mapping[str, str], more: str = "", ending: str = "") -> None:
-    """Create the destination with the wanted columns; `more` follows them in the parentheses, `ending` after these."""
+    """Create the destination table with the wanted columns.
+
+    `more` is SQL after the columns, in the parentheses; `ending` is SQL after these.
+    """
     listed = ", ".join(f"{session.dialect.quote_identifier(name)} {kind}" for name, kind in wanted.items())
     session.execute(f"CREATE TABLE {session.dialect.table_of(unit)} ({listed}{more}){ending}")
 
@@ -75,7 +78,10 @@ def add_columns(session: SqlSession, unit: Unit, wanted: Mapping[str, str], know
 def refuse_foreign_rows(
     session: SqlSession, unit: Unit, delivery: Delivery, spelt: Mapping[str, str], *, is_ours: bool
 ) -> None:
-    """Raise E820 for a table with rows of someone else; `spelt` maps lower-case names to the destination's."""
+    """Raise E820 for a table to which another project publishes, or with rows that this publish did not write.
+
+    `is_ours`: this publish has delivered to the table before. `spelt` maps lower-case names to the destination's.
+    """
     other = session.record.other_project(delivery)
     condition, values = rows_of(delivery, session.dialect, spelt)
     table = session.dialect.escape(session.dialect.table_of(unit))

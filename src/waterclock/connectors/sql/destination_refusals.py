@@ -1,4 +1,4 @@
-"""Builds errors of a delivery that would change other owners' rows, lose its own rows, or confuse two keys."""
+"""Builds the errors for deliveries that would change rows of others, lose own rows, or treat two keys as equal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from waterclock.flow.declarations import Unit
 
 
 def foreign_rows(unit: Unit, delivery: Delivery, *, of: str | None) -> WaterclockError:
-    """Build the error for a table with rows that a delivery would change but has not written; `of`: another project."""
+    """Build the error for a table with rows that a delivery would change but did not write.
+
+    `of`: their project, if known.
+    """
     return WaterclockError(
         "E820",
         f"{unit} belongs to the project {of}" if of else f"{unit} has rows that the project did not publish",
@@ -34,7 +37,7 @@ _DOES = {"CASCADE": "delete rows of", "SET NULL": "change rows of", "SET DEFAULT
 
 
 def alike_columns(unit: Unit, delivery: Delivery, one: str, other: str) -> WaterclockError:
-    """Build the error for a destination with two columns for one of ours."""
+    """Build the error for a destination with two columns whose names differ only by case."""
     return WaterclockError(
         "E813",
         f"{unit} has the columns {one} and {other}, which differ only by case",

@@ -1,4 +1,4 @@
-"""Defines how a database writes SQL: names, values of conditions, types of columns, and parts of a view."""
+"""Defines the SQL dialects of databases: names, values of conditions, types of columns, and parts of a view."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _USUAL_TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlDialect:
-    """How a database writes SQL.
+    """The SQL dialect of a database.
 
     - `sign` encloses a name, and is doubled within it.
     - `place` is the placeholder of a value. Where it is `%s`, a percent sign in a statement with values is doubled.
-    - `as_text` is a column as text, by which texts are equal if Spark treats them so; `{}` stands for its name.
-    - `bind` converts a value of a condition to one that the driver takes.
-    - `null` is the NULL of a type in a view and `label` a label as a text; `{}` stands for the type or the label.
+    - `as_text` is a column as text that compares texts as Spark does; `{}` is replaced by its name.
+    - `bind` converts a value of a condition to one that the driver accepts.
+    - `null` is the NULL of a type in a view and `label` a label as a text; `{}` is replaced by the type or the label.
     - `types` are the types of columns by Spark type, where they are not those of most databases. `nested` is that of
       nested values, `other` that of all other values, and `text` that of a label; `decimal` takes digits and scale.
     """
@@ -56,7 +56,7 @@ class SqlDialect:
         return self.sign + name.replace(self.sign, self.sign * 2) + self.sign
 
     def escape(self, sql: str) -> str:
-        """Escape a part of a statement with values: some drivers treat a percent sign as a placeholder."""
+        """Escape percent signs in SQL of a statement with values, for drivers whose placeholder is `%s`."""
         return sql.replace("%", "%%") if self.place == "%s" else sql
 
     def table_of(self, unit: Unit) -> str:

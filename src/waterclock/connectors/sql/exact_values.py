@@ -1,9 +1,8 @@
 """Refuses values that a destination's column would not store exactly: databases round, cut and convert silently.
 
 A connector describes each column from its catalog (`StoredColumn`). The check runs on the Arrow columns before they are
-sent. A column whose type can store every value of the published type costs nothing. Numbers are compared as they are
-written: 0.1 as a DECIMAL equals 0.1 as a DOUBLE. Whole numbers, and a DOUBLE in a column of FLOAT, must be equal to the
-last bit.
+sent. It costs nothing for a column whose type can store every value. Fractions are compared as they are written: 0.1 as
+a DECIMAL equals 0.1 as a DOUBLE. Whole numbers, and a DOUBLE in a column of FLOAT, must be equal to the last bit.
 """
 
 from __future__ import annotations
@@ -57,11 +56,12 @@ class StoredColumn:
     - `holds`: without it, the column stores every value exactly, or the database refuses the value.
     - `is_array`: all other attributes describe the elements.
     - `places`: digits after the point, of a number or of a second (None: no limit).
-    - `bits`: those of a binary fraction.
+    - `bits`: the bits of a binary fraction's significand, 24 or 53.
     - `has_zone`: a time keeps the offset of its text.
-    - `length`: the maximum length of a text, in characters or in bytes; longer texts are cut.
+    - `length`: the maximum length of a text, in characters or in bytes (`is_in_bytes`); longer texts are cut.
+    - `forgets_blanks`: blanks at the end of a text are dropped.
     - `digits`: how many digits of a DOUBLE a text keeps.
-    - `unknown`: those of `nan` and `inf` that the column does not support.
+    - `unknown`: which of `nan` and `inf` the column does not support.
     - `refuses`: the reason why no value can be stored exactly.
     - `takes_json`: nested values, which are sent as JSON, can be stored.
     """
@@ -223,7 +223,10 @@ def _narrower(values: pa.Array, why: str) -> _Found | None:
 
 
 def _is_float(value: Any, bits: int) -> bool:
-    """Return whether a binary fraction of so many bits equals the number: exactly if whole, else as it is written."""
+    """Return whether a binary fraction of so many bits equals a number.
+
+    A whole number must be equal exactly, any other number as it is written.
+    """
     import numpy as np
 
     number = _number(value)
@@ -247,7 +250,10 @@ def _number(value: Any) -> Decimal | None:
 
 
 def _number_for_time(values: pa.Array, into: StoredColumn) -> _Found | None:
-    """Return the first number for a column of times, because databases read 1.005 as a day of the year 1."""
+    """Return the first number that would be written to a column of times, and why it is refused; None without one.
+
+    Databases read 1.005 as a day of the year 1.
+    """
     import pyarrow as pa
 
     kind = values.type
@@ -303,7 +309,10 @@ def _interval(values: pa.Array, into: StoredColumn) -> _Found | None:
 
 
 def _clock_text(values: pa.Array, places: int, *, has_zone: bool) -> _Found | None:
-    """Return the first time text with more second digits than are kept, or with an offset that is not kept."""
+    """Return the first text of a time that the column would change, with the reason; None without one.
+
+    It has more digits of a second than `places`, or an offset or a zone that the column does not keep.
+    """
     found = _filter_matching(values, rf"[.,][0-9]{{{places}}}[0-9]*[1-9]")
     if len(found):
         return found[0].as_py(), _of_second(places)
@@ -323,7 +332,7 @@ def _of_second(places: int) -> str:
 
 
 def _beside(values: pa.Array, unit: int, why: str) -> _Found | None:
-    """Return the first time that is not a multiple of so many microseconds."""
+    """Return the first time that is not a multiple of `unit` microseconds, with the reason `why`; None without one."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

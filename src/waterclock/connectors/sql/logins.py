@@ -1,4 +1,4 @@
-"""Reads the address and the login of a database from the options of a connection."""
+"""Reads the address and the login of a database from a connection's options."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ def unreadable_url(setting: Setting, why: str, example: str) -> WaterclockError:
 
 
 def login_files(setting: Setting, parameters: Mapping[str, str]) -> dict[str, str]:
-    """Return the paths of certificate, key and authorities by the driver's `parameters`. Raises  E803 for one alone."""
+    """Return the paths of certificate, key and authorities, by the driver's parameters for them.
+
+    Raises  E803 for a certificate without its key, and for a key without its certificate
+    """
     said = {key: str(value) for key, value in setting.options.items()}
     if ("certificate" in said) != ("key" in said):
         missing = "key" if "certificate" in said else "certificate"

@@ -1,4 +1,4 @@
-"""Creates, shows, lists and drops the tables behind the view of a publish, in a transaction of their database."""
+"""Creates, shows, lists and drops the tables behind a publish's view, in a transaction of their database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from waterclock.flow.declarations import Unit
 
 
 def begin_part(tables: SqlViewTables, unit: Unit, delivery: Delivery) -> tuple[Unit, bool]:
-    """Return the table that a delivery fills, and whether it is ours. Raises  E829 for a version that exists."""
+    """Return the table behind the view that a delivery fills, and whether this publish may replace its rows.
+
+    Raises  E829 if the table of a version exists already
+    """
     if delivery.is_by_label:
         part = part_of(unit, part_name(unit, label=delivery.label_text))
         return part, delivery.label_text in tables.labels(delivery.project, delivery.publish)
@@ -29,7 +32,7 @@ def begin_part(tables: SqlViewTables, unit: Unit, delivery: Delivery) -> tuple[U
 
 
 def show(tables: SqlViewTables, unit: Unit, delivery: Delivery, part: Unit) -> None:
-    """Make the view show the version, or all labels including this one."""
+    """Change the view to the version that was delivered, or to all labels including the delivered one."""
     if not delivery.is_by_label:
         tables.show(unit, {"": (part, tables.columns([part])[part.path])})
         return
@@ -38,12 +41,12 @@ def show(tables: SqlViewTables, unit: Unit, delivery: Delivery, part: Unit) -> N
 
 
 def labels_there(tables: SqlViewTables, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
-    """Return the labels that have a table behind the view."""
+    """Return the delivered labels that have a table behind the view."""
     return tuple(_there(tables, unit, tables.labels(project, publish)))
 
 
 def drop_labels(tables: SqlViewTables, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
-    """Drop the tables of labels, and make the view show the others; return the number of dropped tables."""
+    """Drop the tables of labels and remove them from the view; return the number of dropped tables."""
     there = _there(tables, unit, tables.labels(project, publish))
     gone = [label for label in labels if label in there]
     if gone:
@@ -54,7 +57,7 @@ def drop_labels(tables: SqlViewTables, unit: Unit, project: str, publish: str, l
 
 
 def drop_old_versions(tables: SqlViewTables, unit: Unit, project: str, publish: str) -> None:
-    """Drop the versions that were replaced longer ago than they are kept."""
+    """Drop the tables of versions that were replaced longer ago than the option `keep` allows."""
     since = compute_retention_start(unit, datetime.now(UTC))
     for (claim, _), (_, replaced) in pairwise(tables.versions(project, publish)):
         if replaced < since:

@@ -1,4 +1,4 @@
-"""Builds the errors of databases that are away, locked, changed, or refuse a statement."""
+"""Builds the errors of databases that do not respond, are locked, have changed, or refuse a statement."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def server_away(name: str, where: str, text: str) -> WaterclockError:
 
 
 def lock_timeout_error(where: str, why: str, *, by: str) -> WaterclockError:
-    """Build the error for a lock that was not released in time; `by` is what holds it: a process, a transaction."""
+    """Build the error for a lock that was not released in time; `by` is its holder: a process, a transaction."""
     return WaterclockError(
         "E811",
         "the database is locked",
@@ -54,7 +54,7 @@ def lock_timeout_error(where: str, why: str, *, by: str) -> WaterclockError:
 
 
 def changed_meanwhile(where: str, why: str) -> WaterclockError:
-    """Build the error for a database whose parts would be of different moments."""
+    """Build the error for a database that changed while its parts were read one after another."""
     return WaterclockError(
         "E814",
         "the database changed while it was read in parts",
@@ -101,6 +101,6 @@ def no_table(unit: Unit, known: Sequence[str], meant: tuple[str, Sequence[str]] 
 
 
 def name_missing_file(path: str, *, may_create: bool) -> str | None:
-    """Return a message if a database file does not exist that a delivery would create."""
+    """Return a message if a database file does not exist and a delivery may create it; else None."""
     file = Path(path)
     return f"the file {file.name} is gone" if may_create and not file.exists() else None

@@ -1,4 +1,4 @@
-"""REPLACE WHERE at a database: the condition in its SQL, and a check that it is the same as in the last delivery."""
+"""Writes the condition of REPLACE WHERE in a database's SQL, and checks that it is that of the last delivery."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ _NUMBERS = ("tinyint", "byte", "smallint", "short", "int", "bigint", "long", "fl
 
 
 def rows_of(delivery: Delivery, dialect: SqlDialect, spelt: Mapping[str, str] | None = None) -> tuple[str, list[Any]]:
-    """Return the condition of a delivery in SQL, and its values; `spelt` maps lower-case names. Raises  E830."""
+    """Return a delivery's WHERE condition in SQL and its values; `TRUE` without a condition.
+
+    `spelt` maps lower-case names to the destination's names.
+    Raises  E830 for a column that is not published, or that is compared with a value of another kind
+    """
     if delivery.where is None:
         return "TRUE", []
     kinds = {name.lower(): kind.lower() for name, kind in delivery.columns}
@@ -51,7 +55,10 @@ def rows_of(delivery: Delivery, dialect: SqlDialect, spelt: Mapping[str, str] | 
 def replaced_rows(
     verb: str, unit: Unit, delivery: Delivery, dialect: SqlDialect, spelt: Mapping[str, str]
 ) -> tuple[str, list[Any]]:
-    """Return a statement on the rows that a delivery replaces, and its values; `verb` is its start, as `DELETE`."""
+    """Return a statement about the rows that a delivery replaces, and its values.
+
+    `verb` is its start, such as `DELETE`.
+    """
     rows = f"{verb} FROM {dialect.escape(dialect.table_of(unit))}"
     if delivery.is_by_label:
         label = dialect.escape(dialect.quote_identifier(spelt.get(TIMELABEL, TIMELABEL)))
@@ -63,9 +70,10 @@ def replaced_rows(
 
 
 def refuse_changed(unit: Unit, delivery: Delivery, newest: Delivered | None) -> None:
-    """Refuse a delivery that replaces other rows than the last one did: old rows would stay, or others' be deleted.
+    """Refuse a delivery whose condition differs from that of the last delivery.
 
-    Raises  E831, unless the option `adopt` declares that the existing rows are known
+    Otherwise old rows would remain, or rows of others would be deleted.
+    Raises  E831, unless the option `adopt` is set
     """
     before = newest.note if newest is not None and newest.note.startswith(_WHERE) else ""
     now = note_of(delivery.where)

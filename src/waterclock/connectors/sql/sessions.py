@@ -1,4 +1,4 @@
-"""Opens a database, and runs statements in an open connection, whatever its driver."""
+"""Interfaces for opening a database and for running statements in an open connection, independent of the driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and queries of the tables behind a view at a database (OPTIONS (behind 'view')).
+"""Names and queries of the tables behind a view in a database (OPTIONS (behind 'view')).
 
 For a table that is delivered by label, each label has a table of its own, `_<table>_<timelabel>`, under a UNION ALL
 view. For any other table, each delivery has one, `_<table>_v<claim>`, which is written once; the view shows the newest.
@@ -20,18 +20,18 @@ from waterclock.timelabel.label import TIMELABEL
 
 BEHIND = "behind view"
 _KEPT = "1 DAY"
-_MOST_IN_ONE = 400  # SQLite takes 500 terms in a compound
+_MOST_IN_ONE = 400  # SQLite allows 500 terms in a compound SELECT
 
 Columns = Sequence[tuple[str, str]]
 
 
 def is_behind(unit: Unit) -> bool:
-    """Return whether a unit is a view over our tables."""
+    """Return whether a unit is published behind a view."""
     return unit.options.get("behind") == "view"
 
 
 def part_name(unit: Unit, *, label: str = "", claim: int = 0) -> str:
-    """Return the name of the table of a label, or of a version."""
+    """Return the name of the table of a label, or else of the version that a claim delivers."""
     return f"_{unit.path.rpartition('.')[2]}_{label or f'v{claim}'}"
 
 
@@ -42,20 +42,20 @@ def part_of(unit: Unit, name: str) -> Unit:
 
 
 def whole(delivery: Delivery) -> Delivery:
-    """Return the delivery for a table of its own: all rows replace the table, without a column for the label."""
+    """Return the delivery for a table of its own: it replaces all rows, and has no column for the label."""
     return replace(delivery, is_from_partitioned=False, mode=Mode.REPLACE)
 
 
 def compute_retention_start(unit: Unit, now: datetime) -> datetime:
-    """Return the instant since which replaced versions are kept."""
+    """Return the instant before which a version must have been replaced to be dropped."""
     return parse_duration(str(unit.options.get("keep", _KEPT))).subtract_from(now, "UTC")
 
 
 def query_of(parts: Mapping[str, tuple[str, Columns]], dialect: SqlDialect) -> str:
-    """Return the query of a view over tables. `parts` maps their SQL names to label ("" for a version) and columns.
+    """Return the query of a view over tables. `parts` maps each table's SQL name to its label and its columns.
 
-    A column is NULL for tables without it. The label is a literal, so a query that filters by label reads only the
-    tables of its labels.
+    The label is "" for a version. A column is NULL for tables without it. The label is a literal, so a query that
+    filters by label reads only the tables of its labels.
     """
     columns: dict[str, tuple[str, str]] = {}
     for _, of_part in parts.values():
@@ -81,7 +81,10 @@ def query_of(parts: Mapping[str, tuple[str, Columns]], dialect: SqlDialect) -> s
 
 
 def refuse_kind(unit: Unit, delivery: Delivery, kind: str, newest: Delivered | None) -> None:
-    """Raise E829 for a name used by another kind of object: a table instead of a view, or a view that is not ours."""
+    """Raise E829 if a delivery's name is used by another kind of object.
+
+    That is a table instead of a view, or a view that this publish did not create.
+    """
     was_behind = newest is not None and newest.note == BEHIND
     if not is_behind(unit):
         if was_behind and kind == "view":

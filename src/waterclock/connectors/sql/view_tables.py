@@ -1,4 +1,4 @@
-"""Base class of the tables and views of a database, in the transaction of a connection."""
+"""Base class for the catalog of a database: creates, lists and drops tables and views in a transaction."""
 
 from __future__ import annotations
 
@@ -27,28 +27,31 @@ class SqlViewTables(ABC):
 
     @abstractmethod
     def columns(self, parts: Sequence[Unit]) -> dict[str, Columns]:
-        """Return the columns of the existing tables by path, with one statement."""
+        """Return the columns of those tables that exist, by the path of the table. Cost: one statement."""
 
     def labels(self, project: str, publish: str) -> list[str]:
         """Return the labels that were delivered, in order."""
         return self.session.record.labels(project, publish)
 
     def versions(self, project: str, publish: str) -> list[tuple[int, datetime]]:
-        """Return the claims that were delivered and their times, oldest first."""
+        """Return the claims that delivered rows and their times, oldest first."""
         return [(claim, self._instant(at)) for claim, at in self.session.record.versions(project, publish)]
 
     def show(self, unit: Unit, parts: Mapping[str, Shown]) -> None:
-        """Make the unit's view show tables by label, or by "" for a version. Without tables the view is dropped."""
+        """Replace the unit's view by one over these tables, by label ("" for a version).
+
+        Without tables, drop the view.
+        """
         dialect = self.session.dialect
         found = {dialect.table_of(part): (label, columns) for label, (part, columns) in parts.items()}
         self._show(dialect.table_of(unit), query_of(found, dialect) if found else "")
 
     def drop(self, part: Unit) -> None:
-        """Drop a table, if it is there."""
+        """Drop a table, if it exists."""
         self.session.execute(f"DROP TABLE IF EXISTS {self.session.dialect.table_of(part)}")
 
     def _show(self, view: str, query: str) -> None:
-        """Create the view anew; without a query, drop it."""
+        """Drop the view, and create it again with the query, if there is one."""
         self.session.execute(f"DROP VIEW IF EXISTS {view}")
         if query:
             self.session.execute(f"CREATE VIEW {view} AS {query}")
@@ -60,7 +63,7 @@ class SqlViewTables(ABC):
 
 
 def group_columns(rows: Iterable[Sequence[Any]], paths: Mapping[str, str]) -> dict[str, Columns]:
-    """Return columns by path, from rows of table, column and type; `paths` maps the tables of the rows to paths."""
+    """Group rows of (table, column, type) into the columns of each table; `paths` maps table names to paths."""
     found: dict[str, list[tuple[str, str]]] = {}
     for table, name, kind in rows:
         found.setdefault(paths[str(table)], []).append((str(name), str(kind)))

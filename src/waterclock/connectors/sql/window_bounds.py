@@ -1,6 +1,6 @@
 """Builds SQL conditions for the rows of windows, for PostgreSQL and similar databases, so that an index can be used.
 
-The window of each row is determined in this process, by its time in microseconds.
+The conditions may match more rows. This process then determines the window of each row by its time in microseconds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class WindowFilter:
 
 
 def within(name: str, by_window: WindowFilter, times: Times) -> str:
-    """Return the condition that limits the rows the database reads; `name` is the column in SQL."""
+    """Return the SQL condition for a range of times that contains all windows; `name` is the time column in SQL."""
     start, end = by_window.windows[0].start, by_window.windows[-1].end
     if not by_window.is_local:
         first, last = (format_time_literal(bound, by_window.kind, times) for bound in (start, end))
@@ -59,9 +59,10 @@ def within(name: str, by_window: WindowFilter, times: Times) -> str:
 
 
 def cuts_of(by_window: WindowFilter, times: Times, count: int) -> list[datetime]:
-    """Return the times between parts of windows that are read in parallel, ascending; local ones for local times.
+    """Return ascending times that split the rows of the windows into `count` parts, to be read in parallel.
 
-    Where an hour repeats, local times do not ascend with instants: any ascending times divide the rows.
+    For a column without a zone these are local times. Where an hour repeats, local times do not ascend with instants:
+    any ascending times divide the rows.
     """
     start, end = by_window.windows[0].start - _DAY, by_window.windows[-1].end + _DAY
     cuts = [start + (end - start) * at / count for at in range(1, count)]
@@ -72,7 +73,7 @@ def cuts_of(by_window: WindowFilter, times: Times, count: int) -> list[datetime]
 
 
 def part_conditions(name: str, cuts: Sequence[str]) -> Iterator[str]:
-    """Yield the conditions of the parts of rows that a column's values divide."""
+    """Yield the SQL conditions of the parts into which the values `cuts` divide the rows by a column."""
     if not cuts:
         return
     yield f"{name} < {cuts[0]}"
@@ -82,7 +83,7 @@ def part_conditions(name: str, cuts: Sequence[str]) -> Iterator[str]:
 
 
 def format_time_literal(at: datetime, kind: str, times: Times) -> str:
-    """Format an instant as a literal of a column's type."""
+    """Format an instant as an SQL literal for a time column of a kind."""
     if kind.startswith("int"):
         return str(-(-(at - EPOCH) // EPOCH_UNITS[times.epoch]))
     if kind == "timestamptz":
@@ -91,12 +92,12 @@ def format_time_literal(at: datetime, kind: str, times: Times) -> str:
 
 
 def local_literal(at: datetime) -> str:
-    """Format a local time as a literal."""
+    """Format a local time as an SQL literal."""
     return f"'{at:%Y-%m-%d %H:%M:%S.%f}'::timestamp"
 
 
 def labels_of(instants: npt.NDArray[np.int64], windows: Sequence[Window]) -> tuple[pa.Array, pa.Array]:
-    """Return each row's label by its instant in microseconds since 1970, and whether it is in a window at all."""
+    """Return each row's label by its instant in microseconds since 1970, and whether the row is in any window."""
     import numpy as np
     import pyarrow as pa
 
@@ -123,7 +124,7 @@ def _micros_of(at: datetime) -> int:
 
 
 def local_bounds(start: datetime, end: datetime, zone: str) -> tuple[datetime, datetime]:
-    """Return bounds of a span in zone-less times; a day wider if the zone's offset may change nearby."""
+    """Return the bounds of a span in local times; a day wider if the zone's offset may change nearby."""
     rules = nominal_zone(zone)
     offsets = {at.astimezone(rules).utcoffset() for at in (start - _DAY, start, end, end + _DAY)}
     margin = timedelta(0) if len(offsets) == 1 and end - start <= 7 * _DAY else _DAY

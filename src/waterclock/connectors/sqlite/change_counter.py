@@ -2,7 +2,7 @@
 
 Several connections cannot share a read transaction. If they see the same state before and after they read, they have
 read the same rows. Closing a file releases all locks of the process on it, including SQLite's. So this module must run
-where the process has no open connection to the database, or in a separate process.
+in a process that has no open connection to the database.
 
 Source  SQLite's file format: "file change counter", "WAL-index header"
 """
@@ -18,7 +18,7 @@ def state_of(path: str) -> str:
     """Return a text that differs after every commit, from counters and times of the file and of the WAL index.
 
     In WAL mode, a commit need not change the counter, and the index is deleted with the last connection. In that case a
-    checkpoint has written the file, which shows in its modification time. The text may also differ without a commit,
+    checkpoint has written the file, which changes its modification time. The text may also differ without a commit,
     for example after a checkpoint. It is the same after a commit only if both fall within one tick of the file system's
     clock, which lasts a few milliseconds.
     """

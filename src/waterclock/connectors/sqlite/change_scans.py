@@ -32,7 +32,7 @@ _SINCE = (
 
 @dataclass(frozen=True, slots=True)
 class SqliteChangeScan:
-    """The scope of a scan: the columns with a row's own time and its last change, and the windows, which ascend."""
+    """A scan for changed rows: the columns with a row's data time and its last change, and the ascending windows."""
 
     unit: Unit
     source: str
@@ -42,7 +42,10 @@ class SqliteChangeScan:
     times: Times
 
     def tally(self, connection: sqlite3.Connection, bounds: Bounds) -> Tallies:
-        """Tally the rows of each window at or above its bound. Raises  E827 for a change that is not a time."""
+        """Return the tallies of the changes of each window at or above its bound.
+
+        Raises  E827 for a time of change that is not a time
+        """
         starts = [window.start for window in self.windows]
         counting = Counting(self.windows, datetime.now(UTC))
         for time, change in self._rows(connection, bounds):

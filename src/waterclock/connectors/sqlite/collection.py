@@ -39,7 +39,10 @@ _SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class SqliteExtract(SqlExtract[SqliteFile, SqlRequestedColumn[SqlColumn]]):
-    """The rows to read: of a part, `low <= rowid < high`, if `rowids`. All parts must see the same state `seen`."""
+    """A read of rows from a SQLite table or query.
+
+    With `rowids` it reads a part, `low <= rowid < high`. All parts must see the same state `seen` of the database.
+    """
 
     rowids: tuple[int, int] | None = None
     seen: str | None = None
@@ -117,7 +120,10 @@ def _rowid_ranges(
 
 
 def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the wanted rows in batches of up to `BATCH_ROWS`, by window with labels. Raises  E812 for misfits."""
+    """Yield the rows of an extract in batches of at most `BATCH_ROWS`, with their labels if they are read by window.
+
+    Raises  E812 for a value that does not fit its column's type
+    """
     import pyarrow as pa
 
     schema = arrow_schema_of(extract)
@@ -178,7 +184,7 @@ def _conditions(extract: SqliteExtract) -> tuple[str, Mapping[str, Any]]:
 
 
 def window_conditions(time_column: str, windows: Sequence[Window], times: Times) -> tuple[str, Mapping[str, Any]]:
-    """Return a condition that all rows of these windows match, and maybe others, with its values."""
+    """Return an SQL condition that matches all rows of the windows, and maybe more, with its values."""
     return f"({_NUMBERS} OR {_TEXTS})".format(t=quote_identifier(time_column)), _bounds(windows, times)
 
 
@@ -218,7 +224,7 @@ def _bounds(windows: Sequence[Window], times: Times) -> dict[str, Any]:
 def set_aside(connection: sqlite3.Connection, extract: SqliteExtract) -> Mapping[str, int]:
     """Count the rows that belong to no window. Unreadable times are counted only in tables of up to a million rows.
 
-    Cost: a count of the rows without a time, with an index, and one scan of up to a million rows (0.2 s)
+    Cost: a count of the rows without a data time, with an index, and one scan of up to a million rows (0.2 s)
     """
     if extract.by_window is None:
         return {}

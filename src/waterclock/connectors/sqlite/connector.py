@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from waterclock.connectors.sqlite.database import SqliteFile
 
 _TIME = "%Y-%m-%d %H:%M:%S"
-_ANY_KIND = "any"  # a column of SQLite may hold times of all kinds
+_ANY_KIND = "any"  # a column of SQLite may contain times of all kinds
 CAPABILITIES = database_capabilities(
     "sqlite",
     file_options("the database is locked"),
@@ -82,7 +82,8 @@ class SqliteCollector(CollectsChangedWindows["sqlite3.Connection", "SqlColumn"])
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
         """Return whether the first value of the query's first row is TRUE, which is a number other than 0.
 
-        :window_start and :window_end are texts in the table's zone, `2013-01-01 05:00:00`; :timelabel is the label.
+        NULL, an empty text and the text 0 are not. :window_start and :window_end are texts in the table's zone,
+        `2013-01-01 05:00:00`; :timelabel is the label.
         """
         local = nominal_zone(zone)
         values = {

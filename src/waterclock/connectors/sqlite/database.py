@@ -98,7 +98,7 @@ def describe(connection: sqlite3.Connection, unit: Unit) -> list[SqlColumn]:
 
 
 def place_of(unit: Unit) -> tuple[str, str]:
-    """Return the schema of a unit as a prefix in SQL, empty without one, and the name of its table."""
+    """Return the schema of a unit as an SQL prefix, empty without one, and the name of its table."""
     *schema, name = unit.path.split(".")
     return (f"{quote_identifier(schema[0])}." if schema else "", name)
 
@@ -128,7 +128,7 @@ _AFFINITIES = (
 
 
 def translate_error(error: sqlite3.Error, path: str, where: str) -> WaterclockError:
-    """Build the error for a refusal by SQLite; it is `transient` if waiting can help."""
+    """Build the error for an error of SQLite; it is `transient` if waiting can help."""
     name = getattr(error, "sqlite_errorname", "") or ""
     text = str(error)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):

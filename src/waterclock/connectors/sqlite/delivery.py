@@ -116,7 +116,7 @@ class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, 
 def _refuse_like_keys(
     connection: sqlite3.Connection, unit: Unit, delivery: Delivery, keys: Sequence[tuple[Any, ...]]
 ) -> None:
-    """Raise E876 for a key that the table's collation treats as equal to another: `a` and `A` with NOCASE."""
+    """Raise E876 for a key that the table's collation treats as equal to another key: `a` and `A` with NOCASE."""
     listed = ", ".join(map(quote_identifier, delivery.keys))
     condition = " AND ".join(f"{quote_identifier(key)} = ?" for key in delivery.keys)
     sql = f"SELECT {listed} FROM {table_of(unit)} WHERE {condition}"
@@ -128,7 +128,7 @@ def _refuse_like_keys(
 
 
 def _remember_keys(connection: sqlite3.Connection, table: str, delivery: Delivery) -> str:
-    """Create a temporary table for the keys that remain. Return the SQL that inserts keys into it.
+    """Create a temporary table for the keys of the slice. Return the SQL that inserts keys into it.
 
     Its columns have the affinities of the destination's columns. With other affinities, SQLite could not use its index,
     and would scan all of its rows for each row of the destination.
@@ -198,7 +198,7 @@ def _changes(delivery: Delivery, there: Mapping[str, StoredColumn]) -> Iterator[
 
 
 def _tail(batch: pa.RecordBatch, delivery: Delivery) -> list[list[str]]:
-    """Return the column that follows those of the rows: their labels, if the destination has a column for labels."""
+    """Return the values of the column `timelabel`, in a list; an empty list if the destination has no such column."""
     if delivery.label_column:
         return [[label or delivery.label_text for label in batch[delivery.label_column].to_pylist()]]
     return [[delivery.label_text] * batch.num_rows] if delivery.is_by_label else []

@@ -1,4 +1,4 @@
-"""How SQLite writes SQL."""
+"""The SQL dialect of SQLite."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from waterclock.connectors.sql.dialect import SqlDialect
 from waterclock.connectors.sql.sessions import SqlSession
 
-_MOST_DIGITS = 15  # more would be rounded, as SQLite keeps decimals as floats
+_MOST_DIGITS = 15  # more would be rounded, as SQLite stores decimals as floats
 
 
 def _bind(value: Any) -> Any:

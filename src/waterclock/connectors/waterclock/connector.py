@@ -2,8 +2,8 @@
 
 Connection      `path`: the other project's folder, whose file names its storage and its ledger; or `storage` and
                 `ledger` themselves.
-Unit            A table as it is named there, `schema.table`.
-Data time       BY DATA TIME timelabel of a PARTITIONED or an APPEND table: each window takes the slices in it.
+Unit            A table by its name in the other project, `schema.table`.
+Data time       BY DATA TIME timelabel of a PARTITIONED or an APPEND table: each window reads the slices in it.
 Without a BY    A REPLACE, MERGE or TEMPORAL table: its state as of its last boundary at or before the window's end.
 
 Nothing of the other project is ever written; see `waterclock.ledger.store.read_only` for how its ledger is read.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 Span = tuple["datetime", "datetime"]
 _HELD_BACK = frozenset({"E415", "E423"})  # a ledger that is locked, or whose server is down: a retry may succeed
-# what values of other types than ours raise where they are used: anyone who writes to that ledger chooses them
+# errors that values of unexpected types cause: others write to that ledger
 _ODD_VALUES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 CAPABILITIES = Capabilities(
     type="waterclock",
@@ -66,13 +66,13 @@ CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 @dataclass(slots=True)
 class WaterclockCollector:
-    """Collects from another project."""
+    """Collects tables of another project."""
 
     setting: Setting
     _facts: dict[str, tuple[int, LinkFacts]] = field(default_factory=dict)
 
     def place(self) -> ProjectPlace:
-        """Return where the project is."""
+        """Return the location of the other project."""
         from waterclock.connectors.waterclock.place import place_of
 
         return place_of(self.setting)
@@ -81,14 +81,14 @@ class WaterclockCollector:
         """Return None: the ledger shows which windows may be read."""
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
-        """Return an error for a file that existed when the tables were pinned and is gone now."""
+        """Return an error if a file of the other project is gone that a pin lists; else None."""
         from waterclock.connectors.waterclock.rows import lost_file
 
         del columns
         return lost_file(str(unit), error)
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
-        """Return the columns of the table as of its last batch; None before its first."""
+        """Return the columns of the table as of its last batch; None before its first batch."""
         from waterclock.connectors.waterclock.rows import columns_of
 
         facts = self.facts(unit)
@@ -97,7 +97,10 @@ class WaterclockCollector:
         return columns_of(self._folder(unit))
 
     def facts(self, unit: Unit) -> LinkFacts:
-        """Return the table's progress. Cost: some milliseconds if its project has written nothing since."""
+        """Return the progress of a table.
+
+        Cost: some milliseconds if its project has written nothing since the last call.
+        """
         known = self._facts.get(unit.path)
         try:
             found = self._look(lambda ledger: self._facts_of(ledger, unit, known))
@@ -109,26 +112,29 @@ class WaterclockCollector:
         return found[1]
 
     def contents(self, unit: Unit, spans: Sequence[Span]) -> Sequence[str]:
-        """Return the current content of each interval."""
+        """Return a text for each interval, which identifies the current content of the table there."""
         found = self._look(lambda ledger: _contents(ledger, unit, spans)) or ()
         return list(found)
 
     def pins(self, unit: Unit, spans: Sequence[Span]) -> Sequence[Pin]:
-        """Pin intervals to the content of one moment."""
+        """Return pins of a table for intervals, all as of one moment."""
         found = self._look(lambda ledger: ledger.reads.pins([(_name(ledger, unit), *span) for span in spans])) or []
         return [replace(pin, table=str(unit)) for pin in found]
 
     def read_pinned(
         self, spark: SparkSession, unit: Unit, pins: Sequence[tuple[Window, Pin]], columns: Columns, *, by_label: bool
     ) -> Collected:
-        """Read the pinned data; the table's own column `timelabel` is not among the rows' columns."""
+        """Read the pinned data. The other table's own column `timelabel` is left out of the columns."""
         from waterclock.connectors.waterclock.rows import collect_pinned_rows
 
         folds = self.facts(unit).mode in FOLDS
         return collect_pinned_rows(spark, self._folder(unit), unit, pins, columns, by_label=by_label, folds=folds)
 
     def circle(self, unit: Unit, own: ProjectPlace, reading: frozenset[str]) -> str | None:
-        """Return one of our tables in `reading` that the unit's table waits for in turn; None without one."""
+        """Return a table of this project in `reading` that the unit's table reads, directly or not; None without one.
+
+        Then each of the two would wait for the other.
+        """
         from waterclock.connectors.waterclock.place import leads_to
 
         place = self.place()
@@ -146,7 +152,7 @@ class WaterclockCollector:
         return next((ours for name, ours in sorted(collected.items()) if name in above and ours in reading), None)
 
     def _folder(self, unit: Unit) -> str:
-        """Return the folder of the table; a renamed table stays in its old folder."""
+        """Return the storage folder of the table. A renamed table keeps its old folder."""
         from waterclock.storage.lake import Lake
 
         place = self._look(lambda ledger: (_name(ledger, unit), ledger.declared.former().folders)) or (unit.path, {})
@@ -218,7 +224,7 @@ class WaterclockCollector:
 
 
 def _query_ledger(ask: Callable[[Ledger], R], ledger: Ledger) -> R:
-    """Call `ask`, unless the ledger was moved elsewhere: the old copy is outdated."""
+    """Call `ask`. Raises an error if the ledger was moved elsewhere, as the old copy is outdated."""
     ledger.keeping.refuse_moved()
     return ask(ledger)
 

@@ -1,4 +1,4 @@
-"""Reads the declarations of a project's tables from its ledger, as far as a reader of the tables needs them."""
+"""Reads the declarations of another project's tables from its ledger, as far as a collect of the tables needs them."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class Upstream:
         return not self.said.tables[name].is_declared
 
     def flow(self) -> Flow:
-        """Return all tables, without their queries: which tables read which is known only from the ledger."""
+        """Return a flow of all tables without their queries; the ledger's records contain which tables they read."""
         return Flow(project=self.said.project or "", tables={name: _table(it) for name, it in self.said.tables.items()})
 
     def find_upstream_tables(self, name: str) -> set[str]:
-        """Return the tables that a table's statement names, and recursively theirs, as found in their texts."""
+        """Return the tables from which a table is made, directly or not: those named in the texts of statements."""
         found: set[str] = set()
         waiting = [name]
         while waiting:
@@ -63,7 +63,7 @@ class Upstream:
         return found
 
     def find_collected_tables(self, connections: Iterable[str]) -> Mapping[str, str]:
-        """Return by table the `schema.table` of another project that it collects through the given connections."""
+        """Return by table the `schema.table` of another project that it collects through one of these connections."""
         found: dict[str, str] = {}
         for connection in connections:
             said = re.compile(rf"\bFROM\W+{re.escape(connection)}\.(\w+\.\w+)", re.IGNORECASE)
@@ -72,7 +72,7 @@ class Upstream:
 
 
 def graph_of(flow: Flow) -> FlowGraph:
-    """Return a graph in which any table may read any other: the reads are followed by the ledger's records."""
+    """Return a graph in which any table may read any other, because the texts of queries are not parsed."""
     together = frozenset(flow.tables)
     return FlowGraph({
         name: Node(

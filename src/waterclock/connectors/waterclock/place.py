@@ -1,4 +1,4 @@
-"""Finds the ledger and the storage of another project."""
+"""Finds the ledger and the storage of another project, from the options of a connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _OF_A_FILE = "sqlite:///"
 
 
 def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace) -> bool:
-    """Return whether a connection with these options, in the project file of a place, leads to this project."""
+    """Return whether a connection that another project declares leads to this project.
+
+    `place` is the other project, `options` are the connection's, and `own` is this project.
+    """
     said = {key: value for key, value in options.items() if isinstance(value, str)}
     root = place.root or Path()
     is_path = "path" in said and own.root is not None and (root / said["path"]).resolve() == own.root.resolve()
@@ -26,7 +29,10 @@ def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace)
 
 
 def place_of(setting: Setting) -> ProjectPlace:
-    """Return the location of a connection's project. Raises  E833 if there is none, E838 for an unreadable file."""
+    """Return the location of the project that a connection names.
+
+    Raises  E833 if there is none, E838 for an unreadable file
+    """
     options = {name: str(value) for name, value in setting.options.items() if value is not None}
     if "path" in options:
         return _of_folder(setting, (setting.folder / options["path"]).resolve(), options)
@@ -87,7 +93,7 @@ def _of_folder(setting: Setting, root: Path, options: Mapping[str, str]) -> Proj
 def _require_own(setting: Setting, file: Path, root: Path) -> None:
     """Refuse a ledger's server that another user of this machine can choose: it would get this user's passwords.
 
-    They are those that libpq finds in the environment and in files, for whatever host the URL names.
+    libpq would send the passwords that it finds in the environment and in files, whatever host the URL names.
     Raises  E833
     """
     try:
@@ -130,7 +136,7 @@ def unreadable(where: str, error: BaseException) -> WaterclockError:
 
 
 def odd_value(where: str, error: BaseException) -> WaterclockError:
-    """Build the error for a ledger of the other project with a value that is none of ours."""
+    """Build the error for a ledger of the other project with a value that Waterclock never writes."""
     return WaterclockError(
         "E838",
         "the other project cannot be read",

@@ -52,7 +52,10 @@ def collect_pinned_rows(
     by_label: bool,
     folds: bool,
 ) -> Collected:
-    """Read the pinned data of each window, each row with its label. Raises  E836 if it is not kept any more, E838."""
+    """Read the pinned data of each window, each row with its label.
+
+    Raises  E836 if the other project no longer has the data, E838 if it cannot be read
+    """
     from waterclock.storage.log.open_tables import has_columns
 
     try:
@@ -67,7 +70,7 @@ def collect_pinned_rows(
 
 
 def _read_slices(spark: SparkSession, folder: str, unit: Unit, pins: Sequence[tuple[Window, Pin]]) -> DataFrame:
-    """Return the slices of all windows by one scan, each row with the label of the window that takes it."""
+    """Read the slices of all windows by one scan, each row with the label of its window."""
     from waterclock.storage.slices.read import FILES_READ_DIRECTLY, frame_at, frame_of_slices, no_rows, table_schema
 
     schema = table_schema(folder)
@@ -113,7 +116,7 @@ def _states(
 
 
 def _state(spark: SparkSession, folder: str, unit: Unit, pin: Pin, *, folds: bool) -> DataFrame:
-    """Return a state: the slice of a REPLACE table, or the Delta version of a MERGE or TEMPORAL table."""
+    """Read the state of a table at a pin: the slice of a REPLACE table, or else the Delta version."""
     from waterclock.storage.log.open_tables import is_readable
     from waterclock.storage.slices.read import frame_of_slices, frame_of_version, no_rows, table_schema
 
@@ -157,7 +160,7 @@ def _missing_slice_error(where: str, why: str) -> WaterclockError:
 
 
 def lost_file(unit: str, error: BaseException) -> WaterclockError | None:
-    """Return the error for a file of the other project that was missing or not readable for Spark; else None."""
+    """Return the error for a file of the other project that Spark did not find or could not read; else None."""
     said = str(error)
     if any(word in said for word in _DENIED):
         return unreadable(unit, PermissionError(said.partition("\n")[0]))
@@ -165,7 +168,10 @@ def lost_file(unit: str, error: BaseException) -> WaterclockError | None:
 
 
 def _of_nothing(spark: SparkSession, unit: Unit, columns: Columns) -> DataFrame:
-    """Return no rows for a table that has no columns yet, because its batches so far were skipped."""
+    """Return an empty frame for a table that has no columns yet, because its batches so far were skipped.
+
+    Raises  E836 if the collect does not declare the columns
+    """
     if not columns.are_declared:
         raise WaterclockError(
             "E836",

@@ -1,1 +1,1 @@
-"""Parses waterclock.toml: its model, its environments, and the place of each setting."""
+"""Parses the project file waterclock.toml, and locates each of its keys for messages."""

@@ -1,4 +1,4 @@
-"""Defines the name of the project file, by which a project is found."""
+"""Defines the name of the project file."""
 
 from __future__ import annotations
 

@@ -54,14 +54,14 @@ class Defaults(BaseModel):
 
 
 class SecretSaid(BaseModel):
-    """A value that is a secret: `{ secret = "name" }`."""
+    """A setting whose value is a secret: `{ secret = "name" }`."""
 
     model_config = _STRICT
     secret: str
 
 
 class SparkSaid(BaseModel):
-    """Spark settings: a master, the driver's memory, the workers' Python, packages to fetch, Spark's own confs."""
+    """The section [env.NAME.spark]: a master or Spark Connect URL, driver memory, Python, packages, Spark confs."""
 
     model_config = _STRICT
     master: str | None = None
@@ -73,7 +73,7 @@ class SparkSaid(BaseModel):
 
 
 class VaultSaid(BaseModel):
-    """Location of secrets in Vault, and the login for it; relative file names are below the project."""
+    """The section [env.NAME.vault]: where secrets are in Vault, and how to log in. File names are below the project."""
 
     model_config = _STRICT
     url: str
@@ -92,10 +92,10 @@ class VaultSaid(BaseModel):
 
 
 class Environment(BaseModel):
-    """One environment: storage, ledger, connections and other settings. `secrets` is a folder of secret files.
+    """The section [env.NAME]: the settings of one environment.
 
-    `keyring` is a service of the system's keyring. `ledger` is a URL, or `{ secret = "name" }` for a URL that contains
-    a password.
+    `ledger` is a URL, or `{ secret = "name" }` for a URL that contains a password. `secrets` is a folder of secret
+    files, `keyring` a service of the system's keyring.
     """
 
     model_config = _STRICT
@@ -127,10 +127,10 @@ class _File(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The project file, read for one environment.
+    """The contents of the project file, for one environment.
 
-    `misspelt` are the defaults that an unknown key below [defaults] probably meant. The key is reported once, and not
-    again for each table that has no such default.
+    `misspelt` are the defaults that unknown keys below [defaults] probably mean. Such a key is reported once, and not
+    again for each table that needs the default.
     """
 
     source: SourceText
@@ -147,7 +147,7 @@ class Config:
     misspelt: frozenset[str] = frozenset()
 
     def default(self, table: str, key: str) -> tuple[Any, Span] | None:
-        """Return a default for a table, with its place; the most specific pattern that sets it wins."""
+        """Return a table's default for a key, with its span; None if it has none. The most specific pattern wins."""
         for pattern, defaults in self.defaults:
             value = getattr(defaults, key)
             if value is not None and (pattern == "*" or fnmatch.fnmatchcase(table, pattern)):
@@ -156,14 +156,17 @@ class Config:
         return None
 
     def place(self, path: tuple[str, ...]) -> Span:
-        """Return the span of a key; if it cannot be found, that of the nearest table around it."""
+        """Return the span of a key in the file; if it is not there, the span of the nearest section around it."""
         while path and path not in self.places:
             path = path[:-1]
         return self.places[path] if path else self.source.span(0)
 
 
 def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[WaterclockError]]:
-    """Read the project file for an environment (None: the one that the file selects); return it and all errors."""
+    """Parse the project file for an environment (None: the one that the file selects); return it and all errors.
+
+    It is None if the file is not valid or the environment is unknown.
+    """
     source = SourceText(FILE, text)
     try:
         data = tomllib.loads(text)
@@ -239,14 +242,14 @@ def _defaults(said: dict[str, Any], config: Config, errors: list[WaterclockError
 
 
 def _unknown_defaults(said: Mapping[str, Any]) -> set[str]:
-    """Return the unknown keys of [defaults] and of its patterns."""
+    """Return the unknown keys of [defaults] and of its sections for patterns."""
     keys = {key for key, value in said.items() if not isinstance(value, dict)}
     keys.update(key for value in said.values() if isinstance(value, dict) for key in value)
     return keys - Defaults.model_fields.keys()
 
 
 def _exactness(pattern: str) -> tuple[int, int]:
-    """Return a sort key for patterns: those without wildcards rank highest, then those with more fixed characters."""
+    """Return a sort key for patterns: highest for no wildcards, then for more fixed characters."""
     wild = sum(pattern.count(sign) for sign in "*?[")
     return (0 if wild else 1, len(pattern) - wild)
 
@@ -356,7 +359,7 @@ def _unreadable(source: SourceText, error: tomllib.TOMLDecodeError) -> Watercloc
 
 
 def _redact_value(path: tuple[str, ...], value: object) -> str:
-    """Return a value as an error may show it; the value of a credential's setting is replaced."""
+    """Return a value for an error message, without credentials."""
     return "a value that is not shown" if is_credential(path[-1]) else hide_credentials(repr(value))
 
 
@@ -371,7 +374,7 @@ _EXPECTED = {
 
 
 def _all_invalid(config: Config, problems: Sequence[Any]) -> list[WaterclockError]:
-    """Build the errors for invalid values. A value that may be a secret is reported once, not per possible type."""
+    """Build the errors for invalid values. A setting that may be a secret gets one error, not one per possible type."""
     paths = [_nearest_place(config, tuple(str(part) for part in problem["loc"])) for problem in problems]
     secretive = {path for path, each in zip(paths, problems, strict=True) if SecretSaid.__name__ in each["loc"]}
     errors, seen = [], set[tuple[str, ...]]()
@@ -390,7 +393,7 @@ def _all_invalid(config: Config, problems: Sequence[Any]) -> list[WaterclockErro
 
 
 def _nearest_place(config: Config, path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the path itself, or its nearest ancestor that is in the file."""
+    """Return the path of a key, or of its nearest ancestor that is in the file."""
     return next((path[:end] for end in range(len(path), 0, -1) if path[:end] in config.places), path)
 
 
@@ -442,7 +445,7 @@ _HOMES: Mapping[str, type[BaseModel]] = {
 
 
 def _fix_of_key(key: str, known: Sequence[str], path: tuple[str, ...], config: Config) -> str:
-    """Return the fix for an unknown key: another key here, or the section that the key belongs to."""
+    """Return the fix for an unknown key: a similar key of the section, or the section to which the key belongs."""
     meant = _MEANT.get(key.lower())
     if meant is not None and meant in known:
         inner = [name for *parent, name in config.places if tuple(parent) == path] if meant == "env" else []
@@ -457,7 +460,7 @@ def _fix_of_key(key: str, known: Sequence[str], path: tuple[str, ...], config: C
 
 
 def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
-    """List the keys that are allowed at a path of the file."""
+    """Return the keys that are allowed in the section at a path of the file."""
     if not path:
         return list(model.model_fields)
     if model is _File and path[0] == "project":

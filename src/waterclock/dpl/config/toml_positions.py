@@ -1,4 +1,4 @@
-"""Finds the position of each key in a TOML text, because tomllib returns values without positions."""
+"""Finds the positions of keys in a TOML text, which tomllib does not return."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SPACE = re.compile(r"(?:[ \t\r\n,]|#[^\n]*)*")
 
 
 def places_of(source: SourceText) -> Mapping[Path, Span]:
-    """Return the span of each key of a valid TOML text, by its path from the top, keys of inline tables included."""
+    """Return the span of each key of a valid TOML text, also in inline tables, by its path from the top."""
     scanner = _Scanner(source)
     scanner.scan()
     return scanner.found
@@ -67,7 +67,7 @@ class _Scanner:
         return position + 1
 
     def _note(self, path: Path, start: int, end: int, known: int) -> None:
-        """Record a path, and the tables that its dots create."""
+        """Record the span of a path, and of the tables that a dotted key creates."""
         span = self.source.span(start, end)
         for length in range(known + 1, len(path) + 1):
             self.found.setdefault(path[:length], span)

@@ -1,1 +1,1 @@
-"""Reads declarations from Python files: loads the files, builds statements from them, and fingerprints functions."""
+"""Reads statements from Python files: runs the files, converts their calls to statements, fingerprints functions."""

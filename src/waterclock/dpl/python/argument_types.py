@@ -39,7 +39,7 @@ class Timed(Described, total=False):
 
 
 class DecoratedFunction(Timed, total=False):
-    """Arguments of all statements that make a table."""
+    """Arguments of `collect` and `transform`."""
 
     partitioned: bool
     regular: bool
@@ -88,7 +88,7 @@ class TransformArguments(DecoratedFunction, total=False):
 
 
 class StatefulArguments(Timed, total=False):
-    """Further arguments of `stateful`."""
+    """Keyword arguments of `stateful` besides `rows`, `state` and `key`."""
 
     state_columns: str | None
     was: str | None

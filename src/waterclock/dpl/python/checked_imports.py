@@ -1,4 +1,4 @@
-"""Checks modules imported from a project's folder like the project's own files: no other user may change them."""
+"""Refuses to import modules from a project's folder that another user can change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waterclock.permissions.project_trust import read_trusted_file
 
 
 def check_imports_of(root: Path) -> None:
-    """Check all later imports of this process from the project at `root`."""
+    """Install a finder that checks all later imports of this process from the project at `root`."""
     found = next((each for each in sys.meta_path if isinstance(each, _ProjectFinder)), None)
     if found is None:
         found = _ProjectFinder()
@@ -23,7 +23,7 @@ def check_imports_of(root: Path) -> None:
 
 
 class _ProjectFinder:
-    """Finds modules as Python does, and loads those of projects with `_ProjectLoader`."""
+    """An import finder that finds modules as Python does, and loads those of projects with `_ProjectLoader`."""
 
     def __init__(self) -> None:
         self.roots: set[Path] = set()
@@ -31,7 +31,7 @@ class _ProjectFinder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the specification of a module; one of a project gets the checking loader."""
+        """Return the specification of a module; for a module of a project, with a `_ProjectLoader`."""
         spec = PathFinder.find_spec(name, path, target)
         root = None if spec is None or spec.origin is None or not spec.has_location else self._root_of(spec.origin)
         if spec is None or spec.origin is None or root is None:
@@ -50,13 +50,13 @@ class _ProjectFinder:
 
 
 class _ProjectLoader(SourceFileLoader):
-    """Compiles the source that it has checked; compiled files next to it are not read."""
+    """A module loader that checks who can change a source file, and ignores compiled files next to it."""
 
     def __init__(self, name: str, path: str, root: Path) -> None:
         super().__init__(name, path)
         self._root = root
 
     def get_code(self, fullname: str) -> CodeType:
-        """Return the code of a module. Raises  E930 where another user can change its file."""
+        """Return the code of a module. Raises  E930 if another user can change its file."""
         path = self.get_filename(fullname)
         return self.source_to_code(read_trusted_file(Path(path), self._root), path)

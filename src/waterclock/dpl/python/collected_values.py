@@ -1,4 +1,4 @@
-"""Finds code of a function that the plan of its DataFrame cannot show: values collected to Python, and branches.
+"""Finds code of a Python transform that the Spark plan does not contain: values collected to Python, and branches.
 
 The code that the fingerprint covers is checked: the function, the names of its file that it uses, and the project's
 modules that it imports. The code of other libraries is not checked.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from waterclock.dpl.python.fingerprints import PythonFingerprints
 
-# methods of a DataFrame that return values, or rows that are not in its plan
+# methods of a DataFrame that return values to Python, or cut its plan
 _BRINGS = frozenset(
     {
         "approxQuantile", "checkpoint", "collect", "collectAsMap", "foreach", "foreachPartition", "isEmpty",
@@ -30,14 +30,20 @@ _PARTS = (
 
 @dataclass(frozen=True, slots=True)
 class CodeLooks:
-    """The result of the check: where code collects values (`head() in flows/a.py:12`), and whether it may branch."""
+    """Code that a plan does not contain: `brings` is where values are collected (`head() in flows/a.py:12`).
+
+    `may_part`: the code has branches or loops.
+    """
 
     brings: tuple[str, ...] = ()
     may_part: bool = True
 
 
 def look_at(root: Path, file: str, name: str) -> CodeLooks:
-    """Check the code of a function of the project. Cost: a parse of its file and of the modules that it imports."""
+    """Return where the code of a project's function collects values, and whether it branches.
+
+    Cost    parses the function's file and the modules that it imports
+    """
     path = root / file
     try:
         parsed = ast.parse(path.read_bytes())
@@ -64,7 +70,7 @@ def _find_collected_values(piece: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def _is_asked(call: ast.Call, of: ast.Attribute) -> bool:
-    """Return whether a call collects values of a DataFrame, for names that functions and grouped data share."""
+    """Return whether a call collects values of a DataFrame, for method names that others than DataFrames have too."""
     is_function = isinstance(of.value, ast.Name) and of.value.id in _FUNCTIONS
     match of.attr:
         case "head":

@@ -1,8 +1,8 @@
-"""Declares statements in Python: each function records its arguments while a project's file is loaded.
+"""The functions that declare statements in Python, such as `wc.collect` and `wc.transform`.
 
-Outside of loading, the functions do nothing. The name of an argument is the clause's words joined by `_`, with a
-trailing `_` where Python reserves the word (`from_`). Its value is the clause's text, parsed by DPL's parser. Errors
-are reported by `check`, never raised here.
+Each function records its arguments while a project's file is loaded; at other times it does nothing. The name of an
+argument is the clause's words joined by `_`, with a trailing `_` if Python reserves the word (`from_`). Its value is
+the clause's text, parsed by DPL's parser. Errors are reported by `check`, never raised here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BOTH = ("every", "schedule", "delay", "zone", "start", "pool", "owner", "tags")
 
 @dataclass(frozen=True, slots=True)
 class StepSaid:
-    """The arguments of `stateful`, for one of its two tables."""
+    """The arguments of a call of `stateful`, for one of its two tables: the state if `is_state`, else the output."""
 
     rows: object
     state: object
@@ -46,7 +46,10 @@ class StepSaid:
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """One recorded declaration; `function` is the function that it decorates, `step` the arguments of `stateful`."""
+    """A recorded call of a declaring function.
+
+    `function` is the function that the call decorates; `step` has the arguments of `stateful`.
+    """
 
     kind: StatementKind
     name: object
@@ -63,7 +66,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ReadSaid:
-    """The arguments of `table`, `past` and the like, as the default of a parameter."""
+    """The arguments of a read function (`table`, `past` and others), used as the default of a parameter."""
 
     word: str
     table: object
@@ -74,7 +77,7 @@ class ReadSaid:
 
 @dataclass(frozen=True, slots=True)
 class VariableSaid:
-    """The argument of `var`."""
+    """The argument of `var`, used as the default of a parameter."""
 
     name: object
     site: Site | None = None
@@ -97,9 +100,9 @@ _recorder: ContextVar[_Recorder | None] = ContextVar("waterclock_recorder", defa
 
 @contextmanager
 def record_calls(path: Path, root: Path) -> Iterator[list[Call]]:
-    """Record the declarations of the file at `path`, including those made by functions of the project that it calls.
+    """Collect the declaring calls of the file at `path`, including those in functions of the project that it calls.
 
-    Declarations that another file makes while it is imported belong to that file.
+    Calls that another file makes while it is imported are not included.
     """
     recorder = _Recorder(path, root)
     token = _recorder.set(recorder)
@@ -190,7 +193,7 @@ def transform(name: str, **arguments: Unpack[TransformArguments]) -> Callable[[F
 def stateful(
     name: str, *, rows: object = None, state: object = None, key: object = None, **arguments: Unpack[StatefulArguments]
 ) -> Callable[[F], F]:
-    """Declare a rule that keeps a state: two tables, `name` for the output rows and `state` for the state.
+    """Declare a transform that keeps a state: two tables, `name` for the output rows and `state` for the state.
 
     Args:
         name: The table of output rows.
@@ -454,13 +457,13 @@ def _frames() -> Iterator[FrameType]:
 
 
 def _site() -> Site | None:
-    """Return the place of a call; None while no file is loaded."""
+    """Return the position of the call of a function of this module; None while no file is loaded."""
     recorder = _recorder.get()
     return None if recorder is None else _site_in(recorder)
 
 
 def _site_in(recorder: _Recorder) -> Site:
-    """Return the nearest call in the project's own files, or the nearest call of all if there is none."""
+    """Return the innermost call in the project's own files, or the innermost call of all if there is none."""
     root = f"{recorder.root}{os.sep}"
     frames = list(_frames())
     names = [(one, one.f_code.co_filename) for one in frames]
@@ -469,12 +472,12 @@ def _site_in(recorder: _Recorder) -> Site:
 
 
 def _is_own(recorder: _Recorder) -> bool:
-    """Return whether the file itself makes this call, rather than a module that it imports, during that import."""
+    """Return whether the recorded file makes the current call, and not a module while the file imports it."""
     modules = (one.f_code.co_filename for one in _frames() if one.f_code.co_name == "<module>")
     nearest = next((file for file in modules if not file.startswith("<")), None)
     return nearest == str(recorder.path)
 
 
 def argument_word(argument: str) -> str:
-    """Return the clause's words for an argument's name: `from_` is FROM, `max_lateness` MAX LATENESS."""
+    """Return the words of a clause for an argument's name: `from_` → `FROM`, `max_lateness` → `MAX LATENESS`."""
     return argument.removesuffix("_").replace("_", " ").upper()

@@ -1,4 +1,4 @@
-"""Converts an exception from loading a project's Python file to one error that shows only the user's own frames."""
+"""Converts an exception raised while a project's Python file is loaded to an error with a position in that file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROPOSAL = re.compile(r"[.,;] (?P<hint>(?:Perhaps|Did you|Maybe) .*)$", re.DOTA
 
 
 def loading_error(raised: BaseException, path: Path, root: Path) -> WaterclockError:
-    """Build the error for an exception: its message, its place in the project's files, and the calls that led there."""
+    """Build the error for an exception, with its message, its position in the project's files, and the callers."""
     if isinstance(raised, WaterclockError) and raised.code == "E930":
         return raised
     what = f"{type(raised).__name__}: {raised}" if str(raised) else type(raised).__name__

@@ -1,7 +1,8 @@
-"""Fingerprints Python functions by their syntax tree, the names of their file they use, and the modules they import.
+"""Fingerprints Python functions by the syntax trees of their code.
 
-Comments, spacing and docstrings do not count, nor do declarations, which are compared by the statements that they
-declare. Only the project's modules count, and only if import statements import them.
+The trees cover the function, the statements of its file whose names it uses, and the project's modules that import
+statements import. Comments, spacing, docstrings and calls that declare statements do not count. A shape is the text of
+such a syntax tree.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ End = tuple[int | None, int | None]
 
 
 class PythonFingerprints:
-    """Fingerprints functions of the project at `root`, and reads each file only once."""
+    """Computes the fingerprints of Python functions of the project at `root`. Each file is parsed only once."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -38,9 +39,8 @@ class PythonFingerprints:
     ) -> tuple[str, ...]:
         """Return the shapes that identify a function of the file at `path`: its own, then those of the code it uses.
 
-        In the function's own shape the tables that its parameters read are marked for
-        `replace_marked_table_names`.
-        `declared` are the ends of the calls that declare statements; as decorators they are left out.
+        In the first shape, names of tables that the parameters read are marked for `replace_marked_table_names`.
+        `declared` are the end positions of the calls that declare statements; such decorators are left out.
         """
         own, pieces = self._pieces(function, tree, path, declared)
         used = sorted(piece.shape for piece in pieces if piece is not own)
@@ -60,7 +60,7 @@ class PythonFingerprints:
     def _pieces(
         self, function: ast.FunctionDef, tree: ast.Module, path: Path, declared: Collection[End]
     ) -> tuple[_CodePiece, list[_CodePiece]]:
-        """Return a function without its declaring decorators, and that function with all code of its file it uses."""
+        """Return a function without the decorators in `declared`, and a list of it and all code of its file it uses."""
         if path not in self._bindings:
             self._bindings[path] = _bindings(tree, self._list_values(tree, path))
         bindings = self._bindings[path]
@@ -78,7 +78,7 @@ class PythonFingerprints:
         return own, list(pieces.values())
 
     def _collect_module_shapes(self, path: Path, pieces: Iterable[_CodePiece]) -> dict[str, str]:
-        """Return the shapes of the project's modules that pieces of code import, directly or through other modules."""
+        """Return the shapes of the project's modules that code imports, also through other modules, by file."""
         found: dict[str, str] = {}
         waiting = [file for piece in pieces for node in piece.imports for file in self._files(node, path)]
         while waiting:
@@ -115,7 +115,7 @@ class PythonFingerprints:
             yield from self._files_of([*package, alias.name])
 
     def _list_values(self, tree: ast.Module, path: Path) -> Iterator[str]:
-        """Yield the names of values that a file imports from the project's modules; modules are none."""
+        """Yield the names that a file imports from the project's modules and that are not modules themselves."""
         for node in tree.body:
             if isinstance(node, ast.ImportFrom) and any(self._files(node, path)):
                 for alias in node.names:
@@ -141,7 +141,7 @@ class _Module:
 
 
 class _CodePiece:
-    """A piece of code: its shape, the names that it uses, and its import statements."""
+    """A statement or module: its shape, the names that it uses, and its import statements."""
 
     def __init__(self, node: ast.AST) -> None:
         self.node = node
@@ -165,9 +165,9 @@ class _CodePiece:
 
 
 def _list_orders(bindings: Mapping[str, list[_CodePiece]], used: Iterable[_CodePiece]) -> Iterator[str]:
-    """Yield the order in which a file's statements bind and use each name that several of them bind.
+    """Yield, for each name that several statements bind, a text for the order in which they bind and use it.
 
-    The order of their shapes, in which all statements are listed, needs no mention.
+    It is left out if that is the order of their shapes, because shapes are listed in that order anyway.
     """
     statements = sorted(
         used, key=lambda piece: (getattr(piece.node, "lineno", 0), getattr(piece.node, "col_offset", 0))
@@ -179,9 +179,9 @@ def _list_orders(bindings: Mapping[str, list[_CodePiece]], used: Iterable[_CodeP
 
 
 def _bindings(tree: ast.Module, values: Iterable[str]) -> dict[str, list[_CodePiece]]:
-    """Return, by name, the statements at a module's top level that bind it or change its value.
+    """Return, by name, the statements at a module's top level that bind it or may change its value.
 
-    `values` are the imported names that are no modules: a call of a module's function does not change the module.
+    `values` are the imported names that are not modules. A call of a module's function does not change the module.
     """
     imports = [node for node in tree.body if isinstance(node, _Imports)]
     modules = {name for node in imports for name in _list_bound_names(node)} - {*values}
@@ -219,9 +219,9 @@ def _is_of_waterclock(node: _Imports) -> bool:
 
 
 def _list_called_names(node: ast.AST, declaring: Collection[str]) -> Iterator[str]:
-    """Yield the names of the values that a statement's call may change: `rates.update(...)`, `shuffle(names)`.
+    """Yield the names of the values that calls in a statement may change: `rates.update(...)`, `shuffle(names)`.
 
-    Calls of names in `declaring` are declarations, which change nothing.
+    Calls of names in `declaring` declare statements, and change nothing.
     """
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         call = node.value
@@ -245,7 +245,7 @@ def _root_name(node: ast.AST) -> Iterator[str]:
 
 
 def _with_marks(node: ast.AST) -> ast.AST:
-    """Return a function with the tables marked that its parameters read, as in `orders=wc.table("shop.orders")`."""
+    """Return a function with marked table names in its parameters' defaults, as in `orders=wc.table("shop.orders")`."""
     if not isinstance(node, ast.FunctionDef):
         return node
     arguments = deepcopy(node.args)
@@ -260,7 +260,7 @@ def _with_marks(node: ast.AST) -> ast.AST:
 
 
 def _shape(node: ast.AST) -> str:
-    """Write a syntax tree without places, docstrings and empty fields, the same text in all versions of Python."""
+    """Return the text of a syntax tree without positions, docstrings and empty fields, equal in all Python versions."""
     parts = [type(node).__name__]
     for name, value in ast.iter_fields(node):
         if name in _LEFT_OUT or value is None or value == []:

@@ -1,4 +1,4 @@
-"""Reads Python functions as declarations: the meaning of their parameters, their types, and their place in a file."""
+"""Describes decorated Python functions: the inputs that their parameters declare, SQL types, fingerprint."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SQL_TYPES = {
 
 
 class FoundFunction:
-    """A decorated function with its place in a file, found by the file and name that the engine uses as well."""
+    """A decorated function, with its definition in the syntax tree of its file; `span` is where it is defined."""
 
     def __init__(self, function: FunctionType, texts: Texts, span: Span) -> None:
         self.function = function
@@ -45,7 +45,7 @@ class FoundFunction:
         self.span = self.text.span(self.node).source.span(0) if self.text and self.node else span
 
     def parameters(self) -> Iterator[tuple[inspect.Parameter, Span]]:
-        """Yield the parameters with their places."""
+        """Yield the parameters with their spans."""
         nodes = {}
         if self.node is not None:
             given = self.node.args
@@ -57,7 +57,7 @@ class FoundFunction:
 
 
 def find_function(call: Call, texts: Texts, span: Span) -> FoundFunction:
-    """Find the decorated function. Raises E252 where the engine could not find it again, or would find another."""
+    """Return the function that a call decorates. Raises  E252 if a batch could not find it by its file and name."""
     found = call.function
     if not isinstance(found, FunctionType):
         raise span.refuse(
@@ -94,7 +94,7 @@ def find_function(call: Call, texts: Texts, span: Span) -> FoundFunction:
 
 
 def _list_loop_variables(found: FoundFunction, call: Call) -> Iterator[str]:
-    """Yield the file's names that a function uses in its body, and a loop around its declaration assigns."""
+    """Yield the global names that the body of a function uses and that a loop around its declaration assigns."""
     if found.text is None or found.node is None or call.site.file != str(found.path):
         return
     shared = set(_list_global_names(found.inner.__code__))
@@ -107,7 +107,7 @@ def _list_loop_variables(found: FoundFunction, call: Call) -> Iterator[str]:
 
 
 def _list_global_names(code: CodeType) -> Iterator[str]:
-    """Yield the names that code looks up outside of its functions, and names of attributes."""
+    """Yield the names of globals and attributes in code and in its inner functions."""
     yield from code.co_names
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -125,7 +125,10 @@ def _list_assigned_names(node: ast.AST) -> Iterator[str]:
 def transform_function(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End], errors: list[WaterclockError]
 ) -> tuple[PythonFunction, list[Clause]]:
-    """Return a transform's function, with a clause `ARGUMENT name` for the place of each parameter."""
+    """Return the function of a transform, and a clause `ARGUMENT name` with the position of each parameter.
+
+    Errors in parameters are appended to `errors`.
+    """
     found = find_function(call, texts, span)
     arguments: list[Argument] = []
     clauses: list[Clause] = []
@@ -147,7 +150,10 @@ def describe_function(
     declarations: frozenset[End],
     step: StatefulStep | None = None,
 ) -> PythonFunction:
-    """Describe a function so that the engine finds it; `declarations` are the ends of the file's declaring calls."""
+    """Return the description by which a batch finds a function, with its fingerprint.
+
+    `declarations` are the end positions of the file's calls that declare statements.
+    """
     name = found.function.__name__
     if found.text is None or found.node is None:
         raise found.span.refuse(
@@ -168,7 +174,7 @@ def describe_function(
 
 
 def sql_type(annotation: object, found: FoundFunction) -> str | None:
-    """Return the Spark SQL type of an annotation, ignoring `| None`; None if it does not determine a type."""
+    """Return the Spark SQL type for an annotation: `int | None` → `BIGINT`; None if it does not determine a type."""
     resolved = _resolve_annotation(annotation, found.function)
     if get_origin(resolved) in {Union, UnionType}:
         inner = [one for one in get_args(resolved) if one is not NoneType]
@@ -222,7 +228,7 @@ def _is_window(parameter: inspect.Parameter, found: FoundFunction) -> bool:
 
 
 def _resolve_annotation(annotation: object, function: Callable[..., Any]) -> object:
-    """Return the value of an annotation; its text if one of its names is unknown at run time."""
+    """Return the value of an annotation; the annotation itself if its text cannot be evaluated at run time."""
     if not isinstance(annotation, str):
         return annotation
     try:

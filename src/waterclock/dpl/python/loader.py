@@ -1,4 +1,4 @@
-"""Runs a project's Python file as an isolated module, which neither other files nor later runs see."""
+"""Runs a project's Python file as a module that is isolated from other files and from later runs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def run_file(path: Path, root: Path) -> ModuleType:
     """Run a Python file and return its module; `root` must be on `sys.path` for imports from the project.
 
     The module is removed from `sys.modules` afterwards. Its objects are therefore pickled by value, and Spark's workers
-    need not find the file. `from .x import y` imports the file next to it. Exceptions of the file are passed on.
-    Raises  E930 where another user can change the file
+    do not need the file. `from .x import y` imports the file next to it.
+    Raises  E930 if another user can change the file; exceptions of the file itself
     """
     check_imports_of(root)
     spec = _spec(path, root)
@@ -64,7 +64,10 @@ def isolate_imports(root: Path) -> Iterator[None]:
 
 
 def forget(root: Path) -> None:
-    """Remove the imported modules of the project at `root`, and those that hide one, so that they are read again."""
+    """Remove the modules of the project at `root` from `sys.modules`, so that the next import reads them again.
+
+    Modules of the same names from other projects are removed too.
+    """
     for name in _modules_of(root):
         del sys.modules[name]
     importlib.invalidate_caches()
@@ -81,14 +84,14 @@ def _spec(path: Path, root: Path) -> ModuleSpec:
 
 
 def _modules_of(root: Path) -> list[str]:
-    """List the imported modules of the project at `root`, and those that hide one: other projects have a `flows`."""
+    """List the imported modules with names of the project at `root`, also those of other projects, such as `flows`."""
     names = {entry.name.removesuffix(".py") for entry in root.iterdir() if entry.is_dir() or entry.suffix == ".py"}
     names -= _NEVER_ASIDE
     return [name for name, module in [*sys.modules.items()] if name.partition(".")[0] in names and _is_plain(module)]
 
 
 def _is_plain(module: ModuleType) -> bool:
-    """Return whether a module came from a file outside of installed packages, or is a folder without `__init__`."""
+    """Return whether a module is not of an installed package: its file is elsewhere, or it has none."""
     file = getattr(module, "__file__", None)
     return file is None or "site-packages" not in Path(file).parts
 

@@ -1,4 +1,4 @@
-"""Finds positions in a Python file: of calls, of their arguments, and of the texts in these."""
+"""Finds the positions of calls in a Python file, of their arguments, and of the strings in these."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Positions = tuple[CodeType, list[Position]]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A call in a Python file, by the lines and UTF-8 columns of its first and last character, as `ast` counts them."""
+    """The position of a call in a Python file: lines from 1, columns in UTF-8 bytes from 0, as in `ast`."""
 
     file: str
     line: int
@@ -30,7 +30,7 @@ class Site:
 
 
 def site_of(frame: FrameType, known: dict[int, Positions]) -> Site:
-    """Return the call that a frame executes. `known` caches positions by the code's id, as comparing code is slow."""
+    """Return the position of the call that a frame executes. `known` caches positions by the `id` of a code object."""
     code = frame.f_code
     if id(code) not in known:
         known[id(code)] = code, list(code.co_positions())
@@ -41,7 +41,7 @@ def site_of(frame: FrameType, known: dict[int, Positions]) -> Site:
 
 @dataclass(frozen=True)
 class Verbatim(SourceText):
-    """A text that is a verbatim part of a file, from offset `base` on; its excerpts show the file's own lines."""
+    """A source text that is a part of a file, from offset `base` on; its excerpts show the file's lines."""
 
     whole: SourceText = field(default=SourceText("", ""), repr=False)
     base: int = 0
@@ -55,13 +55,13 @@ class Verbatim(SourceText):
         return min(max(self.whole.offset(place) - self.base, 0), len(self.text))
 
     def excerpt(self, start: int, end: int) -> str:
-        """Return the file's line of `start`, with carets."""
+        """Return the file's line that contains `start`, with carets."""
         return self.whole.excerpt(self.base + start, self.base + end)
 
 
 @dataclass(frozen=True)
 class Composed(SourceText):
-    """A text that Python computed. An excerpt shows the text itself after its `name`; its place is that of the call."""
+    """A source text that Python computed. Its position is that of the call; excerpts show `name` and the text."""
 
     name: str = ""
 
@@ -70,11 +70,11 @@ class Composed(SourceText):
         return Place(self.file, self.line, self.column)
 
     def offset(self, place: Place) -> int:  # noqa: ARG002  the same for all
-        """Return the beginning of the text: a place in the file gives no better offset."""
+        """Return 0, because a position in the file does not determine an offset in the text."""
         return 0
 
     def excerpt(self, start: int, end: int) -> str:
-        """Return the line of `start` after the text's name, with carets."""
+        """Return the text's line that contains `start`, after its name, with carets."""
         line, carets = SourceText(self.file, self.text).excerpt(start, end).split("\n")
         line, carets = line.partition(" | ")[2], carets.partition(" | ")[2]
         return f"{self.name} | {line}\n{' ' * len(self.name)} | {carets}"
@@ -106,21 +106,21 @@ class PythonText:
         return {(node.name, min([node.lineno, *(one.lineno for one in node.decorator_list)])): node for node in found}
 
     def definition(self, code: CodeType) -> ast.FunctionDef | None:
-        """Return the definition of a function; its code starts at the line of the first decorator."""
+        """Return the definition of the function with this code object; None if it is not in the file."""
         return self._definitions.get((code.co_name, code.co_firstlineno))
 
     def call_at(self, site: Site) -> ast.Call | None:
-        """Return the call at a site; calls are identified by where they end."""
+        """Return the call that ends at the end of a site; None if there is none."""
         return self._calls.get((site.end_line, site.end_column))
 
     def offset(self, line: int, column: int) -> int:
-        """Return the offset of a line and a UTF-8 column."""
+        """Return the character offset of a line, from 1, and a column in UTF-8 bytes."""
         start = self._starts[min(line, len(self._starts)) - 1]
         end = self._starts[line] if line < len(self._starts) else len(self.source.text)
         return start + len(self.source.text[start:end].encode()[:column].decode(errors="replace"))
 
     def span(self, node: ast.expr | ast.keyword | ast.arg | ast.stmt) -> Span:
-        """Return the span of a node."""
+        """Return the span of a node of the syntax tree."""
         start = self.offset(node.lineno, node.col_offset)
         return self.piece(start, self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0))
 
@@ -132,14 +132,14 @@ class PythonText:
         return self.piece(start, min(self.offset(site.end_line, site.end_column), line_end))
 
     def piece(self, start: int, end: int) -> Span:
-        """Return the span of a piece of the file, as a text of its own."""
+        """Return a span that covers a part of the file, with the part as its source text."""
         text = self.source.text[start:end]
         return Verbatim(self.source.file, text, whole=self.source, base=start).span(0, max(len(text), 1))
 
     def text(self, node: ast.expr | None, value: str, name: str, at: Span) -> SourceText:
-        """Return the source of a text that `node` evaluates to: verbatim for a plain literal, else composed.
+        """Return the source text for a string that `node` evaluates to: a part of the file if it is a plain literal.
 
-        A composed source has the place of `node`, or `at`, the place of the call.
+        Otherwise the result is a `Composed` text with the position of `node`, or of `at`, the call, without a node.
         """
         if isinstance(node, ast.Constant) and node.value == value:
             span = self.span(node)

@@ -1,4 +1,4 @@
-"""Reads the texts of a project's Python files, and locates the arguments of calls in them."""
+"""Locates the arguments of recorded calls in a project's Python files, and parses them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from waterclock.flow.declarations import Value
 
 
 class Texts:
-    """Reads each Python file of the project at `root` once."""
+    """The Python files of the project at `root`, each read once, and methods to locate and parse arguments in them."""
 
     def __init__(self, root: Path, variables: Mapping[str, Value]) -> None:
         self.root = root
@@ -27,7 +27,7 @@ class Texts:
         self._known: dict[str, PythonText | None] = {}
 
     def of(self, file: str) -> PythonText | None:
-        """Return a file of the project; None for one outside of it."""
+        """Return the text of a file of the project; None for a file outside of it."""
         if file not in self._known:
             path = Path(file)
             is_own = path.is_relative_to(self.root) and path.is_file()
@@ -39,7 +39,7 @@ class Texts:
         return self._known[file]
 
     def site(self, site: Site | None, otherwise: Span | None = None) -> Span:
-        """Return the span of a call."""
+        """Return the span of a call; `otherwise` if its file is outside of the project."""
         text = self.of(site.file) if site else None
         if text is not None and site is not None:
             return text.site(site)
@@ -49,33 +49,33 @@ class Texts:
         return SourceText(name, "", line).span(0, 1)
 
     def call(self, site: Site | None) -> ast.Call | None:
-        """Return the syntax tree of a call."""
+        """Return the syntax tree of a call; None if it cannot be found in the project."""
         text = self.of(site.file) if site else None
         return text.call_at(site) if text is not None and site is not None else None
 
     def node_span(self, site: Site, node: ast.expr | ast.keyword) -> Span:
-        """Return the span of a part of a call."""
+        """Return the span of a node within a call."""
         text = self.of(site.file)
         return text.span(node) if text is not None else self.site(site)
 
     def source(self, site: Site, node: ast.expr | None, value: str, name: str) -> SourceText:
-        """Return the source of a text that is an argument of a call."""
+        """Return the source text for a string argument of a call; `node` is its expression, None if it is unknown."""
         text = self.of(site.file) or PythonText(site.file, "")
         return text.text(node, value, name, self.site(site))
 
     def keyword(self, site: Site, argument: str) -> ast.expr | None:
-        """Return the expression of an argument; None if it is not written in the call itself."""
+        """Return the expression of a keyword argument; None if the call does not contain it (`**arguments`)."""
         call = self.call(site)
         return next((one.value for one in call.keywords if one.arg == argument), None) if call else None
 
     def argument_span(self, site: Site, argument: str) -> Span:
-        """Return the span of an argument with its name; of the call if the argument is not written there."""
+        """Return the span of a keyword argument with its name; the span of the call if it does not contain it."""
         call = self.call(site)
         found = next((one for one in call.keywords if one.arg == argument), None) if call else None
         return self.node_span(site, found) if found is not None else self.site(site)
 
     def argument(self, site: Site, argument: str, value: object, node: ast.expr | None = None) -> SourceText:
-        """Return the source of an argument's text, or of its part at `node`. Raises E251 where the value is no text."""
+        """Return the source text for a keyword argument, or for its part at `node`. Raises  E251 for no string."""
         if isinstance(value, str):
             return self.source(site, node or self.keyword(site, argument), value, argument)
         shown = "a function's result" if callable(value) else repr(value)
@@ -87,7 +87,7 @@ class Texts:
         )  # fmt: skip
 
     def positional(self, site: Site | None, index: int, value: object, at: Span) -> tuple[SourceText, str]:
-        """Return the source and the text of a positional argument. Raises E251 where the value is no text."""
+        """Return the source text and the value of a positional argument. Raises  E251 for a value that is no string."""
         call = self.call(site)
         node: ast.expr | None = None
         if call is not None:
@@ -102,7 +102,7 @@ class Texts:
         return self.source(site, node, value, "name"), value
 
     def cursor(self, source: SourceText) -> Cursor:
-        """Return a cursor over a text that stands alone. Raises the error of a text that cannot be tokenized."""
+        """Return a cursor over the tokens of an argument. Raises  E204 for an empty text or several statements."""
         statements, errors = statements_of(source)
         if errors:
             raise errors[0]
@@ -117,11 +117,11 @@ class Texts:
         return Cursor(source, words_of(source, tokens), tokens, self.variables, first_words={})
 
     def table_name(self, source: SourceText) -> tuple[str, Span]:
-        """Read the name of a table."""
+        """Parse the name of a table; return it with its span."""
         return self.name(StatementKind.TRANSFORM, source)
 
     def name(self, kind: StatementKind, source: SourceText) -> tuple[str, Span]:
-        """Read the name that a statement declares. Raises E204 and E211 where it is no valid name."""
+        """Parse the name that a statement declares; return it with its span. Raises  E204, E211 for invalid names."""
         cursor = self.cursor(source)
         if kind in {StatementKind.CONNECTION, StatementKind.FUNCTION}:
             word = cursor.plain_name("a connection" if kind is StatementKind.CONNECTION else "a function")

@@ -1,4 +1,4 @@
-"""Implements wc.stateful: one function that makes two tables, the output and the state that it continues from."""
+"""Reads calls of `wc.stateful`, which declare two tables made by one function: the output rows and the state."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _SHAPE = f"write def name({', '.join(_PARAMETERS)}): below it, and return state_
 def step_function(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End], clauses: Sequence[Clause]
 ) -> tuple[PythonFunction, list[Clause]]:
-    """Return the function that makes the state or the result table of a stateful step, and its inputs' places.
+    """Return the function for the state or output table of `wc.stateful`, and clauses with its inputs' positions.
 
-    Raises  E259 where the function takes other parameters, or not all columns of the table are declared with types
+    Raises  E259 if the function takes other parameters, or not all columns of the table are declared with types
     """
     said = call.step
     if said is None:
@@ -72,7 +72,7 @@ def _keys(call: Call, texts: Texts) -> tuple[str, ...]:
 
 
 def check_step_arguments(call: Call, texts: Texts) -> WaterclockError | None:
-    """Return the error for a rule that misses one of its arguments, or None."""
+    """Return the error for a call of `wc.stateful` without `rows`, `state` or `key`; None if it has all of them."""
     said = call.step
     lacking = [name for name in ("rows", "state", "key") if said is not None and not getattr(said, name)]
     if not lacking:

@@ -1,4 +1,4 @@
-"""Builds statements from a Python file, the same as from DPL, with the same parser."""
+"""Runs a Python file, and converts the calls that declare statements to the same statements as in DPL."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def load_python(
 
 
 class _CallReader:
-    """Converts calls to statements; an error in one argument is added to `errors`, and the other arguments are read."""
+    """Converts recorded calls to statements. Errors are appended to `errors`, and other arguments are still read."""
 
     def __init__(self, texts: Texts, calls: Sequence[Call], errors: list[WaterclockError], *, is_whole: bool) -> None:
         self.texts = texts
@@ -107,7 +107,7 @@ class _CallReader:
         )  # fmt: skip
 
     def _clauses(self, call: Call, failed: set[str]) -> list[Clause]:
-        """Read the arguments; None and False count as omitted."""
+        """Return the clauses of a call's arguments that are not None or False; add invalid ones to `failed`."""
         clauses: list[Clause] = []
         for argument, value in call.arguments.items():
             if value is None or value is False:
@@ -145,7 +145,7 @@ class _CallReader:
             yield self._parse_clause(word, self.texts.argument(call.site, call.written_name(argument), value))
 
     def _whens(self, call: Call, value: object, at: Span) -> Iterator[Clause]:
-        """Read the conditions with their queries."""
+        """Yield a clause for each condition of the argument `when`, with its query."""
         node = self.texts.keyword(call.site, "when")
         pairs = value if isinstance(value, list | tuple) else ()
         if not pairs or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):

@@ -1,4 +1,4 @@
-"""Reads wc.function: an expression of SQL, or a Python function with the types of its annotations."""
+"""Reads calls of `wc.function`, which declare a SQL function by an expression or by a Python function."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _EXAMPLE = "DECIMAL(16,2)"
 def function_said(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End]
 ) -> tuple[PythonFunction | None, list[Clause]]:
-    """Read the arguments of a `wc.function`. Raises the first error."""
+    """Return the Python function of a `wc.function`, None for an expression, and the clause with types and body.
+
+    Raises  the first error in its arguments
+    """
     found = None if call.function is None else find_function(call, texts, span)
     parameters = _parameters(call, texts, found)
     returns = _returns(call, texts, span, found)

@@ -1,1 +1,1 @@
-"""Analyzes queries: the tables and columns they name, the origins of columns, and columns that no table can store."""
+"""Analyzes queries: the tables and columns that they name, the origins of columns, and queries that are refused."""

@@ -15,8 +15,8 @@ from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError
 
-# frequency of the most common value relative to the average frequency: 1 if all values are equally common, and for no
-# rows
+# SKEW is the frequency of the most common value relative to the average frequency: 1 if all values are equally common,
+# and for no rows
 _IN_SPARKS_WORDS = {
     "SKEW": "coalesce(get(approx_top_k({0}, 1), 0).count * approx_count_distinct({0}) / count({0}), 1D)",
 }
@@ -24,12 +24,12 @@ NAMES = frozenset(name.lower() for name in _IN_SPARKS_WORDS)
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Return whether a node of an expression is an aggregate, Spark's or ours."""
+    """Return whether a node of an expression is an aggregate of Spark or of Waterclock."""
     return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.upper() in _IN_SPARKS_WORDS)
 
 
 def aggregate_miscalled(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Return the error for the call at `index` if it calls an aggregate of ours with more or less than one argument."""
+    """Return the error for a call at `index` of an aggregate of Waterclock without exactly one argument, or None."""
     if upper not in _IN_SPARKS_WORDS or not _is_call(tokens, index):
         return None
     closing, commas = _arguments(tokens, index + 1)
@@ -42,7 +42,7 @@ def aggregate_miscalled(source: SourceText, tokens: Sequence[Token], index: int,
 
 
 def in_sparks_words(text: str) -> str:
-    """Return an expression with each call of an aggregate of ours expanded."""
+    """Return an expression with each call of an aggregate of Waterclock expanded to Spark SQL."""
     if not any(name in text.lower() for name in NAMES):
         return text
     tokens = dialect().tokenize(text)
@@ -57,7 +57,7 @@ def in_sparks_words(text: str) -> str:
 
 
 def aggregates_of(text: str) -> list[str]:
-    """Return the plain aggregates that an expression calls, each once: not nested, filtered or over windows."""
+    """Return the texts of an expression's outermost aggregate calls, each once, without those with FILTER or OVER."""
     tokens, found, behind = dialect().tokenize(text), dict[str, None](), 0
     for index, token in enumerate(tokens):
         if index < behind or not _is_aggregate_call(tokens, index):
@@ -80,14 +80,14 @@ def _is_aggregate_call(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _is_call(tokens: Sequence[Token], index: int) -> bool:
-    """Return whether the word at `index` is a call: a bracket follows, and it is not a column of that name."""
+    """Return whether the token at `index` is the name of a called function, without a qualifier."""
     is_name = tokens[index].token_type is TokenType.VAR
     follows = index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.L_PAREN
     return is_name and follows and not (index and tokens[index - 1].token_type is TokenType.DOT)
 
 
 def _arguments(tokens: Sequence[Token], opening: int) -> tuple[int, list[int]]:
-    """Return the index of the bracket that closes the one at `opening`, and those of the commas between arguments."""
+    """Return the index of the bracket that closes the one at `opening`, and the indexes of commas between arguments."""
     depth, commas = 0, list[int]()
     for at in range(opening, len(tokens)):
         kind = tokens[at].token_type

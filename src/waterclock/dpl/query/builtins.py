@@ -1,7 +1,7 @@
 """Defines the functions that Waterclock adds to Spark's in queries and expressions, and checks calls to them.
 
-Each is an expression of Spark SQL, which the engine registers in the sessions that call it, like those of CREATE
-FUNCTION. To add a function, add an entry to `BROUGHT`.
+Each is an expression of Spark SQL, which the engine registers in a session like a CREATE FUNCTION. To add a function,
+add an entry to `_ALL`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
 @dataclass(frozen=True, slots=True)
 class BuiltinFunction:
-    """A built-in function of Waterclock: how many arguments it needs, and the legal words for those of `choices`."""
+    """A built-in function of Waterclock. `needs`: the number of required arguments.
+
+    `choices`: the legal values of parameters that accept only some words.
+    """
 
     function: Function
     needs: int
@@ -34,7 +37,7 @@ class BuiltinFunction:
 
     @property
     def parameters(self) -> list[str]:
-        """The parameter names of the built-in function, in order."""
+        """The names of the function's parameters, in order."""
         return [name for name, _ in self.function.parameters]
 
 
@@ -51,13 +54,16 @@ _ALL = (
     ),
 )
 BROUGHT: Mapping[str, BuiltinFunction] = {each.function.name.upper(): each for each in _ALL}
-"""The functions by their upper-case names, as the words of a query are looked up."""
+"""The built-in functions by their upper-case names."""
 
 FUNCTIONS: Mapping[str, Function] = {each.function.name: each.function for each in _ALL}
 
 
 def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Return an error for a call at `index` of a built-in with invalid arguments, as far as they are literals."""
+    """Return the error for a call at `index` of the built-in function `upper`; None if it is valid, or no such call.
+
+    Values of arguments are checked only if they are literals.
+    """
     brought = BROUGHT.get(upper)
     following = tokens[index + 1].token_type if brought and index + 1 < len(tokens) else None
     if brought is None or following is not TokenType.L_PAREN:
@@ -76,7 +82,7 @@ def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, 
 
 
 def find_calls(tokens: Sequence[Token], functions: Iterable[str]) -> Iterator[tuple[str, Token]]:
-    """Yield each call of one of these functions, by the function's own name, with the token that names it."""
+    """Yield the function's name, as in `functions`, and the token of each call of one of them."""
     names = {name.lower(): name for name in functions}
     before: Token | None = None
     for token, following in pairwise(tokens):
@@ -106,7 +112,10 @@ def arguments(tokens: Sequence[Token], opening: int) -> Iterator[list[Token]]:
 def _argument(
     source: SourceText, brought: BuiltinFunction, tokens: Sequence[Token], name: str
 ) -> WaterclockError | None:
-    """Check one argument; `name` is the parameter at its position, unless it names another by `name => ...`."""
+    """Return the error for one argument, or None.
+
+    `name` is the parameter at its position; an argument `name => ...` names another one.
+    """
     if len(tokens) > 1 and tokens[1].token_type is TokenType.FARROW:
         name, span = tokens[0].text.lower(), source.span(tokens[0].start, tokens[0].end + 1)
         if name not in brought.parameters:
@@ -127,7 +136,7 @@ def _argument(
 
 
 def _in_number(name: str, brought: BuiltinFunction) -> str:
-    """Return the call of a function with the fewest arguments, and how many more it accepts."""
+    """Return a fix with the shortest valid call of a function, and how many more arguments it accepts."""
     call = f"{name}({', '.join(brought.parameters[: brought.needs])})"
     more = len(brought.parameters) - brought.needs
     return f"write {call}" + (f", with at most {more} more argument{'s' if more > 1 else ''}" if more else "")

@@ -1,4 +1,4 @@
-"""Computes which input columns each column of a query is derived from; an undetermined origin is marked unknown."""
+"""Computes from which input columns each column of a query is derived; an origin may be marked as not fully known."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COUNT = re.compile(r"[1-9][0-9]{0,5}")  # the number of rows that STACK makes
 
 @dataclass(frozen=True, slots=True)
 class ColumnOrigin:
-    """The origin of a value: pairs of a read's name and a column. If not `is_known`, it has further origins."""
+    """The input columns of a value, as pairs of a read's name and a column. Unless `is_known`, there may be others."""
 
     inputs: frozenset[tuple[str, str]] = frozenset()
     is_known: bool = True
@@ -34,7 +34,7 @@ Rest = Callable[[str], ColumnOrigin | None]
 
 @dataclass(frozen=True, slots=True)
 class FlowColumn:
-    """One column of a query's result; `node` is the part of its top SELECT that makes it."""
+    """A column of a query's result; `node` is the item of its top SELECT that defines it."""
 
     name: str
     origin: ColumnOrigin
@@ -43,20 +43,20 @@ class FlowColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSource:
-    """The columns of a query or source: named ones, and `rests`, which give the origin of a column by its name.
+    """The columns of a query or source: known ones, and `rests`, functions from a column's name to its origin.
 
-    A rest represents the columns of a `*` of a table whose columns are not all known (listed in `opens`), the fields of
-    a struct, or the result columns of a function that makes rows.
+    A rest represents columns whose names are not known: those of a `*` of a table whose columns are not all known
+    (listed in `opens`), the fields of a struct, or the result of a function that makes rows.
     """
 
     columns: tuple[FlowColumn, ...] = ()
     rests: tuple[Rest, ...] = ()
     opens: tuple[str, ...] = ()
     is_known: bool = True
-    aliases: frozenset[str] = frozenset()  # of its sources, in lower case: steps after |> may still name them
+    aliases: frozenset[str] = frozenset()  # of the query's sources, in lower case: steps after |> may still use them
 
     def find(self, name: str) -> ColumnOrigin | None:
-        """Return the origin of the column of that name, None if there certainly is none."""
+        """Return the origin of a known column by its name; None if there is none, UNKNOWN if that is uncertain."""
         lower = name.lower()
         found = [column.origin for column in self.columns if column.name.lower() == lower]
         if found:
@@ -66,7 +66,7 @@ class ColumnSource:
         return None
 
     def find_beyond(self, name: str) -> ColumnOrigin | None:
-        """Return the origin of a column of that name which only a rest may contain."""
+        """Return the origin of a column that a rest may contain, by its name; None if there is no rest."""
         return self.rests[0](name) if len(self.rests) == 1 else UNKNOWN if self.rests else None
 
     def whole(self) -> ColumnOrigin:
@@ -99,7 +99,7 @@ class _Frame:
         return self.outer.source(alias) if self.outer else None
 
     def source_or_piped(self, alias: str) -> ColumnSource | None:
-        """Return the source of that alias, or the rows of a step after |> that came from it."""
+        """Return the source with an alias, or the input of a step after |> that derives from it."""
         found = self.source(alias)
         if found is None and self.piped is not None and alias.lower() in self.piped.aliases:
             return self.piped
@@ -132,7 +132,7 @@ class _Frame:
 
 
 class ColumnFlow:
-    """Follows columns through one query; `read` returns the columns of a table that the query reads, by its name."""
+    """Computes the origins of a query's columns; `read` returns the columns of an input table by its name."""
 
     def __init__(self, read: Callable[[str], ColumnSource | None]) -> None:
         self.read = read
@@ -140,7 +140,7 @@ class ColumnFlow:
     def query(
         self, query: Any, outer: _Frame | None = None, ctes: Mapping[str, ColumnSource] | None = None
     ) -> ColumnSource:
-        """Return the columns of a query."""
+        """Return the columns of a query with their origins."""
         ctes = self._ctes(query, outer, dict(ctes or {}))
         if isinstance(query, exp.Subquery):
             return self._apply_alias(query, self.query(query.this, outer, ctes))
@@ -226,7 +226,7 @@ class ColumnFlow:
     def _rows(
         self, call: Any, frame: _Frame, ctes: Mapping[str, ColumnSource], names: Iterable[str] = ()
     ) -> ColumnSource:
-        """Return the columns of a function that makes rows; each derives from all its arguments, except for STACK."""
+        """Return the columns of a function that makes rows; each derives from all arguments, except for STACK."""
         said = list(names)
         rows = call.this.name if isinstance(call, exp.Stack) and isinstance(call.this, exp.Literal) else ""
         if said and _COUNT.fullmatch(rows):
@@ -242,7 +242,7 @@ class ColumnFlow:
         return ColumnSource(rests=(lambda _: origin,))
 
     def _apply_alias(self, node: Any, made: ColumnSource) -> ColumnSource:
-        """Return columns under the names of an alias: `t(a, b)`."""
+        """Return columns with the names of an alias: `t(a, b)`."""
         alias = node.args.get("alias")
         said = [one.name for one in alias.args.get("columns") or ()] if isinstance(alias, exp.TableAlias) else []
         if not said:
@@ -303,7 +303,7 @@ class ColumnFlow:
         return ColumnSource(tuple(columns.values()), rests, opens, all(made.is_known for made in chosen))
 
     def _fields(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
-        """Return the fields of a struct from `s.*`: their names are not known, but their origins are."""
+        """Return the columns of `s.*` for a struct: their names are not known, but their origin is."""
         if isinstance(node, exp.Dot):
             origin = self._of(node.this, frame, ctes)
         else:
@@ -343,7 +343,7 @@ class ColumnFlow:
         return self._trace_qualified([part.name for part in node.parts], frame)
 
     def _of_query(self, node: exp.Query, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnOrigin:
-        """Return the origin of a query inside an expression: that of its columns, or for EXISTS of its conditions."""
+        """Return the origin of a subquery in an expression: that of its columns, or for EXISTS of its conditions."""
         if not isinstance(node.parent, exp.Exists):
             return self.query(node, frame, ctes).whole()
         inner = node.this if isinstance(node, exp.Subquery) else node
@@ -355,13 +355,13 @@ class ColumnFlow:
 
 
 def _names(node: Any) -> list[str]:
-    """Return the parts of a column's name in an EXCEPT, in lower case: its table, if written, and its own name."""
+    """Return the parts of a column's name in an EXCEPT, in lower case: the qualifier, if there is one, and the name."""
     parts = node.parts if isinstance(node, exp.Column | exp.Dot) else [node]
     return [part.name.lower() for part in parts]
 
 
 def _less(made: ColumnSource, names: Collection[str]) -> ColumnSource:
-    """Return columns without some, given in lower case; rests do not return these columns either."""
+    """Return columns without those of `names`, which are in lower case; rests do not return them either."""
     if not names:
         return made
 
@@ -387,7 +387,7 @@ def _all(origins: Iterable[ColumnOrigin]) -> ColumnOrigin:
 
 
 def _union_columns(left: ColumnSource, right: ColumnSource) -> ColumnSource:
-    """Return the columns of a UNION: the origins at each position together, under the left column's name."""
+    """Return the columns of a UNION: the left names, with the origins of both columns at each position."""
     if left.rests or right.rests or not (left.is_known and right.is_known):
         if [each.name.lower() for each in left.columns] == [each.name.lower() for each in right.columns]:
             both = _by_place(left, right)

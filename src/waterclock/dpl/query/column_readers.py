@@ -1,7 +1,7 @@
-"""Finds the readers of a table's column: by its name anywhere in a query, by a *, or by code that cannot be analyzed.
+"""Finds the tables that read a column: by its name anywhere in a query, by a *, or by code that cannot be analyzed.
 
-The result may contain too many readers, never too few. A * counts although other columns are chosen from its result,
-and so does a name that may be another table's column.
+The result may contain too many readers, never too few: a `*` counts even if the column is dropped later, and so does a
+name that may be another table's column.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIALECT = "databricks"
 
 @dataclass(frozen=True, slots=True)
 class ColumnReader:
-    """A table or publish that reads a column, and how."""
+    """A table or publish that reads a column, and how, in words: "by its name"."""
 
     table: Table
     how: str
@@ -35,7 +35,10 @@ class ColumnReader:
 
 
 def readers_of(flow: Flow, table: str, column: str) -> tuple[ColumnReader, ...]:
-    """Return all direct readers of a table's column. Cost: a parse of each query that reads the table."""
+    """Return all direct readers of a table's column.
+
+    Cost    parses each query that reads the table
+    """
     found = []
     for reader in flow.tables.values():
         if any(read.table == table for read in reader.reads):
@@ -53,7 +56,7 @@ def readers_of(flow: Flow, table: str, column: str) -> tuple[ColumnReader, ...]:
 
 
 def is_asked(reader: Table, table: str, column: str) -> bool:
-    """Return whether a rule OF a table that `reader` reads names a column of that table."""
+    """Return whether a rule of `reader` on its input `table` uses the column."""
     rules = [rule for rule in reader.input_rules if rule.of == table]
     trees: list[Any] = [exp.maybe_parse(rule.expression, dialect=_DIALECT) for rule in rules]
     named = (part for tree in trees for node in tree.find_all(exp.Column) for part in node.parts)
@@ -61,7 +64,7 @@ def is_asked(reader: Table, table: str, column: str) -> bool:
 
 
 def how_read(reader: Table, column: str, table: str) -> str:
-    """Return in words how a reader reads a table's column: by its name, by *, or unknown; empty if it does not."""
+    """Return in words how `reader` reads a column of `table`, such as "by its name" or "by *"; empty if it does not."""
     column = column.lower()
     if reader.kind is Kind.PUBLISH:
         sent = ((each.made_as.columns if each.made_as else (each.name,)) for each in reader.columns.named)
@@ -111,7 +114,7 @@ def _list_using_columns(join: exp.Join) -> Iterator[str]:
 
 
 def _has_column(star: exp.Star, column: str) -> bool:
-    """Return whether a * includes all columns, and this one among them; `count(*)` counts rows."""
+    """Return whether a `*` includes a column, if the table has it; `count(*)` does not."""
     if isinstance(star.parent, exp.Count):
         return False
     left_out = star.args.get("except_") or star.args.get("except") or ()

@@ -1,4 +1,4 @@
-"""Resolves the columns that a query has and names, as far as its inputs are known; an uncertain name is no error."""
+"""Determines the columns of a query, and reports unknown and ambiguous column names that are certainly wrong."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError, nearest
 
 UNITS = frozenset("YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND MILLISECOND MICROSECOND ALL".split())
-# these are resolved against the SELECT's results first, and against its sources only then
+# names in these clauses are resolved against the SELECT's result first, and against its sources only then
 _OF_MADE = frozenset({"order", "sort", "cluster", "distribute", "having", "qualify", "limit", "offset"})
 _MOST_LISTED = 12
 _PIPED = "the step before"
 
 
 class Resolver:
-    """Resolves the columns of one query.
+    """Resolves the column names of one query, and collects errors in `errors`.
 
-    `columns_at` returns the columns of the reference that starts at an offset, `alias_at` its default alias if the user
-    wrote none.
+    `columns_at` returns the columns of the table whose name starts at an offset, `alias_at` its default alias if the
+    query gives none.
     """
 
     def __init__(self, source: SourceText, columns_at: Callable[[int], Output], alias_at: Callable[[int], str]) -> None:
@@ -36,7 +36,7 @@ class Resolver:
         self.errors: list[WaterclockError] = []
 
     def output(self, query: Any, outer: Frame | None = None, ctes: Mapping[str, Output] | None = None) -> Output:
-        """Return the known columns of a query's result; unknown or ambiguous names are added to `errors`."""
+        """Return the columns of a query's result, as far as they are known; add an error for each wrong name."""
         behind: list[tuple[Any, Mapping[str, Output]]] = []
         ctes = self._ctes(query, outer, dict(ctes or {}))
         while isinstance(query, exp.SetOperation):  # a thousand branches are a thousand levels deep
@@ -97,7 +97,7 @@ class Resolver:
         return self._resolve_projections(query, frame)
 
     def _source(self, node: Any, frame: Frame, ctes: Mapping[str, Output]) -> None:
-        """Add a source in FROM or JOIN to the frame."""
+        """Add a source in FROM or JOIN to the scope of its SELECT."""
         for join in node.args.get("joins") or () if isinstance(node, exp.Table | exp.Subquery) else ():
             self._source(join.this, frame, ctes)
             frame.is_natural = True  # it is not tracked which of them its conditions can see
@@ -139,10 +139,10 @@ class Resolver:
     def _walk(
         self, node: Any, frame: Frame, ctes: Mapping[str, Output], strict: Sequence[VisibleColumn] | None
     ) -> None:
-        """Check every column below a node; a query inside of it sees this frame as its outer one.
+        """Check every column name below a node; subqueries get `frame` as their outer scope.
 
-        `strict`: the own sources in scope; an unqualified name must belong to only one of them. None where other names
-        take precedence.
+        `strict`: the sources in scope, of which only one may have an unqualified name; None in clauses in which names
+        of the result take precedence.
         """
         waiting = [node]
         while waiting:  # a sum of a thousand columns is a thousand levels deep
@@ -161,7 +161,7 @@ class Resolver:
                 waiting.extend(reversed([*node.iter_expressions()]))
 
     def _now_texts(self, value: Any, frame: Frame) -> None:
-        """Report texts that mean the moment of the run; a query inside of the expression checks its own."""
+        """Report strings such as 'now' that are read as the time of the run, except in subqueries."""
         for node in value if isinstance(value, list) else [value]:
             if isinstance(node, exp.Expression):
                 self.errors.extend(now_texts(node, self.source, lambda column: family_in(column, frame)))
@@ -189,7 +189,7 @@ class Resolver:
             self._ambiguous(first, first.name, owners)
 
     def _check_star_exclusions(self, star: exp.Star, frame: Frame) -> None:
-        """Report names in EXCEPT and REPLACE, |> DROP and |> SET, that are not among the columns of the `*`."""
+        """Report names in EXCEPT and REPLACE, |> DROP and |> SET that are not columns of the `*`."""
         if isinstance(star.parent, exp.Column | exp.Dot) or any(seen.names is None for seen in frame.visible()):
             return
         said = [each.parts[0] for each in star.args.get("except_") or () if len(getattr(each, "parts", ())) == 1]
@@ -288,14 +288,14 @@ def _alias(node: Any) -> str | None:
 
 
 def _apply_alias(node: Any, columns: Output) -> Output:
-    """Return the columns under the names of an alias: `t(a, b)`."""
+    """Return columns with the names of an alias: `t(a, b)`."""
     alias = node.args.get("alias") if node is not None else None
     renamed = alias.args.get("columns") if alias is not None and isinstance(alias, exp.TableAlias) else None
     return columns.rename_columns(column.name for column in renamed) if renamed else columns
 
 
 def _list_star_columns(sources: Iterable[VisibleColumn]) -> set[str]:
-    """Return the columns that a `*` of some sources includes, in lower case, as far as they are known."""
+    """Return the known columns that a `*` of some sources includes, in lower case."""
     return {entry.name.lower() for source in sources for entry in source.output.entries if not entry.is_hidden}
 
 
@@ -306,7 +306,7 @@ def _unless_pivoted(node: Any, columns: Output) -> Output:
 def unknown_column(
     span: Span, name: str, known: Mapping[str, str], sources: Iterable[tuple[str, Names | None]]
 ) -> WaterclockError:
-    """Build the error for a column that no source in scope has. `known` are columns by their qualified names."""
+    """Build the error for a column that no source in scope has. `known` maps qualified names to columns."""
     bare = name.rpartition(".")[2]
     close = nearest(bare, list(dict.fromkeys(known.values())))
     whole = [next(full for full, column in known.items() if column == match) for match in close]

@@ -1,4 +1,4 @@
-"""Traces the columns of a query to their origins, from the query's text, with sqlglot."""
+"""Traces the columns of a query to the columns of its input tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNTOLD = "not known: the query alone does not tell which columns it is made of"
 
 @dataclass(frozen=True, slots=True, order=True)
 class ColumnOf:
-    """One column of one table; `*` means all of them, where a transform cannot be analyzed."""
+    """A column of a table; the column `*` stands for all of them, if a transform cannot be analyzed."""
 
     table: str
     column: str
@@ -39,10 +39,10 @@ class ColumnOf:
 
 @dataclass(frozen=True, slots=True)
 class TracedColumn:
-    """The direct origin of a column: `expression`, and its `inputs`. `note` explains where and why the trace ends.
+    """The direct origin of a column: its `expression`, and the `inputs` of that. `note`: why the trace ends here.
 
-    `unknown` are the inputs that may or may not be origins. `how` describes the derivation for Python code, as the
-    expression does for SQL.
+    `unknown` are those of the inputs that may or may not be origins. For Python code, which has no expression, `how` is
+    copied, computed or aggregated.
     """
 
     expression: str = ""
@@ -54,7 +54,7 @@ class TracedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """The columns of a query in order, and the tables whose `*` may include more."""
+    """The origins of a query's columns, in order, and the tables whose `*` may include more columns."""
 
     made: Mapping[str, TracedColumn]
     stars: tuple[str, ...] = ()
@@ -63,10 +63,10 @@ class Traced:
 def trace(
     query: Query, closed: Callable[[str], Sequence[str]], known: Callable[[str], Iterable[str]], said: Mapping[str, str]
 ) -> Traced:
-    """Trace a query's columns, those of all its branches merged by name.
+    """Return the origins of a query's columns; columns of UNION ALL BY NAME are merged by name.
 
-    `closed` returns all columns of a table if all are known, else none; `known` returns those that are known. `said`
-    are the columns that the transform's own list declares, by their lower-case names.
+    `closed` returns the columns of a table if all are known, else none; `known` returns those that are known. `said`
+    are the columns in the transform's column list, by their lower-case names.
     """
     if not query.branches:
         return _Tracer(query, closed, known, said).trace()
@@ -123,7 +123,7 @@ class _Tracer:
         return TracedColumn(text, inputs) if origin.is_known else TracedColumn(text, inputs, UNTOLD)
 
     def _rest(self, made: Columns) -> TracedColumn | None:
-        """Return the origin of columns that are known only by name, from a struct's fields or a function's rows."""
+        """Return the origin of columns whose names are not known; None if there are none but those of open tables."""
         if not made.is_known:
             return TracedColumn(note=UNTOLD)
         if len(made.rests) == len(made.opens):
@@ -133,7 +133,7 @@ class _Tracer:
         return self._to_traced_column("", made.rests[0]("*") or ColumnOrigin(is_known=False))
 
     def _texts(self, tree: Any) -> dict[str, str]:
-        """Return the expressions with each column's table before it, by the columns' lower-case names."""
+        """Return the expressions of the query's columns, with qualified column names, by lower-case name."""
         schema: dict[str, object] = {
             name: {column.lower(): _UNKNOWN_TYPE for column in columns}
             for name, read in self.reads.items()
@@ -153,7 +153,7 @@ class _Tracer:
         }
 
     def _read(self, name: str) -> Columns | None:
-        """Return the columns of a read by its name in the text: all of them, or the known ones and a rest by name."""
+        """Return the columns of a read by its name in the text; if not all are known, with a rest for the others."""
         read = self.reads.get(name)
         if read is None:
             return None
@@ -166,7 +166,7 @@ class _Tracer:
         return Columns(known, (lambda column: ColumnOrigin(frozenset({(name, column)})),), (name,))
 
     def _origin(self, name: str, column: str) -> ColumnOf:
-        """Return the table's column behind a read's column, in the spelling of the table."""
+        """Return the table's column for a column of a read, as the table spells it."""
         if (found := self.flats.get(name, {}).get(column.lower())) is not None:
             return found[1]
         table = _table_of(self.reads[name])
@@ -184,7 +184,7 @@ class _Tracer:
 
 
 def _is_of_made_up(node: Any) -> bool:
-    """Return whether a column has a meaningless table name that sqlglot generated, as in `_0.a` or `__tmp1.a`."""
+    """Return whether a column has a qualifier that sqlglot generated, as in `_0.a` or `__tmp1.a`."""
     return isinstance(node, exp.Column) and (node.table.startswith(PIPED) or _MADE_UP.fullmatch(node.table) is not None)
 
 

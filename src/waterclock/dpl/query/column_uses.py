@@ -1,4 +1,4 @@
-"""Finds uses of a column in a query other than as a value: to filter, join, group, sort or number rows.
+"""Finds how a query uses a column: to filter, join, group or sort rows, in window functions, or as a value.
 
 The result may contain too many uses, never too few: a name that may be another table's column counts.
 """
@@ -28,12 +28,12 @@ _CLAUSES: tuple[tuple[type[exp.Expression], str], ...] = (
 
 
 def uses_in(query: Query, table: str, column: str) -> frozenset[str]:
-    """Return how a query uses a column of a table: `filter`, `join`, `group`, `sort`, `window`, or as a `value`."""
+    """Return the uses of a table's column in a query: `filter`, `join`, `group`, `sort`, `window`, `value`."""
     return frozenset(uses_of(query, table).get(column.lower(), ()))
 
 
 def uses_of(query: Query, table: str) -> Mapping[str, set[str]]:
-    """Return how a query uses each name that may be a column of a table, by the name in lower case."""
+    """Return the uses of all names in a query that may be columns of a table, by lower-case name."""
     found: dict[str, set[str]] = {}
     for part in query.branches or (query,):
         for name, use in _uses(part, table):
@@ -65,7 +65,7 @@ def _is_of(read: Read | Flat, table: str) -> bool:
 
 
 def _other_aliases(tree: Any, own: set[str], reads: set[str]) -> set[str]:
-    """Return the qualifiers that, in the whole query, belong only to tables other than the given one."""
+    """Return the qualifiers that belong only to other tables: names in `reads` that are not in `own`."""
     stands: dict[str, set[str]] = {}
     for node in tree.find_all(exp.Table, exp.Subquery, exp.CTE, exp.Lateral):
         name = node.name if isinstance(node, exp.Table) else ""

@@ -1,4 +1,4 @@
-"""Refuses functions whose result differs between runs, because the same inputs must give the same output."""
+"""Refuses calls whose result differs between runs, because the same inputs must give the same output."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _ALIAS_FOLLOWS = frozenset(
 
 
 def nondeterministic(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Return an error if the call at `index` is not deterministic, as `unix_timestamp()` and most `aes_encrypt`."""
+    """Return the error if the word at `index` (`upper` in capitals) is a nondeterministic call, such as `now()`."""
     if tokens[index].token_type in _TEXTS:
         return None
     if upper == "UNIX_TIMESTAMP":
@@ -82,7 +82,7 @@ def nondeterministic(source: SourceText, tokens: Sequence[Token], index: int, up
 
 
 def at_the_moment(source: SourceText, name: Any) -> WaterclockError | None:
-    """Return an error for a bare name that is no column, which Spark takes for a call, as in `SELECT user`."""
+    """Return the error for a bare name that Spark reads as a call if it is no column, as in `SELECT user`."""
     start, upper = name.meta.get("start"), name.name.upper()
     if start is None or upper not in _UNLESS_COLUMNS:
         return None
@@ -91,14 +91,14 @@ def at_the_moment(source: SourceText, name: Any) -> WaterclockError | None:
 
 
 def _has_fixed_vector(tokens: Sequence[Token], index: int) -> bool:
-    """Return whether a call of `aes_encrypt` has an initialization vector, or a mode without one: Spark draws none."""
+    """Return whether a call of `aes_encrypt` is deterministic: it has an initialization vector, or needs none (ECB)."""
     given = [[token.text.upper() for token in argument] for argument in arguments(tokens, index + 1)]
     is_without = len(given) > 2 and given[2] == ["ECB"]
     return is_without or (len(given) > 4 and given[4] != [""])
 
 
 def _qualifier(tokens: Sequence[Token], index: int) -> list[str]:
-    """Return the upper-case qualifiers of a call: those of `system.builtin.rand()`."""
+    """Return the upper-case qualifiers of a call: `system.builtin.rand()` → SYSTEM, BUILTIN."""
     names: list[str] = []
     while index >= 2 and tokens[index - 1].token_type is TokenType.DOT:
         index -= 2
@@ -107,7 +107,7 @@ def _qualifier(tokens: Sequence[Token], index: int) -> list[str]:
 
 
 def _sample(source: SourceText, tokens: Sequence[Token], index: int) -> WaterclockError | None:
-    """Return an error for a sample: by rows it takes the first that arrive, by share it draws anew in each task."""
+    """Return the error for TABLESAMPLE: a number of rows takes the first to arrive, a share is drawn in each task."""
     if index + 1 >= len(tokens) or tokens[index + 1].token_type is not TokenType.L_PAREN:
         return None
     return source.span(tokens[index].start, tokens[index].end + 1).refuse(

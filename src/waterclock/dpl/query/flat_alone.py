@@ -1,4 +1,4 @@
-"""Checks whether a query returns the rows of one FLAT, each once, so that statistics of one hold for the other."""
+"""Recognizes queries that only select from one FLAT, so that statistics about the FLAT hold for their rows too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ALIAS = frozenset({TokenType.ALIAS, TokenType.VAR, TokenType.IDENTIFIER, TokenT
 def flat_alone(query: Query) -> Flat | None:
     """Return the FLAT of a query that is `SELECT ... FROM FLAT(u)` with at most an alias after it; None for others.
 
-    Its list may still call functions that split or merge rows; a caller that counts rows compares the numbers.
+    The SELECT list may still call functions that split or merge rows; a caller must compare the numbers of rows.
     """
     flats = [each for each in query.tables if each.flat is not None]
     if query.branches or len(query.tables) != 1 or not flats:

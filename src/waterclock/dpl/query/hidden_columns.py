@@ -1,8 +1,8 @@
-"""Finds where a query would include HIDDEN columns of its inputs, and the edits that leave them out.
+"""Computes the edits of a query that leave HIDDEN columns of its inputs out of each `*`.
 
-A HIDDEN column can be read by its name, and is not part of any `*`. If a SELECT names no HIDDEN column of a read, the
-read is left without them. If it names one, each `*` leaves it out with EXCEPT. Names are searched in tokens: a false
-match only costs an extra EXCEPT and changes no row. Pure.
+A HIDDEN column can be read by its name, and is not part of any `*`. HIDDEN columns that a SELECT does not name are
+removed from the read. For each one that it names, an EXCEPT is added to each `*`. Names are searched in tokens: a false
+match only adds an EXCEPT and changes no row.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ _TOP = -1
 
 @dataclass(slots=True)
 class Hiding:
-    """The edits of a query. `left_out`: by the start of a read, the columns that the read is left without.
+    """The edits of a query that leave out HIDDEN columns; offsets are those of the source text.
 
-    `stars`: by offset, the text to insert, so that a `*` does not include them. Offsets are the source's.
+    `left_out`: the columns to remove from a read, by the read's offset. `stars`: the texts to insert after a `*`, by
+    offset.
     """
 
     left_out: dict[int, tuple[str, ...]] = field(default_factory=dict)
@@ -48,9 +49,10 @@ class Hiding:
 def compute_hiding(
     source: SourceText, tokens: Sequence[Token], found: QueryNames, hidden: Callable[[FoundTable], Sequence[str]]
 ) -> Hiding:
-    """Compute which HIDDEN columns a query, or one branch of it, would include; `hidden` returns those of a read.
+    """Return the edits that leave HIDDEN columns out of each `*` of a query, or of one branch of it.
 
-    E319 is added to the errors if a NATURAL JOIN occurs in a SELECT that names one. Cost: nothing if no read has any
+    `hidden` returns the HIDDEN columns of a read. E319 is added to the errors for a SELECT that names one and has a
+    NATURAL JOIN.
     """
     of_reads = [(table, tuple(names)) for table in found.tables if not table.mark and (names := hidden(table))]
     hiding = Hiding()
@@ -64,7 +66,7 @@ def compute_hiding(
 
 
 def stars_without(expression: str, columns: Sequence[str]) -> str:
-    """Return a rule's expression in which no `*` includes the given columns of the rows that it checks."""
+    """Return a rule's expression with `columns` left out of each `*` by EXCEPT."""
     nested = _Nested(dialect().tokenize(expression))
     for star in reversed(range(len(nested.tokens))):
         if not nested.is_star(star):
@@ -81,7 +83,7 @@ def stars_without(expression: str, columns: Sequence[str]) -> str:
 
 
 class _Nested:
-    """Tokens with their enclosing brackets: `around` is the index of the innermost open bracket, or -1."""
+    """Tokens with their enclosing brackets: `around` has the index of the innermost open bracket of each, or -1."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         self.tokens = tokens
@@ -96,7 +98,7 @@ class _Nested:
                 open_ones.append(index)
 
     def kind(self, index: int) -> TokenType | None:
-        """Return the kind of a token; None beyond both ends."""
+        """Return the type of the token at an index; None if there is none."""
         return self.tokens[index].token_type if 0 <= index < len(self.tokens) else None
 
     def indexes_before(self, index: int) -> Iterator[int]:
@@ -105,13 +107,13 @@ class _Nested:
         return (at for at in range(index - 1, level, -1) if self.around[at] == level)
 
     def parts(self, index: int) -> bool:
-        """Return whether a SELECT ends at a token because another one follows."""
+        """Return whether a token ends a SELECT: UNION, EXCEPT, INTERSECT or |>."""
         kind = self.kind(index)
         is_of_star = kind is TokenType.EXCEPT and self.kind(index - 1) is TokenType.STAR
         return kind is TokenType.PIPE_GT or (kind in _SETS and not is_of_star)
 
     def select_above(self, index: int) -> int | None:
-        """Return the innermost SELECT whose text contains a token."""
+        """Return the index of the innermost SELECT whose text contains a token; None if there is none."""
         at = index
         while at != _TOP:
             for earlier in self.indexes_before(at):
@@ -123,7 +125,7 @@ class _Nested:
         return None
 
     def select_that_reads(self, index: int) -> int | None:
-        """Return the SELECT whose FROM contains a read; None if FROM comes first, or after |>, or for TABLE."""
+        """Return the index of the SELECT whose FROM contains a read; None for a FROM without a SELECT before it."""
         at = index
         while at != _TOP:
             for earlier in self.indexes_before(at):
@@ -143,7 +145,7 @@ class _Nested:
         return None
 
     def end_of(self, select: int) -> int:
-        """Return the index after a SELECT's text."""
+        """Return the index after the last token of a SELECT."""
         level = self.around[select]
         end = len(self.tokens) if level == _TOP else self.find_closing_bracket(level)
         return next((at for at in range(select + 1, end) if self.around[at] == level and self.parts(at)), end)
@@ -155,7 +157,7 @@ class _Nested:
         return next((at for at in behind if self.kind(at) in _CLOSING and self.around[at] == level), len(self.tokens))
 
     def is_star(self, at: int) -> bool:
-        """Return whether a `*` means columns: it neither multiplies nor counts rows."""
+        """Return whether a token is a `*` that stands for columns: it neither multiplies nor counts rows."""
         if self.kind(at) is not TokenType.STAR or self.kind(at - 1) not in _BEFORE_A_STAR:
             return False
         is_only = self.kind(at - 1) is TokenType.L_PAREN and self.kind(at + 1) is TokenType.R_PAREN
@@ -174,7 +176,10 @@ class _Nested:
 
 @dataclass(frozen=True, slots=True)
 class _Select:
-    """A SELECT: the range of its text, its own `*`, and other parts that include columns without naming them."""
+    """A SELECT: the range of its tokens, its `*`, and other parts that use columns without naming them, as indexes.
+
+    `merged` are the columns of its USING.
+    """
 
     begin: int
     end: int
@@ -196,7 +201,7 @@ class _HiddenColumnFinder:
         self.excepted: dict[int, list[str]] = {}
 
     def read(self, table: FoundTable, hidden: tuple[str, ...]) -> None:
-        """Record the edits for a read with hidden columns."""
+        """Add the edits for a read with HIDDEN columns."""
         index, node = self.nested.at.get(table.start), self.nodes.get(table.start)
         begin = None if index is None else self.nested.select_that_reads(index)
         if begin is None or node is None:
@@ -228,7 +233,7 @@ class _HiddenColumnFinder:
                     self._except(star, [column])
 
     def write(self) -> None:
-        """Write the EXCEPT of each `*`."""
+        """Add the texts of EXCEPT to insert after each `*`."""
         for star, names in self.excepted.items():
             listed = ", ".join(dict.fromkeys(names))
             if self.nested.has_list(star):
@@ -272,7 +277,7 @@ class _HiddenColumnFinder:
         return self.nested.kind(star - 1) is TokenType.DOT
 
     def _is_of(self, star: int, name: str, select: _Select) -> bool:
-        """Return whether `name.*` belongs to a SELECT's read: in its own text, or nested without another such name."""
+        """Return whether a `*` is `name.*` for the read `name` of a SELECT, in the SELECT itself or in a subquery."""
         before = star - 2
         if not self._is_qualified(star) or self.tokens[before].text.lower() != name.lower():
             return False
@@ -287,7 +292,7 @@ class _HiddenColumnFinder:
         )
 
     def _find_named_columns(self, select: _Select, hidden: Sequence[str]) -> dict[str, int]:
-        """Return the columns that a SELECT's text may name, each with its index; a new name after AS does not count."""
+        """Return the HIDDEN columns that a SELECT may name, with the index of the name; names after AS do not count."""
         lower = {name.lower(): name for name in hidden}
         named: dict[str, int] = {}
         for at, text in self.nested.texts(select.begin, select.end):
@@ -299,7 +304,7 @@ class _HiddenColumnFinder:
         return TokenType.L_PAREN in {self.nested.kind(at + ahead) for ahead in (1, 3)}
 
     def _in_brackets(self, at: int) -> list[str]:
-        """Return possible names in the brackets after a word."""
+        """Return the words in the brackets after a token, in lower case."""
         opening = next(index for index in range(at + 1, len(self.tokens)) if self.nested.kind(index) in _OPENING)
         return [text for _, text in self.nested.texts(opening, self.nested.find_closing_bracket(opening))]
 

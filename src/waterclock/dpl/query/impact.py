@@ -1,4 +1,7 @@
-"""Follows a column down through all its readers, as a value or as an influence on rows; never too little."""
+"""Finds everything that depends on a column: the columns derived from it, and the tables whose rows it affects.
+
+The result may contain too much, never too little.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,13 @@ _RANK = (COPIED, COMPUTED, MAY)
 
 @dataclass(slots=True)
 class Impact:
-    """The effect of a column on one table: the columns derived from it, its other uses, and the tables in between.
+    """The effect of a column on one table.
 
-    `columns` maps names to `copied`, `computed` or `may read`. `uses` are `filter`, `join`, `group`, `sort`, `window`,
-    `value` (inside the query, for no known column), `reference`, `rows` (of a table whose rows depend on it) and `may
-    read`, if it cannot be determined; `why` are the reasons for that.
+    - `columns`: the table's columns that derive from it, with `copied`, `computed` or `may read`.
+    - `uses`: `filter`, `join`, `group`, `sort`, `window`, `value` (in the query, but for no known column), `reference`,
+      `rows` (which rows the table has depends on the column), or `may read` if that cannot be determined.
+    - `through`: the tables from which the table reads it.
+    - `why`: the reasons for `may read`.
     """
 
     table: str
@@ -37,24 +42,24 @@ class Impact:
 
     @property
     def is_sure(self) -> bool:
-        """False if the table may or may not read the column."""
+        """True if the table certainly depends on the column, False if it may."""
         return bool(self.uses - {MAY}) or any(how != MAY for how in self.columns.values())
 
     def put(self, column: str, how: str) -> None:
-        """Record a column derived from it; of two derivations the less direct one counts."""
+        """Add a column of the table that derives from the traced one; of two ways `how`, keep the less direct one."""
         before = self.columns.get(column, COPIED)
         self.columns[column] = max(before, how, key=_RANK.index)
 
     def size(self) -> tuple[object, ...]:
-        """Return a value that changes when more is known."""
+        """Return a value that changes whenever something is added."""
         return (tuple(self.columns.items()), len(self.uses), len(self.through), len(self.why))
 
 
 def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
-    """Return all tables that depend on a column, nearest first in the order of the flow, including publishes.
+    """Return the effects of a column on all tables and publishes that depend on it, in the order of the flow.
 
-    A publish passes the column on to the collects of the project that read the delivered data.
-    Cost: a parse of each query below the column, some milliseconds, once more for each loop of reads
+    A column that a publish delivers also affects the collects of the project that read the delivered data.
+    Cost    parses each query downstream, some milliseconds each, once more for each cycle of reads
     """
     flow = lineage.flow
     found = {of.table: Impact(of.table, {of.column: COPIED})}
@@ -84,7 +89,7 @@ def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
 
 
 def _decides_rows(at: Impact, deciding: frozenset[str]) -> bool:
-    """Return whether one of the columns certainly decides which rows their table has."""
+    """Return whether the table's rows certainly depend on one of the affected columns; `deciding` are such columns."""
     sure = {column.lower() for column, how in at.columns.items() if how != MAY}
     return bool(sure & deciding) or (bool(sure) and ALL in deciding)
 
@@ -96,7 +101,7 @@ def _at(found: dict[str, Impact], name: str, through: str) -> Impact:
 
 
 def _find_delivering_publishes(flow: Flow) -> Mapping[str, tuple[str, ...]]:
-    """Return, by collect, the publishes that deliver its input."""
+    """Return, by collect, the publishes of the project that write to its source."""
     by: dict[str, tuple[str, ...]] = {}
     for name, table in flow.tables.items():
         unit = table.source.unit if table.source else None
@@ -114,7 +119,7 @@ def _find_delivering_publishes(flow: Flow) -> Mapping[str, tuple[str, ...]]:
 
 @dataclass(slots=True)
 class _ImpactReader:
-    """Propagates the effects on a table to one of its readers."""
+    """Propagates the effects of a column from a table to one of its readers, `table`."""
 
     lineage: ColumnLineage
     table: Table
@@ -188,7 +193,7 @@ class _ImpactReader:
         self._may(read, "the query alone does not tell which columns it is made of")
 
     def _take_asked(self, read: str, column: str, how: str, each: Each) -> None:
-        """Propagate a column that is a parameter of requests to a source: the rows contain it, and depend on it."""
+        """Propagate a column that is a parameter of FOR EACH requests: collected rows contain it and depend on it."""
         if column.lower() in {name.lower() for name in each.parameters}:
             named = {it.name.lower(): it.name for it in self.table.columns.named}
             self._put(read, named.get(column.lower(), column), how)
@@ -210,7 +215,7 @@ class _ImpactReader:
             yield column, TracedColumn(column, (of,))
 
     def _is_untold(self) -> bool:
-        """Return whether columns with an undetermined origin may derive from any column that the query reads."""
+        """Return whether the table has columns of unknown origin, which may derive from any column that it reads."""
         return any(one.note == UNTOLD for one in self.lineage.trace_table(self.table.name).values())
 
     def _put(self, read: str, column: str, how: str) -> None:

@@ -1,4 +1,7 @@
-"""Follows a column up to its sources and down to its readers; for Python transforms, from the plans of past runs."""
+"""Computes column lineage: the origins of a column up to the sources, and the columns derived from it.
+
+Queries are analyzed as text; for Python transforms the Spark plans of past runs are used.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,10 @@ Schemas = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A column of the tree, with its branches. `is_seen`: it was shown before, so the branch ends here.
+    """A node of a lineage tree: a column, its direct origin, and the next columns up or down the tree (`beyond`).
 
-    `is_unknown`: it is not known whether this column and the one before it depend on each other; they may.
+    `is_seen`: the column is in the tree already, so the branch ends here. `is_unknown`: it is uncertain whether this
+    column and its parent in the tree depend on each other.
     """
 
     column: ColumnOf
@@ -35,10 +39,10 @@ class Branch:
 class ColumnLineage:
     """The lineage of a flow's columns, computed lazily, table by table.
 
-    `schemas`: columns and types of tables as the last run recorded them; without them, columns behind a `*` of an open
-    list are followed by their name. `of_code`: by Python transform, the lineage that plans of its current code have
-    shown. A transform that is missing there may depend on all its inputs. Cost: a parse of each query on the way, some
-    milliseconds.
+    `schemas`: columns and types of tables as the last run recorded them; without them, columns of a `*` are matched by
+    name. `of_code`: the lineage of Python transforms from the plans of their current code, by table. A transform
+    without an entry may depend on all its inputs.
+    Cost    parses each query on the way, some milliseconds each
     """
 
     flow: Flow
@@ -49,7 +53,7 @@ class ColumnLineage:
     _busy: set[str] = field(default_factory=set)
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """Return the known columns of a table: from its last run, or else from its list and its query."""
+        """Return the known columns of a table: those of its last run, or else of its column list and query."""
         if table in self.schemas:
             return tuple(name for name in self.schemas[table] if name != TIMELABEL)
         known = {name.lower(): name for name in self._trace_once(table)}
@@ -86,20 +90,20 @@ class ColumnLineage:
         return self._trace_once(table)
 
     def stars_in(self, table: str) -> tuple[str, ...]:
-        """Return the tables whose `*` in a table's query may include more columns than are known."""
+        """Return the input tables of a table whose `*` in its query may include more columns than are known."""
         self._trace_once(table)
         return self._stars.get(table, ())
 
     def comes_by_star(self, table: str, column: str) -> bool:
-        """Return whether a `*` includes that column of a table, if it exists; a HIDDEN one is not included."""
+        """Return whether a `*` would include a column of a table: unless the column is HIDDEN."""
         return column.lower() not in {name.lower() for name in self.flow.tables[table].hidden_columns}
 
     def up(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
-        """Return the tree of all origins of a column, up to the sources."""
+        """Return the tree of all origins of a column, up to the sources or `depth` levels."""
         return self._up(of, depth, set())
 
     def down(self, of: ColumnOf, *, depth: int | None = None) -> Branch:
-        """Return the tree of all columns derived from a column."""
+        """Return the tree of all columns derived from a column, down to the last readers or `depth` levels."""
         return self._down(of, depth, set())
 
     def _up(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], *, is_unknown: bool = False) -> Branch:
@@ -123,7 +127,7 @@ class ColumnLineage:
         return Branch(of, made, beyond, is_unknown=is_unknown)
 
     def _find_derived_columns(self, of: ColumnOf) -> Iterator[tuple[ColumnOf, bool]]:
-        """Yield the readers' columns that derive directly from a column, and whether that is uncertain."""
+        """Yield the columns of other tables that derive directly from a column, and whether that is uncertain."""
         for name, table in self.flow.tables.items():
             if not any(read.table == of.table for read in table.reads):
                 continue
@@ -194,7 +198,7 @@ class ColumnLineage:
         return found
 
     def _trace_published_column(self, source: str, column: Column) -> TracedColumn:
-        """Return the origin of a column of a PUBLISH in the published table."""
+        """Return the origin in the published table of a column of a PUBLISH."""
         if column.made_as is None:
             return TracedColumn(column.name, (ColumnOf(source, column.name),))
         spelt = {name.lower(): name for name in self._list_known_columns(source)}
@@ -226,11 +230,11 @@ class ColumnLineage:
         return TracedColumn(str(inputs[0]) if is_copy else "", inputs, by + why, unknown, origin.how)
 
     def _list_known_columns(self, table: str) -> tuple[str, ...]:
-        """Return the known columns of a table; none for one that is being traced, because of a cycle."""
+        """Return the known columns of a table; none for a table that is being traced, as in a cycle."""
         return () if table in self._busy else self.columns(table)
 
     def _list_all_columns(self, table: str) -> tuple[str, ...]:
-        """Return all columns of a table, if all are known; nothing if a `*` of a source may include more."""
+        """Return all columns of a table, including `timelabel`; empty if not all are known."""
         if table in self.schemas:
             return tuple(self.schemas[table])
         declared = self.flow.tables[table]
@@ -245,7 +249,7 @@ class ColumnLineage:
 
 
 def _trace_request_parameters(each: Each, made: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
-    """Return the columns that are parameters of requests to a source: they come from the FOR EACH table."""
+    """Return the columns that are parameters of FOR EACH requests, with their origins in the FOR EACH table."""
     spelled = {name.lower(): name for name in made}
     return {
         spelled.get(name.lower(), name): TracedColumn(name, (ColumnOf(each.table, name),), "asked for each row")
@@ -254,7 +258,7 @@ def _trace_request_parameters(each: Each, made: Mapping[str, TracedColumn]) -> d
 
 
 def _trace_until_retired(table: Table, made: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
-    """Return the columns computed from others until they retire, traced to the origins of those."""
+    """Return the origins of columns that are computed from others until they retire."""
     found: dict[str, TracedColumn] = {}
     for column in table.columns.named:
         text = column.ends and column.ends.made_as
@@ -271,13 +275,13 @@ def _without(found: Mapping[str, TracedColumn], said: Mapping[str, TracedColumn]
 
 
 def _list_declared_columns(table: Table) -> tuple[str, ...]:
-    """Return the columns that a table declares for its readers."""
+    """Return the declared columns of a table as its readers see them."""
     names = tuple(column.name for column in table.columns.named)
     return table.temporal.outputs(names) if table.temporal else names
 
 
 def _is_consumed(table: Table, column: str) -> bool:
-    """Return whether a TEMPORAL table's rows have that column, but its versions do not."""
+    """Return whether a TEMPORAL table uses a column of its rows only as time or order, and does not store it."""
     temporal = table.temporal
     return temporal is not None and column.lower() in {each.lower() for each in (temporal.at or "", *temporal.consumed)}
 

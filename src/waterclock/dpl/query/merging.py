@@ -1,7 +1,7 @@
-"""Splits an expression at its aggregates, if partial results of these can be merged.
+"""Splits an expression at its aggregates if partial results of these can be merged.
 
-`sum(a) / count(*)` is two aggregates with text around them. Their partial states are merged, and the text is evaluated
-on the merged results.
+`sum(a) / count(*)` is two aggregates with text around them. Partial results of each aggregate are merged, and the text
+is evaluated on the merged results.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _APART = frozenset({"DISTINCT", "FILTER", "OVER", "WITHIN"})
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """One aggregate: its lower-case name, and the texts of its arguments."""
+    """A call of an aggregate: its lower-case name, and the texts of its arguments."""
 
     name: str
     arguments: tuple[str, ...]
@@ -43,20 +43,20 @@ class WindowCall:
 
     @property
     def merge_aggregate(self) -> str:
-        """The aggregate that merges its states: sum, min, max, mean, hll or kll."""
+        """How partial results of the aggregate are merged: sum, min, max, mean, hll or kll (sketches)."""
         kinds = {"sum": _SUMS, "min": _LEAST, "max": _GREATEST, "mean": _MEANS, "hll": _DIFFERENT}
         return next((kind for kind, names in kinds.items() if self.name in names), "kll")
 
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """An expression as pieces of text with an aggregate between each two of them."""
+    """An expression split at its aggregates: `pieces` of text, with one of `calls` between each two."""
 
     pieces: tuple[str, ...]
     calls: tuple[WindowCall, ...]
 
     def render(self, of: Callable[[int], str]) -> str:
-        """Return the expression with each aggregate replaced by a text, given its number."""
+        """Return the expression with the aggregate number n replaced by `of(n)`, counted from 0."""
         parts = [self.pieces[0]]
         for at, piece in enumerate(self.pieces[1:]):
             parts += [of(at), piece]
@@ -64,7 +64,7 @@ class Parted:
 
 
 def split_at_aggregates(text: str) -> Parted | None:
-    """Split an expression at its aggregates; return None if one of them cannot be merged."""
+    """Split an expression at its aggregates; return None if it has none, or one that cannot be merged."""
     pieces, calls, end = [], [], 0
     for start, stop, call in _calls(text):
         if call is None:
@@ -77,7 +77,7 @@ def split_at_aggregates(text: str) -> Parted | None:
 
 
 def _is_of_these_alone(found: Parted) -> bool:
-    """Return whether the expression uses nothing else of a row, such as an aggregate that is not recognized."""
+    """Return whether the text around the aggregates contains no columns and no other aggregates."""
     try:
         tree = dialect().parse(f"SELECT {found.render(lambda _: '1')}")[0]
     except (ParseError, TokenError):
@@ -86,7 +86,7 @@ def _is_of_these_alone(found: Parted) -> bool:
 
 
 def _calls(text: str) -> Iterator[tuple[int, int, WindowCall | None]]:
-    """Yield the range of each outermost aggregate; None in place of a call that cannot be merged."""
+    """Yield the start and end of each outermost aggregate, and its call, None if it cannot be merged."""
     tokens = dialect().tokenize(text)
     index = 0
     while index < len(tokens):
@@ -128,7 +128,7 @@ def _split(text: str, tokens: Sequence[Token]) -> tuple[str, ...]:
 
 
 def is_aggregate_text(text: str) -> bool:
-    """Return whether a text is one call of an aggregate."""
+    """Return whether a text is a single call of an aggregate."""
     try:
         tree = dialect().parse(f"SELECT {text}")[0]
     except (ParseError, TokenError):

@@ -1,4 +1,4 @@
-"""Collects the names in a query (tables, values, variables), and the errors in them."""
+"""The result of `references.find_references`: the tables, values and variables that a query names, and errors."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ _OF_MARKS = "0001-01-01"
 
 
 def mark_in_tree() -> Any:
-    """Return the placeholder for a table's watermark in a syntax tree: an instant."""
+    """Return the node that replaces a call of WATERMARK in a syntax tree: a constant timestamp."""
     return exp.cast(exp.Literal.string(_OF_MARKS), "timestamp")
 
 
 def is_mark(node: Any) -> bool:
-    """Return whether a node is the placeholder for a table's watermark."""
+    """Return whether a node is the replacement of a call of WATERMARK, from `mark_in_tree`."""
     return isinstance(node, exp.Cast) and node.this.name == _OF_MARKS
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTable:
-    """A table or view named in a query, with offsets in the source. `alias` is the text to add at `alias_at`.
+    """A table or view named in a query, with offsets in the source text.
 
-    `is_flat`: FLAT is around it, with `is_exact` if that is written. `mark`: it is WATERMARK(name) or
-    NEXT_WATERMARK(name), a value that is read from the table with the watermark of `name`.
+    - `alias`: the alias to add at `alias_at`; None if the query gives one.
+    - `mark`: the word WATERMARK or NEXT_WATERMARK, for a value that is read from the companion table with the watermark
+      of `name`; empty for a table.
+    - `is_flat`, `is_exact`: it is in FLAT(name), or FLAT(name, 'exact').
     """
 
     name: str
@@ -55,7 +57,7 @@ class FoundTable:
 
 @dataclass(frozen=True, slots=True)
 class FoundValue:
-    """WINDOW_START(), WINDOW_END() or TIMELABEL() in a query."""
+    """A call of WINDOW_START(), WINDOW_END(), TIMELABEL() or IS_PARTIAL() in a query."""
 
     name: str
     start: int
@@ -64,7 +66,10 @@ class FoundValue:
 
 @dataclass(slots=True)
 class QueryNames:
-    """All names in a query, its errors, and its tree; of UNION ALL BY NAME, the `branches` with their names instead."""
+    """The names in a query, its errors, and its syntax tree, None if it cannot be parsed.
+
+    A query with UNION ALL BY NAME has no tree, but `branches`: the combined queries, with their names.
+    """
 
     tree: Any
     tables: list[FoundTable] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Finds texts that Spark reads as the instant of the run, `'now'`, `'today'` and the like, as a date or time."""
+"""Finds strings such as `'now'` and `'today'` that Spark converts to the time of the run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from waterclock.dpl.query.type_families import INSTANTS, FamilyOf, family_of
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 
-# Spark 4.2 folds a constant of these words, in any case and with a zone after it, wherever it is cast to a date or a
-# time, explicitly or implicitly; 'epoch' is always the same instant
+# Spark 4.2 replaces these words, in upper or lower case and with a zone after them, by the current time wherever a
+# constant is cast to a date or a time, explicitly or implicitly; 'epoch' is always the same instant
 _WORDS = re.compile(r"\s*(now|today|yesterday|tomorrow)(\s+\S+)?\s*", re.IGNORECASE)
 _ORDERED = exp.LT | exp.LTE | exp.GT | exp.GTE | exp.Between
 _SAME = exp.EQ | exp.NEQ | exp.NullSafeEQ | exp.In | exp.Coalesce | exp.Greatest | exp.Least | exp.Nullif | exp.If
@@ -30,7 +30,10 @@ _CALLS = frozenset({"TO_UTC_TIMESTAMP", "FROM_UTC_TIMESTAMP", "UNIX_SECONDS", "U
 
 
 def now_texts(tree: Any, source: SourceText, column: FamilyOf) -> Iterator[WaterclockError]:
-    """Yield an error for each such text that is read as a date or a time; `column` returns the families of columns."""
+    """Yield an error for each string in an expression that Spark would read as the time of the run.
+
+    `column` returns the type family of a column. Subqueries are not searched.
+    """
     for node in tree.walk(prune=lambda node: isinstance(node, exp.Query)):
         text = _constant(node)
         if text is None or not _WORDS.fullmatch(text) or _constant(node.parent) is not None:
@@ -46,7 +49,7 @@ def now_texts(tree: Any, source: SourceText, column: FamilyOf) -> Iterator[Water
 
 
 def _constant(node: Any) -> str | None:
-    """Return the text to which Spark folds a constant expression: literals, possibly combined."""
+    """Return the value of an expression of string literals; None for any other expression."""
     if isinstance(node, exp.Literal):
         return str(node.this) if node.is_string else None
     if not isinstance(node, exp.Paren | exp.DPipe | exp.Concat | exp.Lower | exp.Upper | exp.Trim):
@@ -71,7 +74,7 @@ def _is_read_as_time(node: Any, column: FamilyOf) -> bool:
 
 
 def _is_argument_of_time(call: Any) -> bool:
-    """Return whether a function reads such a text as a time; some do not if they get a format."""
+    """Return whether a function reads a string argument as a time; some do not if they get a format."""
     if isinstance(call, exp.Anonymous):
         name = call.name.upper()
         return name in _CALLS or (name in _CALLS_OF_ONE and len(call.expressions) == 1)
@@ -79,7 +82,7 @@ def _is_argument_of_time(call: Any) -> bool:
 
 
 def _in_case(node: Any, case: exp.Case, column: FamilyOf) -> bool:
-    """Return whether a WHEN compares the text with a time, or a THEN or ELSE returns it next to times."""
+    """Return whether a CASE compares the string with a time in WHEN, or returns both of them in THEN or ELSE."""
     if any(one.this is node for one in case.args["ifs"]):
         return bool(INSTANTS & {family_of(case.args.get("this"), column)})
     values = [*(one.args.get("true") for one in case.args["ifs"]), case.args.get("default")]

@@ -1,4 +1,4 @@
-"""Reports columns of a query that no table can store, because of their names, duplicate names or types."""
+"""Reports columns of a query that no table can store, because of their names or types."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _KEEP = {
 
 
 def refused_signs(name: str) -> list[str]:
-    """List the characters of a name that no column may have: those that Delta refuses, and the backtick."""
+    """Return the characters of a name that no column may have, sorted: those that Delta refuses, and the backtick."""
     return sorted({*illegal_signs(name), *("`" if "`" in name else "")})
 
 
 def illegal_name(name: str, span: Span, fix: str) -> WaterclockError | None:
-    """Return the error for a column's name that Delta does not accept, or None."""
+    """Return the error for a column name that Delta does not accept, None for a valid name."""
     bad = refused_signs(name)
     if not bad:
         return None
@@ -41,7 +41,7 @@ def illegal_name(name: str, span: Span, fix: str) -> WaterclockError | None:
 
 
 def unstorable(output: Output, query: Span, said: ColumnsSaid | None) -> Iterator[WaterclockError]:
-    """Yield errors for columns of a TRANSFORM's query that no table can store; `said` is its list of columns."""
+    """Yield errors for columns of a TRANSFORM's query that no table can store; `said` is its column list."""
     yield from _names(output, query)
     yield from _twice(output, query)
     types = {column.name.lower(): column.declared.type for column in (said.columns if said else ())}
@@ -58,7 +58,7 @@ def unstorable(output: Output, query: Span, said: ColumnsSaid | None) -> Iterato
 
 
 def check_column_names(tree: Any, source: SourceText) -> Iterator[WaterclockError]:
-    """Yield errors for columns whose names Spark would generate from their expressions."""
+    """Yield errors for columns of a query without a name, for which Spark would generate one."""
     for node in nameless(tree):
         written = source.span_of(node)
         if written is not None:
@@ -103,7 +103,7 @@ def _twice(output: Output, query: Span) -> Iterator[WaterclockError]:
 
 
 def _of_one_star(entries: Iterable[Entry], like: Entry, first: Mapping[str, Entry]) -> list[str]:
-    """List all columns that one `*` includes a second time; for any other entry, its own name."""
+    """Return all columns that the `*` of an entry includes a second time; for an entry without `*`, only its name."""
     if not _is_star(like.node):
         return [like.name]
     seen: set[str] = set()
@@ -121,7 +121,7 @@ def _is_star(node: Any) -> bool:
 
 
 def span_of(node: Any, query: Span) -> Span:
-    """Return the span of a part of a query; that of the query's first word if the part cannot be located."""
+    """Return the span of a node in a query's text; if it cannot be located, the span of the query's first word."""
     written = query.source.span_of(node) if node is not None else None
     return written or query.source.span(query.start)
 

@@ -1,4 +1,4 @@
-"""Computes the columns of a SELECT's entries: their names, their type families, and the entries without a name."""
+"""Computes the columns of the items in a SELECT list: their names, type families, and items without a name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMED_BY_ITSELF = frozenset({"WINDOW", "SESSION_WINDOW"})
 
 
 def family_in(node: exp.Column, frame: Frame) -> Family | None:
-    """Return the family of a column's type at its place in a query."""
+    """Return the type family of a column in the scope `frame`; None if it is not known."""
     parts = node.parts
     if len(parts) == 1:
         return frame.family(parts[0].name)
@@ -28,20 +28,20 @@ def family_in(node: exp.Column, frame: Frame) -> Family | None:
 
 
 def projection_of(node: Any, frame: Frame) -> Output:
-    """Return the columns that one entry of a SELECT makes."""
+    """Return the columns that one item of a SELECT list adds to the result."""
     if node.is_star and isinstance(node, exp.Star | exp.Column):
         return _of_star(node, frame)
     if isinstance(node, exp.Aliases):
         return Output(tuple(Entry(alias.name, node=node) for alias in node.aliases))
     name = _name_of(node)
-    if name is None:  # an entry without a name is refused; the names of others are not known
+    if name is None:  # an item without a name is refused; the names of other items are not known
         return Output((), is_whole=_is_nameless(_bare(node)))
     inner = node.this if isinstance(node, exp.Alias) else node
     return Output((Entry(name, family_of(inner, lambda column: family_in(column, frame)), node),))
 
 
 def _name_of(node: Any) -> str | None:
-    """Return the name of an entry, from AS, a column, a literal or Spark's name for the call; None without one."""
+    """Return the column name of an item: from AS, a column, a literal, or `window`; None for any other item."""
     if isinstance(node, exp.Alias):
         return str(node.alias)
     bare = _bare(node)
@@ -60,7 +60,7 @@ def _of_star(node: Any, frame: Frame) -> Output:
 def _star(
     star: exp.Star, node: Any, sources: Iterable[VisibleColumn], merged: frozenset[str], *, is_whole: bool
 ) -> Output:
-    """Return the columns of a `*`, in which a column that USING merges occurs once."""
+    """Return the columns of a `*`; columns in `merged`, from a USING, occur once."""
     left_out = {column.name.lower() for column in star.args.get("except_") or ()}
     sources = list(sources)
     entries: list[Entry] = []
@@ -84,7 +84,7 @@ def _star(
 
 
 def _bare(node: Any) -> Any:
-    """Return the node that gives an entry its name: Spark ignores brackets, and a cast of a column."""
+    """Return the node from which Spark takes an item's name: without brackets, and without a cast of a column."""
     while isinstance(node, exp.Paren) or (isinstance(node, exp.Cast) and isinstance(_inside(node), exp.Column)):
         node = node.this
     return node
@@ -98,9 +98,9 @@ def _inside(cast: exp.Cast) -> Any:
 
 
 def time_windows_of(select: exp.Select) -> Iterator[tuple[str, Any]]:
-    """Yield the calls of window() and session_window() of a SELECT, each with the name of the column that it makes.
+    """Yield the calls of window() and session_window() in a SELECT, each with the name of the column that it adds.
 
-    Spark adds that column to the input rows of the SELECT, so all its parts may name it: `window.start`.
+    Spark adds this column to the SELECT's input rows, so all clauses may use it: `window.start`.
     """
     waiting = [value for part, value in select.args.items() if part not in _SOURCES]
     while waiting:
@@ -114,14 +114,14 @@ def time_windows_of(select: exp.Select) -> Iterator[tuple[str, Any]]:
 
 
 def makes_rows(node: Any) -> bool:
-    """Return whether an entry of a SELECT is a function that makes rows, whose columns have names of their own."""
+    """Return whether an item of a SELECT list is a function that makes rows, such as `explode`."""
     if isinstance(node, exp.Anonymous):
         return node.name.upper() in _MAKES_ROWS_CALLED
     return isinstance(node, _MAKES_ROWS)
 
 
 def nameless(tree: Any) -> Iterator[Any]:
-    """Yield entries of a query's first SELECT for which Spark would generate a name that no table can have."""
+    """Yield the items of a query's first SELECT for which Spark would generate a name that no table can have."""
     while isinstance(tree, exp.Subquery | exp.SetOperation):
         tree = tree.this
     for node in tree.expressions if isinstance(tree, exp.Select) else ():

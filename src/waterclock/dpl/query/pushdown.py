@@ -1,6 +1,6 @@
-"""Computes which columns of one table a query needs, and which conditions each of the table's rows must meet.
+"""Computes which columns of a table a query needs, and conditions that all needed rows of the table meet.
 
-The result is conservative: an extra column or a missing condition costs time, but changes no result.
+The result is safe: an extra column or a missing condition costs time, but changes no result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True, slots=True)
 class AskedCondition:
-    """A column's value is equal (`=`) to one of `values`, or `<`, `<=`, `>` or `>=` to the only one of them."""
+    """A comparison of a column: `=` to any of `values`, or `<`, `<=`, `>` or `>=` to the only one of them."""
 
     column: str
     operator: str
@@ -35,17 +35,17 @@ class AskedCondition:
 
 @dataclass(frozen=True, slots=True)
 class AskedOf:
-    """Columns of a table that a query may read, and conditions met by all rows that affect its result."""
+    """The columns of a table that a query may read, and conditions that all rows meet which affect its result."""
 
     columns: frozenset[str]
     conditions: tuple[AskedCondition, ...] = ()
 
 
 def find_pushdown(query: Query, table: str, types: Mapping[str, str]) -> AskedOf:
-    """Return the columns and conditions that a query needs of `table`, whose columns have these Spark types.
+    """Return the columns of `table` that a query needs, and conditions on its rows; `types` are its columns' types.
 
-    Conditions are returned if the query names the table once, and directly. They are comparisons of STRING columns with
-    texts and of BIGINT columns with whole numbers, joined to the WHERE by AND.
+    Conditions are returned if the query names the table once, and directly. They are the parts of its WHERE, joined by
+    AND, that compare STRING columns with strings or BIGINT columns with whole numbers.
     """
     everything = AskedOf(frozenset(types))
     tree = _parse_query(query.text)

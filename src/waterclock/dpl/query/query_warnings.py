@@ -1,4 +1,4 @@
-"""Finds queries of a flow that run, but whose result may differ from the intended one."""
+"""Finds queries of a flow that are valid, but whose result may differ from the intended one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _WHY_LABEL = "timelabel is a column of every table, and * includes it"
 
 
 def query_warnings(flow: Flow) -> list[WaterclockError]:
-    """Return a warning for each place that depends on row order, an implicit timelabel, or UTC. Cost: a parse each."""
+    """Return warnings for parts of queries that depend on row order, use `timelabel` implicitly, or read times in UTC.
+
+    Cost    parses each query
+    """
     found: list[WaterclockError] = []
     for table in flow.tables.values():
         for query in (table.query.branches or (table.query,)) if table.query is not None else ():
@@ -59,7 +62,7 @@ def _of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[Waterc
 
 
 def _zone(flow: Flow, reader: Table | None) -> str:
-    """Return the zone of the table that a query makes; for a view, the flow's first zone that is not UTC."""
+    """Return the zone of a query's table; for a view, the first zone of a table in the flow that is not UTC."""
     if reader is not None:
         return reader.cadence.zone
     return next((table.cadence.zone for table in flow.tables.values() if table.cadence.zone != "UTC"), "UTC")
@@ -92,7 +95,7 @@ _LOOKS: tuple[Callable[[Any], tuple[Any, str, str] | None], ...] = (_natural, _s
 
 
 def _sources(select: exp.Select, alias: str) -> Iterator[Any]:
-    """Return the sources in FROM and JOIN; only the one with the given alias, unless that is empty."""
+    """Yield the sources in FROM and JOIN with an alias; all of them if `alias` is empty."""
     from_ = select.args.get("from_")
     found = [from_.this] if from_ is not None else []
     found += [join.this for join in select.args.get("joins") or ()]
@@ -100,5 +103,5 @@ def _sources(select: exp.Select, alias: str) -> Iterator[Any]:
 
 
 def _is_stored(node: Any) -> bool:
-    """Return whether a source is a table of the flow, directly or in PAST and the like, and no query or CTE."""
+    """Return whether a source is a table of the flow, by its name or in a read function, and no subquery or CTE."""
     return isinstance(node, exp.Table) and (bool(node.db) or isinstance(node.this, exp.Func))

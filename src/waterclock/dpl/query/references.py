@@ -1,4 +1,7 @@
-"""Finds the tables, values and variables that a query names: names from its syntax tree, offsets from its tokens."""
+"""Finds the tables, values and variables that a query names, and reports names and constructs that are refused.
+
+Names are taken from the query's syntax tree, their offsets from its tokens.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ READS = {kind.name: kind for kind in ReadKind if kind is not ReadKind.PLAIN}
 SPANNING = {"PAST": "how far back to read", "UNTIL": "how late rows may arrive"}
 VALUES = frozenset({"WINDOW_START", "WINDOW_END", "TIMELABEL", "IS_PARTIAL"})
 MARKS = {"WATERMARK": ReadKind.PREVIOUS, "NEXT_WATERMARK": ReadKind.PLAIN}
-"""The kind of read for a watermark: the mark before a batch, and the mark after it."""
+"""The kinds of read of a `_mark` table: WATERMARK is the watermark before the batch, NEXT_WATERMARK that after it."""
 _READ_WORDS = frozenset({*READS, FLAT})
 _WATCHED = frozenset({*_READ_WORDS, *VALUES, *MARKS, *WATCHED, *BROUGHT})
 _IDENTIFIER, _LATERAL = "IDENTIFIER", "LATERAL"
@@ -49,12 +52,12 @@ _MISTAKEN_READS = {
 
 
 def exactly(said: str) -> str:
-    """Return the fix for an unknown option of FLAT, `said`."""
+    """Return the fix for `said`, an unknown option of FLAT."""
     return "did you mean 'exact'?" if nearest(said, ["exact"]) else "write 'exact': split at each parent's change"
 
 
 def find_in_branches(query: QuerySaid) -> QueryNames:
-    """Return the references of a query that may have UNION ALL BY NAME at its top level."""
+    """Return the names in a query that may have UNION ALL BY NAME at its top level."""
     branches, errors = branches_of(query)
     if not branches:
         return find_references(query)
@@ -67,7 +70,7 @@ def find_in_branches(query: QuerySaid) -> QueryNames:
 
 
 def find_references(query: QuerySaid) -> QueryNames:
-    """Return the references of a query. For a query that cannot be parsed, return errors only, without a tree."""
+    """Return the names in a query without UNION ALL BY NAME; only errors if it cannot be parsed."""
     source, tokens = query.span.source, query.tokens
     found = QueryNames(None, errors=list(check_union_by_name(query)))
     if found.errors:
@@ -85,7 +88,7 @@ def find_references(query: QuerySaid) -> QueryNames:
 
 
 def _parse_query(query: QuerySaid, errors: list[WaterclockError]) -> Any:
-    """Return a query's tree; None if it has none, with the reason among the errors."""
+    """Return a query's syntax tree; None if it is not a valid query, with the reason added to `errors`."""
     source, tokens = query.span.source, query.tokens
     try:
         trees = parse_sql(source, tokens)
@@ -109,9 +112,9 @@ def _parse_query(query: QuerySaid, errors: list[WaterclockError]) -> Any:
 
 
 def _parser_crash_error(error: BaseException | None, span: Span) -> WaterclockError:
-    """Build the error for a query on which the parser crashed, with the constructs known to cause that.
+    """Build the error for a query on which the parser crashed.
 
-    These are a pipe, `|> ORDER BY x |> LIMIT 3`, or a call without an argument, such as `map(a)`.
+    Known causes are `|> ORDER BY x |> LIMIT 3`, and a call without a required argument, such as `map(a)`.
     """
     known, fix = "a |> that sorts or limits", "write it without |>"
     if isinstance(error, IndexError):
@@ -129,7 +132,7 @@ class _Finder:
         self.reads: set[int] = set()
 
     def find(self) -> None:
-        """Walk over the tree for tables and columns, then over the tokens for values."""
+        """Find tables and columns in the syntax tree, then values and variables in the tokens; add all to `found`."""
         columns: list[Any] = []
         names: dict[str, None] = {}
         for call in [node for node in self.found.tree.find_all(exp.Anonymous) if _is_mark(node)]:
@@ -157,7 +160,7 @@ class _Finder:
             self.found.errors.append(error)
 
     def _refuse_scripts(self) -> None:
-        """Refuse `TRANSFORM(...) USING 'command'`, which runs a shell command; a join's USING has columns instead."""
+        """Refuse `TRANSFORM(...) USING 'command'`, which runs a shell command; the USING of a join has no string."""
         for index, (token, following) in enumerate(pairwise(self.tokens)):
             if token.text.upper() == "USING" and following.token_type in _LITERALS:
                 error = self._span(index).refuse(
@@ -227,7 +230,7 @@ class _Finder:
         self._add(node, parts, name_span, READS[word], duration, index, last)
 
     def _require_spark_function(self, index: int, *, is_qualified: bool) -> None:
-        """Refuse a function in FROM that is not one of Spark's own: others could read unchecked tables and files."""
+        """Refuse a function in FROM that is not a table function of Spark: it could read unchecked tables and files."""
         span, name = self._span(index), self.tokens[index].text
         if name.lower() not in TABLE_FUNCTIONS:
             raise span.refuse(
@@ -241,7 +244,7 @@ class _Finder:
             raise span.refuse("E216", f"{name} is called with a schema", fix="leave the schema out")
 
     def _exactness(self, index: int, last: int) -> bool:
-        """Read the option after FLAT's table: none, or 'exact'."""
+        """Return whether FLAT has the option 'exact' after the table's name. Raises an error for any other option."""
         if index >= last:
             return False
         said = self.tokens[index + 1 : last]
@@ -305,7 +308,7 @@ class _Finder:
         )  # fmt: skip
 
     def _alias_at(self, last: int) -> int:
-        """Return the offset after a TABLESAMPLE, where Spark expects the alias."""
+        """Return the offset for an alias: after the reference, and after its TABLESAMPLE if it has one."""
         index = last + 1
         while index + 1 < len(self.tokens) and self.tokens[index].text.upper() in {"TABLESAMPLE", "REPEATABLE"}:
             last = self._find_closing_bracket(index + 1)
@@ -313,7 +316,7 @@ class _Finder:
         return self.tokens[last].end + 1
 
     def _column(self, node: exp.Column) -> None:
-        """Refuse schema.table.column: after splicing only the alias is known, which is the table's bare name."""
+        """Refuse schema.table.column: when the query runs, the table is known only by its alias or bare name."""
         names = {table.name: table for table in self.found.tables}
         parts = [part.name for part in node.parts]
         table = f"{parts[0]}.{parts[1]}"
@@ -403,7 +406,7 @@ class _Finder:
             )
 
     def _lateral(self, index: int) -> None:
-        """Check the function after LATERAL, LATERAL VIEW and LATERAL VIEW OUTER; a query in brackets needs no check."""
+        """Check the function after LATERAL, LATERAL VIEW and LATERAL VIEW OUTER."""
         first = index + 1
         while first < len(self.tokens) and self.tokens[first].text.upper() in _BEHIND_LATERAL:
             first += 1
@@ -427,7 +430,7 @@ class _Finder:
             self.found.values.append(FoundValue(upper, self.tokens[index].start, self.tokens[last].end + 1))
 
     def _mark(self, index: int) -> None:
-        """Record WATERMARK(u), a value from the table that stores it; the tree has an instant in its place."""
+        """Add WATERMARK(u), a value that is read from a companion table."""
         if not self._is_call(index):
             return
         word, last = self.tokens[index].text.upper(), self._find_closing_bracket(index + 1)

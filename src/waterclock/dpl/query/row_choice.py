@@ -1,4 +1,4 @@
-"""Finds the columns whose values decide which rows a table has, apart from its query: by its rules, keys and mode."""
+"""Finds the columns whose values decide which rows a table has by its rules, keys and mode, apart from its query."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _DIALECT = "databricks"
 
 
 def deciding_columns(table: Table) -> frozenset[str]:
-    """Return the columns of a table, in lower case, on which its own rows depend; `*` for all of them.
+    """Return the columns of a table, in lower case, that decide which rows it has; `*` stands for all columns.
 
-    They are checked by rules that remove single rows, or a MERGE or TEMPORAL finds, orders or deletes rows by them.
+    These are the columns that rules which remove single rows check, and by which MERGE or TEMPORAL identifies, orders
+    or deletes rows.
     """
     found = [*_of_fold(table)]
     for column in table.columns.named:
@@ -30,7 +31,7 @@ def deciding_columns(table: Table) -> frozenset[str]:
 
 
 def closing_columns(table: Table) -> frozenset[tuple[str, str]]:
-    """Return the tables and columns, in lower case, of CLOSE WHEN: they decide which late rows a window reads."""
+    """Return the tables and columns in a CLOSE WHEN, columns in lower case; they decide which late rows are read."""
     closes = table.closes
     if closes is None:
         return frozenset()

@@ -1,7 +1,7 @@
 """Finds parts of a query that depend on the order in which Spark processes rows.
 
-Spark does not guarantee such an order: it changes with other files, more cores or another join. The same batch may then
-have other rows when it is made again, and all its readers are made again too.
+Spark does not guarantee an order: it changes with other files, more cores or another join. A batch may then have other
+rows when it is made again, and all its readers are made again too.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _END_WITH_KEY = "end the {} with unique columns, and declare these as KEY in the
 
 
 def order_left_to_chance(node: Any, unique: Uniqueness) -> tuple[Any, str, str] | None:
-    """Return the part of a node that depends on the order of rows, with the fact and the fix; else None."""
+    """Return the part of a node that depends on the order of rows, the message and the fix; None if there is none."""
     said = _limit(node, unique) or _of_function(node, unique)
     return None if said is None else (_place_of(node), *said)
 
 
 def unique_of(flow: Flow, query: Query, reader: Table | None) -> Uniqueness:
-    """Return the known unique keys of a query's inputs."""
+    """Return the known unique keys of a query's inputs; `reader` is the query's table, None for a view."""
     return Uniqueness(_keys_at(flow, query, reader))
 
 
@@ -67,7 +67,7 @@ def _keys_at(flow: Flow, query: Query, reader: Table | None) -> dict[int, tuple[
 
 
 def _place_of(node: Any) -> Any:
-    """Return the part of a node to mark: the number of a LIMIT, not the whole query above it."""
+    """Return the node to mark in messages: for a query its LIMIT or OFFSET, else the node itself."""
     if isinstance(node, exp.Query):
         return node.args.get("limit") or node.args.get("offset")
     return node
@@ -118,7 +118,7 @@ def _of_function(node: Any, unique: Uniqueness) -> tuple[str, str] | None:
 
 
 def _over(node: Any, window: exp.Window, unique: Uniqueness) -> tuple[str, str] | None:
-    """Check a function over a window: rows with equal values in its ORDER BY are in no defined order."""
+    """Return the message and the fix for a function whose window does not order its rows uniquely, or None."""
     select = window.find_ancestor(exp.Select)
     if select is None or isinstance(node, exp.AnyValue):
         return None
@@ -138,7 +138,7 @@ def _over(node: Any, window: exp.Window, unique: Uniqueness) -> tuple[str, str] 
 
 
 def _window(window: exp.Window, select: exp.Select) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return the expressions that partition and order a window, its own ones and those of the named window."""
+    """Return the expressions that partition and those that order a window, including those of its named window."""
     named = next((each for each in select.args.get("windows") or () if each.name == window.alias), None)
     parts: list[Any] = list(window.args.get("partition_by") or ())
     order = window.args.get("order") or (named.args.get("order") if named is not None else None)
@@ -155,7 +155,7 @@ def _above(node: Any) -> Any:
 
 
 def _is_ordered(node: Any, above: Any) -> bool:
-    """Return whether a list is sorted, or only counted or searched."""
+    """Return whether the order of a collected list does not matter: it is sorted, or only counted or searched."""
     while isinstance(above, _WRAPS):
         above = above.parent
     if isinstance(above, exp.Anonymous):

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 
 def is_cte(node: exp.Table, name: str) -> bool:
-    """Return whether a WITH in scope of the node defines this name."""
+    """Return whether a WITH that is in scope at a node defines a CTE with this name."""
     child: Any = node
     while child.parent is not None:
         parent = child.parent
@@ -39,5 +39,5 @@ def _is_named(cte: exp.CTE, name: str) -> bool:
 
 
 def _is_written(cte: exp.CTE) -> bool:
-    """Return whether the user wrote a CTE: sqlglot generates others for steps after |>."""
+    """Return whether the query contains a CTE as written; sqlglot generates others for steps after |>."""
     return "start" in cte.args["alias"].this.meta

@@ -31,7 +31,7 @@ WINDOWED = frozenset(
     cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number
     """.split()
 )
-"""Functions that return a value from the rows around one."""
+"""Functions that return a value for a row from the rows around it."""
 
 SCALARS = frozenset(
     """
@@ -101,4 +101,4 @@ CALLS_OF_CODE = frozenset("java_method reflect try_reflect".split())
 """Functions that call arbitrary Java code, which could end Spark or expose its environment."""
 
 MOST_ARGUMENTS = {"from_avro": 2, "from_protobuf": 2, "from_xml": 2, "schema_of_xml": 1, "to_protobuf": 2}
-"""Functions whose further arguments name a file to open; queries may pass at most these numbers of arguments."""
+"""The most arguments that queries may pass to functions whose further arguments can name a file to open."""

@@ -1,4 +1,4 @@
-"""Replaces the references in a query's text; every other character stays as the user wrote it."""
+"""Replaces the references to tables, views and values in a query's text; all other characters stay as written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ MARKERS = {
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:
-    """A piece of a spliced text that begins at `at`: copied from `origin` on if `is_copied`, else inserted."""
+    """A part of a spliced text, from offset `at` on.
+
+    If `is_copied`, it is the text of `source` from offset `origin` on; else it was inserted for the reference there.
+    """
 
     at: int
     source: SourceText
@@ -32,10 +35,10 @@ class TextPiece:
 
 @dataclass(frozen=True, slots=True)
 class Spliced:
-    """A query that Spark can run.
+    """A query that Spark can run, with the origins of its parts.
 
-    Its parameter markers are `wc_window_start`, `wc_window_end`, `wc_timelabel`, `wc_is_partial` and the names in
-    `variables`; Spark binds them (`args=`).
+    Its parameters, to be passed to Spark as `args`, are `wc_window_start`, `wc_window_end`, `wc_timelabel`,
+    `wc_is_partial` and the names in `variables`.
     """
 
     text: str
@@ -43,10 +46,10 @@ class Spliced:
     variables: tuple[str, ...] = ()
 
     def place_of(self, line: int, column: int) -> Place:
-        """Return the user's place of a position in `text`, both counted from 1; Spark counts columns from 0, so add 1.
+        """Return the position in the user's file of a position in `text`; both are counted from 1.
 
-        Columns of `text` are counted as the JVM does, in UTF-16: a character beyond the basic plane takes two. A
-        position within inserted text gives the reference that it replaces.
+        Columns of `text` are counted in UTF-16 units, as in Spark's errors, whose columns start at 0. A position in
+        inserted text gives that of the reference which it replaces.
         """
         start = 0
         for _ in range(line - 1):
@@ -59,7 +62,7 @@ class Spliced:
         return piece.source.place(piece.origin + (offset - piece.at if piece.is_copied else 0))
 
     def _characters(self, start: int, units: int) -> int:
-        """Count the characters from `start` on that take up that many units of UTF-16."""
+        """Return the number of characters from `start` on that take `units` units of UTF-16."""
         units = max(units, 0)
         if self.text.isascii():
             return units
@@ -73,7 +76,7 @@ class Spliced:
 
 
 class InPlace(Protocol):
-    """Returns replacements for the references of a query, on one line each, so that line numbers do not change."""
+    """Provides the replacements for references in a query, each on one line, so that line numbers do not change."""
 
     def of_read(self, query: Query, reference: TableReference, read: Read | Flat) -> str:
         """Return a relation for a reference in a query's text."""
@@ -100,16 +103,16 @@ class _ByName:
 
 
 def splice(query: Query, name_of: Callable[[Read | Flat], str]) -> Spliced:
-    """Replace every read by `name_of(read)`, views by their queries, and the batch's values by parameter markers.
+    """Return a query with each read replaced by `name_of(read)`, views by their queries, values by Spark parameters.
 
-    `name_of` returns a name or any relation on one line. An alias is added where the user wrote none. For a query with
-    UNION ALL BY NAME, splice each branch.
+    `name_of` returns a name or another relation on one line. An alias is added if the query gives none.
+    Raises  ValueError for a query with UNION ALL BY NAME: splice each of its branches
     """
     return splice_by(query, _ByName(name_of))
 
 
 def splice_by(query: Query, ways: InPlace) -> Spliced:
-    """Replace a query's references by the results of `ways`; otherwise like `splice`."""
+    """Return a query with its references replaced as `ways` defines; otherwise like `splice`."""
     if query.branches:
         raise ValueError("Spark has no UNION ALL BY NAME: splice each of the branches")
     parts: list[str] = []
@@ -124,7 +127,7 @@ def splice_by(query: Query, ways: InPlace) -> Spliced:
 
 
 def variables_of(query: Query) -> tuple[str, ...]:
-    """Return the variables that a query and its views name, sorted."""
+    """Return the names of the variables in a query and its views, sorted."""
     names = {name for branch in query.branches for name in variables_of(branch)} | set(query.variables)
     for reference in query.tables:
         if reference.view is not None:
@@ -133,7 +136,7 @@ def variables_of(query: Query) -> tuple[str, ...]:
 
 
 def without_columns(relation: str, columns: Sequence[str]) -> str:
-    """Return a relation, on one line, that has all columns of another one except these."""
+    """Return a relation in SQL, on one line, with all columns of `relation` except these."""
     return f"(SELECT * EXCEPT ({', '.join(map(quote_name, columns))}) FROM {relation})" if columns else relation
 
 

@@ -1,4 +1,4 @@
-"""Finds casts of texts to instants. Spark reads a text without an offset in UTC, whatever the zone of the table."""
+"""Finds casts of strings to timestamps, which Spark reads in UTC, and not in the zone of the table."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from sqlglot import exp
 from waterclock.flow.declarations import Flow, Query
 
 _CALLS = frozenset({"to_timestamp", "try_to_timestamp", "to_timestamp_ltz", "timestamp"})
-# expressions that return a text; in a CAST, any other one may be a time or a number already
+# expressions that return a string; in a CAST, any other expression may be a time or a number already
 _TEXTS = (
     exp.Concat, exp.ConcatWs, exp.DPipe, exp.Lower, exp.RegexpExtract, exp.RegexpReplace, exp.Replace, exp.Substring,
     exp.Trim, exp.Upper,
 )  # fmt: skip
 _NUMBERS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg)
 _TEXT_TYPES = ("STRING", "VARCHAR", "CHAR")
-# letters of a pattern with which a text has its own offset or zone
+# letters of a pattern for an offset or zone in the string
 _OFFSET = re.compile(r"[XxOVzZ]")
 
 
 def types_of(flow: Flow, query: Query) -> dict[str, str]:
-    """Return the declared types of a query's input columns, by lower-case name, if all columns of a name agree."""
+    """Return the declared types of a query's input columns, by lower-case name; only names with a single type."""
     found: dict[str, set[str | None]] = {}
     for reference in query.tables:
         read = reference.flat.read if reference.flat is not None else reference.read
@@ -34,10 +34,10 @@ def types_of(flow: Flow, query: Query) -> dict[str, str]:
 
 
 def text_read_in_utc(node: Any, types: Mapping[str, str]) -> tuple[Any, str] | None:
-    """Return the place where a node reads a text without an offset as an instant, and its spelling; else None.
+    """Return the node to mark, and words for the call, if a node reads a string without an offset as a timestamp.
 
-    A literal, a pattern with an offset, and the argument of `to_utc_timestamp` or `convert_timezone` are intentional
-    and not reported.
+    Return None for other nodes, and for intentional uses: a literal, a pattern with an offset, and an argument of
+    `to_utc_timestamp` or `convert_timezone`.
     """
     call = _call(node)
     is_cast = isinstance(node, exp.Cast) and not node.meta and node.to.this is exp.DataType.Type.TIMESTAMPTZ
@@ -52,7 +52,7 @@ def text_read_in_utc(node: Any, types: Mapping[str, str]) -> tuple[Any, str] | N
 
 
 def _call(node: Any) -> str | None:
-    """Return the name of the function that a node calls to read a text as an instant; else None."""
+    """Return the name of the function if a node calls one that converts a string to a timestamp; else None."""
     if isinstance(node, exp.Anonymous):
         name = str(node.name).lower()
     elif isinstance(node, exp.StrToTime):
@@ -72,12 +72,12 @@ def _arguments(node: Any) -> tuple[Any, Any]:
 
 
 def _has_offset(pattern: Any) -> bool:
-    """Return whether a pattern contains an offset; one that is no literal may."""
+    """Return whether a pattern may contain an offset; a pattern that is not a literal may."""
     return not isinstance(pattern, exp.Literal) or _OFFSET.search(str(pattern.this)) is not None
 
 
 def _is_text(value: Any, types: Mapping[str, str], *, is_sure: bool) -> bool:
-    """Return whether a value is a text; with `is_sure`, only if that is certain."""
+    """Return whether a value may be a string; with `is_sure`, whether it certainly is one."""
     while isinstance(value, exp.Paren):
         value = value.this
     if isinstance(value, exp.Literal | exp.Null):

@@ -1,7 +1,7 @@
 """Finds the maximum time distance between rows that a query joins, if its conditions determine it exactly.
 
-Two forms express that each match is found once, when its later row has arrived. The first joins rows of several PASTs,
-whose newest label is the batch's own. The second selects rows of the window for which a PAST has no match. All other
+Two forms of queries find each match once, when its later row has arrived. The first joins rows of several PASTs, the
+newest of which has the batch's label. The second selects rows of the window for which a PAST has no match. All other
 forms are ignored.
 """
 
@@ -28,7 +28,7 @@ _FROM = (exp.GT, exp.GTE, exp.EQ)
 
 @dataclass(frozen=True, slots=True)
 class TimeBound:
-    """A row of `other` matches one of `read` up to `most` after it, by the times in `column` and `other_column`."""
+    """A row of `other` matches rows of `read` up to `most` before it, by the times in `other_column` and `column`."""
 
     read: FoundTable
     column: str
@@ -39,14 +39,14 @@ class TimeBound:
 
 @dataclass(slots=True)
 class _Linear:
-    """A sum of times, each with a factor, and a length of time."""
+    """A sum of time columns, each with an integer factor, and of a constant length of time."""
 
     times: dict[_At, int] = field(default_factory=dict)
     length: timedelta = timedelta()
 
 
 def time_bounds(tree: Any, tables: Mapping[int, FoundTable]) -> Iterator[TimeBound]:
-    """Yield the bounds of a query's matches; `tables` are its reads by their start offsets."""
+    """Yield the time bounds of a query's joins; `tables` are its reads by their start offsets."""
     for select in tree.find_all(exp.Select):
         sources = dict(_sources(select, tables))
         said = _conditions(select)
@@ -60,7 +60,7 @@ def time_bounds(tree: Any, tables: Mapping[int, FoundTable]) -> Iterator[TimeBou
 def _absent(
     select: exp.Select, outer: Mapping[str, FoundTable], tables: Mapping[int, FoundTable]
 ) -> Iterator[TimeBound]:
-    """Yield the bounds within which a PAST has no row, from NOT EXISTS and anti joins."""
+    """Yield the time bounds in NOT EXISTS and anti joins, which select rows without a match in a PAST."""
     own = {alias for alias, table in outer.items() if table.kind is ReadKind.PLAIN}
     for condition in _conditions(select):
         inner = (
@@ -81,10 +81,10 @@ def _absent(
 
 
 def _may_bound(condition: Any) -> bool:
-    """Return whether a condition may restrict times further than the bound.
+    """Return whether a condition may restrict times in another way than by a maximum distance.
 
-    A condition on labels may, unless it only requires one to be older. So may one on a value computed from both rows,
-    such as an hour.
+    A condition on labels may, unless it only compares the labels of two rows. A condition on values computed from both
+    rows, such as their hours, may too.
     """
     columns = list(condition.find_all(exp.Column))
     rows = {column.table.lower() for column in columns}
@@ -96,7 +96,7 @@ def _may_bound(condition: Any) -> bool:
 def _between(
     sources: Mapping[str, FoundTable], said: Sequence[Any], reads: set[str], others: set[str]
 ) -> Iterator[TimeBound]:
-    """Yield how long after rows of `reads` those of `others` may be; nothing if other conditions restrict times."""
+    """Yield how long after rows of `reads` rows of `others` may be; nothing if other conditions restrict the times."""
     for (early, late), most in _most_apart(said).items():
         if early[0] in reads and late[0] in others and early[0] != late[0]:
             is_more_said = any(
@@ -108,7 +108,7 @@ def _between(
 
 
 def _most_apart(said: Sequence[Any]) -> dict[tuple[_At, _At], timedelta]:
-    """Return the longest time from one column to another, from the conditions that bound a difference of two."""
+    """Return the longest time from one column to another, by pair, from conditions on the difference of two columns."""
     found: dict[tuple[_At, _At], timedelta] = {}
     for difference in (each for condition in said for each in _at_most_none(condition)):
         ones = {count: time for time, count in difference.times.items()}
@@ -119,7 +119,7 @@ def _most_apart(said: Sequence[Any]) -> dict[tuple[_At, _At], timedelta]:
 
 
 def _at_most_none(condition: Any) -> Iterator[_Linear]:
-    """Yield the sums that a comparison requires to be at most zero."""
+    """Yield the sums that must be zero or less for a comparison to be true."""
     if isinstance(condition, exp.Between):
         sides = [(condition.args["low"], condition.this), (condition.this, condition.args["high"])]
     else:
@@ -132,7 +132,7 @@ def _at_most_none(condition: Any) -> Iterator[_Linear]:
 
 
 def _linear(node: Any) -> _Linear | None:
-    """Return the sum that an expression of times and intervals represents; None for any other."""
+    """Return an expression of time columns and intervals as a sum; None for any other expression."""
     if isinstance(node, exp.Paren):
         return _linear(node.this)
     if isinstance(node, exp.Column):
@@ -162,7 +162,7 @@ def _length(node: exp.Interval) -> timedelta | None:
 
 
 def _newest(said: Sequence[Any]) -> set[str]:
-    """Return the reads whose newest label must be the batch's own, by the conditions."""
+    """Return the aliases of the reads in a condition `greatest(a.timelabel, ...) = TIMELABEL()`, or with `>=`."""
     for condition in said:
         sides = [condition.this, condition.expression] if isinstance(condition, exp.EQ | exp.GTE) else []
         calls = [side for side in sides if isinstance(side, exp.Anonymous) and side.name.upper() == "TIMELABEL"]
@@ -176,7 +176,7 @@ def _newest(said: Sequence[Any]) -> set[str]:
 
 
 def _only_drops_late_rows(condition: Any) -> bool:
-    """Return whether a condition only leaves out rows that are too late by a watermark."""
+    """Return whether a condition compares a column with a watermark, and so only removes late rows."""
     sides = [condition.this, condition.expression] if isinstance(condition, exp.GT | exp.GTE) else []
     if isinstance(condition, exp.LT | exp.LTE):
         sides = [condition.expression, condition.this]
@@ -188,7 +188,7 @@ def _has_column(condition: Any, time: _At) -> bool:
 
 
 def _conditions(select: exp.Select) -> list[Any]:
-    """Return all conditions on a row of the result: from WHERE, and from all joins except anti and semi joins."""
+    """Return the conditions, joined by AND, in the WHERE of a SELECT and in its joins except anti and semi joins."""
     where = select.args.get("where")
     joins = [join for join in select.args.get("joins") or () if (join.kind or "").upper() not in {"ANTI", "SEMI"}]
     return [*_flat(where.this if where else None), *(each for join in joins for each in _flat(join.args.get("on")))]

@@ -1,4 +1,4 @@
-"""Determines the type family of an expression's value, as far as its text and the types of columns show it."""
+"""Determines the type family of an expression, from its syntax tree and the types of columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlglot import exp
 
 
 class Family(StrEnum):
-    """Families of types that `check` distinguishes; OTHER comprises all types that a table stores, except times."""
+    """The families of types that `check` distinguishes; OTHER is any storable type, except dates and times."""
 
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP"
@@ -55,7 +55,7 @@ _OF_TEXT = (exp.Upper, exp.Lower, exp.Trim, exp.Substring, exp.Concat, exp.DPipe
 
 
 def family_of_type(written: str) -> Family:
-    """Return the family of a column's declared type, or of a type as Spark writes it."""
+    """Return the family of a type in Spark SQL that a table can store."""
     word = written.strip().upper()
     if word.startswith("TIMESTAMP"):
         return Family.TIMESTAMP
@@ -66,7 +66,7 @@ _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div)
 
 
 def family_of(node: Any, column: FamilyOf) -> Family | None:
-    """Return the family of an expression's value, None if it is not known; `column` returns the families of columns."""
+    """Return the type family of an expression, None if it is not known; `column` returns the family of a column."""
     rule = next((rule for kinds, rule in _RULES if isinstance(node, kinds)), None)
     return rule(node, column) if rule else None
 
@@ -122,7 +122,7 @@ def _of_two(node: Any, left: Family | None, right: Family | None) -> Family | No
 
 
 def _first(nodes: Iterable[Any], column: FamilyOf) -> Family | None:
-    """Return the first known family among alternatives; a family other than OTHER takes precedence."""
+    """Return the first known family of several expressions; a family other than OTHER takes precedence."""
     found = [family for node in nodes if node is not None and (family := family_of(node, column))]
     return next((one for one in found if one is not Family.OTHER), found[0] if found else None)
 

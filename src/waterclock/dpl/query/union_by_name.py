@@ -26,7 +26,7 @@ _WHY = "Spark runs each of the queries on its own, and their rows are combined b
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """UNION ... BY NAME in the tokens: its first index and the index after it; `depth` counts enclosing brackets."""
+    """The token indexes of a UNION ... BY NAME, `first` to before `behind`; `depth` is the number of open brackets."""
 
     first: int
     behind: int
@@ -34,7 +34,7 @@ class _Words:
 
 
 def branches_of(query: QuerySaid) -> tuple[list[QuerySaid], list[WaterclockError]]:
-    """Return the queries that UNION ALL BY NAME combines at a query's top level, if any, and their errors."""
+    """Return the queries that UNION ALL BY NAME combines at a query's top level, and errors; no queries without one."""
     tokens = query.tokens
     cuts = [words for words in _by_name(tokens) if not words.depth]
     if not cuts:
@@ -94,7 +94,7 @@ def _distinct(query: QuerySaid, cut: _Words) -> WaterclockError | None:
 
 
 def _beside(branch: QuerySaid) -> Iterator[WaterclockError]:
-    """Yield errors for clauses in one of the combined queries that SQL would apply to all of them together."""
+    """Yield errors for clauses in one of the combined queries that SQL would apply to all of them, such as ORDER BY."""
     source, tokens = branch.span.source, branch.tokens
     if tokens[0].token_type is TokenType.WITH:
         yield source.span(tokens[0].start, tokens[0].end + 1).refuse(

@@ -1,4 +1,4 @@
-"""Determines which columns identify the rows of a SELECT's sources, from the keys of its input tables."""
+"""Determines which columns identify the rows of a query, from the keys of its input tables."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from waterclock.timelabel.label import TIMELABEL
 
 
 def keys_of_table(flow: Flow, read: Read, reader: Table | None) -> tuple[str, ...]:
-    """Return columns that identify the rows of a read, in lower case; nothing if no key is declared.
+    """Return columns that identify the rows of a read, in lower case; empty if the table has no key.
 
-    A key of an APPEND table is unique within a batch, and across batches together with the label's column.
+    The key of an APPEND table is unique within a batch, and across batches together with `timelabel`.
     """
     table = flow.tables[read.table]
     keys = tuple(name.lower() for name in table.keys)
@@ -31,16 +31,16 @@ def keys_of_table(flow: Flow, read: Read, reader: Table | None) -> tuple[str, ..
 
 
 class Uniqueness:
-    """Determines keys of the sources in FROM; `keys_at` contains the keys of the table read at each offset."""
+    """Determines whether rows of a query are unique or ordered; `keys_at` are the keys of input tables by offset."""
 
     def __init__(self, keys_at: Mapping[int, tuple[str, ...]]) -> None:
         self.keys_at = keys_at
 
     def is_unique_by(self, select: exp.Select, columns: Iterable[Any]) -> bool:
-        """Return whether the columns identify the rows of a SELECT's sources, as far as is known.
+        """Return whether `columns` certainly identify the rows of a SELECT's FROM and joins.
 
-        The rows of a join are identified by the keys of all joined sources, except those that a condition looks up by
-        key. A RIGHT or FULL join adds rows of such a source for which the other keys are NULL.
+        The rows of a join are identified by the keys of all sources, except those that the join's condition looks up by
+        their keys. A RIGHT or FULL join also needs these, because it adds rows in which the other keys are NULL.
         """
         named = {(each.table.lower(), each.name.lower()) for each in columns if isinstance(each, exp.Column)}
         from_ = select.args.get("from_")
@@ -58,7 +58,7 @@ class Uniqueness:
         return is_named and not (select.args.get("laterals") or ())
 
     def is_ordered(self, query: Any, order: exp.Order) -> bool:
-        """Return whether rows of a query that tie in its ORDER BY are equal in all columns, as far as is known."""
+        """Return whether rows of a query with equal values in ORDER BY certainly are equal in all columns."""
         selects = query.selects
         outputs = {each.alias_or_name.lower(): each.unalias() for each in selects if not each.is_star}
         columns = [_resolve_output(each.this, outputs) for each in order.expressions]
@@ -93,7 +93,7 @@ class Uniqueness:
         return None
 
     def of_query(self, query: Any) -> tuple[str, ...] | None:
-        """Return columns that identify the rows of a query, under the names of its result."""
+        """Return columns of a query's result that identify its rows; None if they are not known."""
         if not isinstance(query, exp.Select):
             return None
         outputs = {_source_of(each): each.alias_or_name.lower() for each in query.expressions if not each.is_star}
@@ -126,7 +126,7 @@ def _source_of(node: Any) -> str:
 
 
 def _resolve_output(node: Any, outputs: Mapping[str, Any]) -> Any:
-    """Return the expression of the result's column that a name or a number in ORDER BY or GROUP BY stands for."""
+    """Return the expression of the result column to which a name or number in ORDER BY or GROUP BY refers."""
     if isinstance(node, exp.Literal) and node.is_int and 0 < int(node.name) <= len(outputs):
         return list(outputs.values())[int(node.name) - 1]
     if isinstance(node, exp.Column) and not node.table:
@@ -135,7 +135,7 @@ def _resolve_output(node: Any, outputs: Mapping[str, Any]) -> Any:
 
 
 def _list_equated_columns(join: Any, alias: str) -> Iterator[str]:
-    """Yield the columns of the joined source that the condition equates with another source's."""
+    """Yield the columns of the joined source `alias` that the join's condition equates with those of other sources."""
     yield from (column.name.lower() for column in join.args.get("using") or ())
     on = join.args.get("on")
     for part in on.flatten() if isinstance(on, exp.And) else [on]:
@@ -146,7 +146,7 @@ def _list_equated_columns(join: Any, alias: str) -> Iterator[str]:
 
 
 def _cte(node: Any, name: str) -> Any:
-    """Return the CTE of that name that is in scope of a node."""
+    """Return the CTE with a name that is in scope at a node; None if there is none."""
     while node is not None:
         clause = node.args.get("with_")
         for cte in clause.expressions if clause is not None else ():

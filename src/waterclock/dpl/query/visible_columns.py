@@ -1,4 +1,4 @@
-"""Represents the columns of a query, and the columns in scope inside of a SELECT."""
+"""Represents the columns of a query's result, and the sources and columns in scope within a SELECT."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Names = dict[str, str]  # lower case → as written, because column names in Spa
 
 
 def names_of(columns: Iterable[str]) -> Names:
-    """Return columns by their lower-case names, for look-ups."""
+    """Return columns by their lower-case names."""
     return {column.lower(): column for column in columns}
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One column of a query's result; `node` is the part of its SELECT that makes it, None for a table's own.
+    """A column of a query's result or of a table; `node` is the item of the SELECT list, None for a table.
 
-    A `*` does not include a table's column that `is_hidden`.
+    A `*` does not include a column that `is_hidden`.
     """
 
     name: str
@@ -31,10 +31,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The columns of a query's result, in order; unless `is_whole`, some are not known.
+    """The columns of a query's result or of a table, in order; unless `is_whole`, some are not known.
 
-    `names` is None then. `twice` are the names, in lower case, that more than one column has. `beneath` are those of
-    HIDDEN columns that a `*` left out.
+    - `names`: the columns by lower-case name; None if some are not known.
+    - `twice`: the lower-case names that several columns have.
+    - `beneath`: the lower-case names of HIDDEN columns that a `*` left out.
     """
 
     entries: tuple[Entry, ...]
@@ -60,7 +61,7 @@ class Output:
         object.__setattr__(self, "families", families)
 
     def rename_columns(self, names: Iterable[str]) -> Output:
-        """Return the columns under other names, by their positions: those of an alias `t(a, b)`."""
+        """Return the columns with other names, by position, as for an alias `t(a, b)`."""
         families = [entry.family for entry in self.entries if not entry.is_hidden] if self.is_whole else []
         said = list(names)
         families += [None] * (len(said) - len(families))
@@ -71,7 +72,7 @@ UNKNOWN = Output((), is_whole=False)
 
 
 def output_of(names: Names | None, families: Mapping[str, Family] | None = None, hidden: Iterable[str] = ()) -> Output:
-    """Return the columns of a table, given by their names, with those that are hidden; not whole if `names` is None."""
+    """Return the columns of a table by their names, types and the HIDDEN ones; `names` is None if not all are known."""
     out_of_sight = {name.lower() for name in hidden}
     if names is None:
         return Output(tuple(Entry(name, family) for name, family in (families or {}).items()), is_whole=False)
@@ -91,16 +92,19 @@ class VisibleColumn:
 
     @property
     def names(self) -> Names | None:
-        """Its columns, None if they are not all known."""
+        """The source's columns by lower-case name; None if some are not known."""
         return self.output.names
 
 
 @dataclass(slots=True)
 class Frame:
-    """The scope inside of one SELECT: its sources with their columns, and the outer scope.
+    """The scope of one SELECT: its sources with their columns, and the outer scope.
 
-    `hidden` are the sources of SEMI and ANTI joins, `merged` the columns that a USING merges. `is_natural`: a NATURAL
-    JOIN merges columns that are not named. `is_piped`: a step after |> reads the rows of the step before.
+    - `hidden`: the aliases of SEMI and ANTI joins.
+    - `merged`: the columns of USING.
+    - `aliases`: the names of the SELECT's result.
+    - `is_natural`: a NATURAL JOIN merges columns that are not named.
+    - `is_piped`: a step after |> reads the rows of the previous step.
     """
 
     sources: list[VisibleColumn] = field(default_factory=list)
@@ -112,7 +116,7 @@ class Frame:
     outer: Frame | None = None
 
     def source(self, name: str) -> VisibleColumn | None:
-        """Return the source of that alias, from the inner scope to the outer ones."""
+        """Return the source with an alias, from the inner scope to the outer ones; None if there is none."""
         lower = name.lower()
         for source in self.sources:
             if source.alias.lower() == lower:
@@ -120,29 +124,29 @@ class Frame:
         return self.outer.source(name) if self.outer else None
 
     def has_column(self, name: str) -> bool:
-        """Return whether a column of that name is in scope, or may be."""
+        """Return whether a column with a name is or may be in scope."""
         lower = name.lower()
         if lower in self.aliases or any(source.names is None or lower in source.names for source in self.sources):
             return True
         return self.outer.has_column(name) if self.outer else False
 
     def may_pipe(self) -> bool:
-        """Return whether a step after |> is in scope: it may name the inputs of earlier steps."""
+        """Return whether a step after |> is in scope, which may use the aliases of earlier steps."""
         return self.is_piped or (self.outer is not None and self.outer.may_pipe())
 
     def all_sources(self) -> list[VisibleColumn]:
-        """List all sources in scope, the nearest first."""
+        """Return all sources in scope, those of the innermost SELECT first."""
         return [*self.sources, *(self.outer.all_sources() if self.outer else [])]
 
     def visible(self) -> list[VisibleColumn]:
-        """List the SELECT's own sources whose columns a `*` and an unqualified name can reach."""
+        """Return the SELECT's sources without those of SEMI and ANTI joins: only their columns are in `*`."""
         return [source for source in self.sources if source.alias.lower() not in self.hidden]
 
     def owners(self, name: str, among: Iterable[VisibleColumn] | None = None) -> list[VisibleColumn]:
-        """List the sources of an ambiguous unqualified name; an empty list if it is not ambiguous, or not certainly so.
+        """Return the sources that have an unqualified name, if it is certainly ambiguous; else an empty list.
 
-        The nearest SELECT whose sources have the name decides. `among`: the own sources that are in scope at this
-        place.
+        Only the innermost SELECT whose sources have the name counts. `among`: those of its sources that are in scope;
+        None for all.
         """
         lower = name.lower()
         own = self.visible() if among is None else list(among)
@@ -153,7 +157,7 @@ class Frame:
         return self.outer.owners(name) if self.outer else []
 
     def family(self, name: str, alias: str | None = None) -> Family | None:
-        """Return the family of a column's type, None if it is not known."""
+        """Return the type family of a column; None if it is not known."""
         lower = name.lower()
         if alias is not None:
             source = self.source(alias)
@@ -173,6 +177,6 @@ def _times(source: VisibleColumn, lower: str) -> int:
 
 
 def list_sources(sources: Iterable[VisibleColumn]) -> Iterator[tuple[str, Names | None]]:
-    """Yield sources as errors list them: by alias, with their columns."""
+    """Yield the alias and the columns of each source, for errors."""
     for source in sources:
         yield source.alias, source.names

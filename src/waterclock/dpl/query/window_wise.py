@@ -1,7 +1,7 @@
-"""Finds the parts of a query to rewrite so that it can run for many windows at once, with LATERAL.
+"""Finds the parts of a query to rewrite so that one Spark query can compute many windows, with LATERAL.
 
-Spark supports neither a window's own rows on the right of a left join, nor a window's own time next to aggregates. The
-first can be expressed in the join's condition; the second can be added once the rows are made.
+Within LATERAL, Spark supports neither a window's rows on the right of a left join, nor a window's time next to
+aggregates. The first can be moved to the join's condition; the second can be added to the result.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 @dataclass(frozen=True, slots=True)
 class WindowWise:
-    """The parts of one query's text to rewrite.
+    """The parts of a query's text to rewrite, by their offsets.
 
-    `joined` are the reads on the right of a left, semi or anti join, by their start offsets: the alias of the read, and
-    the offset after the join's ON. `columns` are values that are used only as a column of the query's result, by their
-    start offsets: the column's name.
+    `joined`: for each read on the right of a left, semi or anti join, its alias and the offset after the join's ON.
+    `columns`: for each value of the batch that is only a column of the query's result, the name of the column.
     """
 
     joined: Mapping[int, tuple[str, int]] = field(default_factory=dict)
@@ -38,9 +37,9 @@ class WindowWise:
 
 
 def window_wise(query: Query, *, is_whole: bool) -> WindowWise:
-    """Find the parts of a query's text to rewrite; columns are those of the result only if it `is_whole`, not a view's.
+    """Return the parts of a query's text to rewrite; `is_whole` is False for the query of a view.
 
-    Uncertain parts are left out: Spark then refuses the combined query, and each window runs a query of its own.
+    Uncertain parts are not included: Spark then refuses the combined query, and each window runs a query of its own.
     """
     tokens = dialect().tokenize(query.text)
     at = {token.start: index for index, token in enumerate(tokens)}
@@ -55,7 +54,7 @@ def window_wise(query: Query, *, is_whole: bool) -> WindowWise:
 
 
 def _depths(tokens: Sequence[Token]) -> Iterator[int]:
-    """Yield the number of brackets around each token; an opening and a closing bracket count themselves."""
+    """Yield the number of brackets around each token; brackets count themselves."""
     depth = 0
     for token in tokens:
         depth += token.token_type in _OPENING
@@ -88,13 +87,13 @@ def _match_join(
 
 
 def _kind_of_join(before: Sequence[TokenType]) -> Sequence[TokenType]:
-    """Return the words of a join right before JOIN: `LEFT`, `LEFT OUTER`, `LEFT ANTI`, `SEMI`."""
+    """Return the types of the tokens before JOIN that determine the join: `LEFT`, `LEFT OUTER`, `LEFT ANTI`, `SEMI`."""
     words = before[:-1]
     return words if words and words[-1] in {TokenType.OUTER, TokenType.SEMI, TokenType.ANTI} else words[-1:]
 
 
 def _condition(tokens: Sequence[Token], depths: Sequence[int], on: int) -> Iterator[TokenType]:
-    """Yield the kinds of a join condition's tokens outside of brackets, possibly with some tokens after it."""
+    """Yield the types of a join condition's tokens outside of brackets, possibly with some tokens after it."""
     for token, depth in zip(tokens[on + 1 :], depths[on + 1 :], strict=True):
         if depth < depths[on] or (depth == depths[on] and token.token_type in _CLOSING | _ENDS_A_CONDITION):
             return
@@ -103,7 +102,7 @@ def _condition(tokens: Sequence[Token], depths: Sequence[int], on: int) -> Itera
 
 
 def _has_star_of(tokens: Sequence[Token], name: str) -> bool:
-    """Return whether a `*` may include all columns of a name, so that columns added to them would be visible."""
+    """Return whether a `*` may include the columns of the source `name`, and so columns added to it."""
     for index, token in enumerate(tokens):
         if token.token_type is not TokenType.STAR or index == 0:
             continue

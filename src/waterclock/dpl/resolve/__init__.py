@@ -1,1 +1,1 @@
-"""Compiles statements to a flow: names, cadences, columns, rules and legality, with all errors collected."""
+"""Compiles statements to a flow: resolves names, cadences, columns and rules, checks them, and collects all errors."""

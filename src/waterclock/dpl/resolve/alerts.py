@@ -1,4 +1,4 @@
-"""Resolves `[alerts]` of the project file: targets, and rules by selection and severity."""
+"""Resolves the section `[alerts]` of the project file: its targets, rules and quiet hours."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Path = tuple[str, ...]
 
 
 def resolve_alerts(config: Config, flow: Flow, errors: list[WaterclockError]) -> Alerting:
-    """Return the alerts that the project declares, and add all errors in them to `errors`."""
+    """Return the alert settings of the project file; append all errors in them to `errors`."""
     said = config.alerts
     is_on = bool(said) and config.environment.alerts
     reader = _AlertReader(config, errors, is_whole=not errors)
@@ -51,7 +51,7 @@ def resolve_alerts(config: Config, flow: Flow, errors: list[WaterclockError]) ->
 
 @dataclass(slots=True)
 class _AlertReader:
-    """Reads values of the section, and reports invalid ones at their places."""
+    """Reads values of the section `[alerts]`, and reports invalid values with their positions."""
 
     config: Config
     errors: list[WaterclockError]
@@ -73,7 +73,7 @@ class _AlertReader:
                 )
 
     def tables(self, said: Mapping[str, Any], path: _Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the tables below a key by their names."""
+        """Yield the subsections below the last key of a path, by name; report those with invalid names or values."""
         kind, found = path[-1], said.get(path[-1], {})
         if not isinstance(found, Mapping):
             fix = f"write [alerts.{kind}.NAME] and its keys below it"
@@ -90,7 +90,7 @@ class _AlertReader:
                 self.refuse((*path, name), "E911", f"alerts.{kind}.{name} is not a table", fix=fix)
 
     def texts(self, values: Mapping[str, Any], path: _Path) -> tuple[str, ...] | None:
-        """Read a text, or a list of texts; None if the value is neither."""
+        """Return a setting that is a string or a list of strings; empty without a value, None if it is neither."""
         value = values.get(path[-1])
         if value is None:
             return ()
@@ -166,7 +166,7 @@ def _rule(
 
 
 def _rule_of_all(reader: _AlertReader, flow: Flow, targets: tuple[str, ...]) -> AlertRule:
-    """Return the rule that applies if none is declared: every target receives every alert."""
+    """Return the rule of a project that declares none: every target receives every alert."""
     path = ("alerts",)
     repeat, quiet = _repeat(reader, {}, (*path, "repeat")), _quiet(reader, {}, path)
     return AlertRule("all", frozenset(flow.tables), Severity.WARNING, targets, repeat, quiet)
@@ -233,7 +233,7 @@ def _quiet(reader: _AlertReader, values: Mapping[str, Any], path: _Path) -> Quie
 
 
 def _find_setting(reader: _AlertReader, values: Mapping[str, Any], path: _Path, key: str) -> tuple[Any, _Path]:
-    """Return a rule's own value, else the value for all rules, and its place."""
+    """Return a rule's setting, or the one of `[alerts]` for all rules, with the path of its key."""
     return (values[key], (*path, key)) if key in values else (reader.said.get(key), ("alerts", key))
 
 

@@ -1,4 +1,4 @@
-"""Resolves the sign that a collect awaits: a marker, the next window's rows, or a query that returns TRUE."""
+"""Resolves AWAIT, the sign for which a collect waits: a marker, rows of the next window, or a query that is TRUE."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORDS = {Sign.MARKER: "a marker", Sign.NEXT: "NEXT", Sign.QUERY: "QUERY"}
 def awaits_of(
     statement: Statement, capabilities: Capabilities | None, batching: Batching, errors: list[WaterclockError]
 ) -> Awaits | None:
-    """Return the declared AWAIT; report a sign that the source does not offer, and an invalid marker name."""
+    """Return the AWAIT of a collect; None if it has none, or one that is invalid or not supported by the source."""
     said = statement.value("AWAIT", AwaitSaid)
     if said is None:
         return None

@@ -17,7 +17,7 @@ SpanOf = Callable[[str, str], Span]
 
 @dataclass(frozen=True, slots=True)
 class _BucketAccess:
-    """The options to access a bucket, the connection or storage that declares them, and their place."""
+    """The options to access a bucket, and the connection or storage that declares them (`by`, `span`)."""
 
     bucket: str
     options: Mapping[str, str | Secret]
@@ -26,9 +26,10 @@ class _BucketAccess:
 
 
 def check_buckets(connections: Iterable[Connection], config: Config, span_of: SpanOf) -> Iterator[WaterclockError]:
-    """Report URLs of unknown stores, options that a store does not support, and different options for one bucket.
+    """Yield errors for URLs of unknown stores, unsupported options, and different options for one bucket.
 
-    A connection without options uses those that others declare. `span_of` returns the span of a connection's option.
+    A connection without options uses those of others for the bucket. `span_of` returns the span of a connection's
+    option.
     """
     known: dict[str, _BucketAccess] = {way.bucket: way for way in _of_storage(config)}
     for connection in connections:
@@ -50,7 +51,7 @@ def check_buckets(connections: Iterable[Connection], config: Config, span_of: Sp
 
 
 def _of_storage(config: Config) -> Iterator[_BucketAccess]:
-    """Yield the access to the storage's bucket, if options declare one; errors in it are reported elsewhere."""
+    """Yield the options of the storage's bucket, if there are any; errors in them are reported elsewhere."""
     storage, options = config.environment.storage, config.environment.storage_options
     if not is_remote(storage) or not options:
         return

@@ -1,4 +1,4 @@
-"""Resolves the cadence and START of each table: declared, or else from its inputs or the defaults."""
+"""Resolves the cadence and START of each table: as declared, or else from its inputs or the defaults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTHING = timedelta(0)
 
 
 class Cadences:
-    """Resolves cadences upstream first; a table takes that of its inputs only if these agree."""
+    """Resolves the cadences of tables, upstream first. A table without EVERY has that of its inputs if these agree."""
 
     def __init__(self, drafts: Mapping[str, UnresolvedTable], config: Config, errors: list[WaterclockError]) -> None:
         self.drafts = drafts
@@ -36,7 +36,7 @@ class Cadences:
         self._done: set[str] = set()
 
     def settle(self) -> None:
-        """Set the cadence and the start of every draft, as far as they can be determined."""
+        """Set the cadence and the start of every table, as far as they can be determined; add errors to `errors`."""
         for name in self.drafts:
             self._settle(name)
         for draft in self.drafts.values():
@@ -91,7 +91,7 @@ class Cadences:
         draft.cadence = parse_at(draft.at("ZONE"), lambda: Cadence(period, delay, zone))
 
     def _until(self, draft: UnresolvedTable) -> timedelta:
-        """Return the longest span of UNTIL, for a batch is due no earlier than that after its window's end."""
+        """Return the longest span of UNTIL in a table: a batch is due no earlier than that after its window's end."""
         if draft.statement.clause("CLOSE WHEN"):  # it reads up to the tick that closes it
             return _NOTHING
         spans = (read.span for read in draft.declared.reads if read.kind is ReadKind.UNTIL)
@@ -121,7 +121,7 @@ class Cadences:
         raise _differing_periods_error(draft, inputs)
 
     def _verify(self, draft: UnresolvedTable) -> None:
-        """Check cadences again that were resolved while a circle of references was not complete."""
+        """Check a cadence taken from inputs again: in a cycle of reads, some inputs had none at first."""
         is_given = draft.kind is Kind.COLLECT and not _follows_for_each_table(draft)
         if is_given or draft.statement.clause("EVERY") or draft.statement.clause("SCHEDULE"):
             return
@@ -201,7 +201,7 @@ def _differing_periods_error(draft: UnresolvedTable, inputs: list[tuple[Cadence,
 
 
 def _follows_for_each_table(draft: UnresolvedTable) -> bool:
-    """Return whether a collect takes its batches from the table of its FOR EACH."""
+    """Return whether a collect has FOR EACH, so that its windows are those of the FOR EACH table."""
     return draft.statement.clause("FOR EACH") is not None or "FOR EACH" in draft.statement.failed
 
 
@@ -212,7 +212,7 @@ def _gives_cadence(read: Read, own: str) -> bool:
 
 
 def default_zone(table: str, config: Config) -> str:
-    """Return the default zone; UTC if there is none."""
+    """Return the default zone of a table in the project file; UTC if there is none."""
     default = config.default(table, "zone")
     if default is None:
         return "UTC"
@@ -222,10 +222,10 @@ def default_zone(table: str, config: Config) -> str:
 
 
 def resolve_start(draft: UnresolvedTable, config: Config) -> None:
-    """Resolve START: a declared one must be a boundary; a default is moved to the next one.
+    """Set the START of a table. A declared one must be a window boundary; a default is moved to the next boundary.
 
-    A transform or publish without one starts where all its inputs exist, which the planner derives. A transform without
-    inputs takes the default, as a collect does.
+    Collects, and transforms without inputs, use the default. Other transforms and publishes without START start where
+    all their inputs exist, which the planner derives.
     """
     cadence = draft.cadence
     if cadence is None:

@@ -1,4 +1,4 @@
-"""Finds calls of unknown functions, in queries, in rules, in functions and in the columns that a PUBLISH computes."""
+"""Finds calls of unknown functions in queries, rules, functions and columns that a PUBLISH computes."""
 
 from __future__ import annotations
 
@@ -26,20 +26,23 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Function
 
-# functions for rules only, and a batch's own values, which are refused there with their own errors
+# functions for rules only, and values of the batch; elsewhere they are refused with errors of their own
 OF_RULES = frozenset(
     {"last_good", "usual", "trend", "parsed", "watermark", "next_watermark", *NAMES, *map(str.lower, VALUES)}
 )
-# the last three are Spark's own by its grammar, and none of those that it lists
+# the last three belong to Spark's grammar, and not to the functions that it lists
 OF_SPARK = SCALARS | AGGREGATES | GENERATORS | WINDOWED | {"timestampadd", "timestampdiff", "try_cast"}
-# what reads a table, which is refused in words of its own where a value is meant
+# read functions, which are refused with an error of their own where a value is expected
 _OF_READS = frozenset({"flat", "identifier", "table", *map(str.lower, READS)})
 
 
 def unknown_functions(
     drafts: Iterable[UnresolvedTable], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
-    """Report calls of functions that are defined neither by Spark nor by Waterclock nor by the project."""
+    """Yield errors for calls of unknown functions in the rules and computed columns of tables.
+
+    Functions of Spark, of Waterclock and of the project (`functions`) are known.
+    """
     calls = _Calls(functions)
     for draft in drafts:
         for said in _list_expressions(draft):
@@ -49,9 +52,9 @@ def unknown_functions(
 def unknown_in_queries(
     queries: Iterable[tuple[QuerySaid, Any]], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
-    """Report calls of unknown functions in queries, each given with its tree.
+    """Yield errors for calls of unknown functions in queries, each given with its syntax tree.
 
-    A function in FROM is checked where its query is read.
+    Functions in FROM are checked elsewhere, with the references of the query.
     """
     calls = _Calls(functions)
     for said, tree in queries:
@@ -61,7 +64,7 @@ def unknown_in_queries(
 def unknown_in_functions(
     statements: Iterable[Statement], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
-    """Report calls of unknown functions in the bodies of the project's own functions."""
+    """Yield errors for calls of unknown functions in the bodies of the project's SQL functions."""
     calls = _Calls(functions)
     for statement in statements:
         said = statement.value("RETURN", FunctionSaid) if statement.kind is StatementKind.FUNCTION else None
@@ -70,14 +73,14 @@ def unknown_in_functions(
 
 
 class _Calls:
-    """Checks calls of functions: that they are known, and the number of arguments of the project's own."""
+    """Checks that called functions are known, and that those of the project get the right number of arguments."""
 
     def __init__(self, functions: Mapping[str, Function]) -> None:
         self.own = {name.lower(): function for name, function in functions.items()}
         self.known = OF_SPARK | OF_RULES | _OF_READS | {name.lower() for name in (*FUNCTIONS, *functions)}
 
     def check(self, said: Expression | QuerySaid, tree: Any) -> Iterator[WaterclockError]:
-        """Yield an error for each illegal call in a tree."""
+        """Yield an error for each invalid call in a syntax tree."""
         for node in tree.find_all(exp.Anonymous):
             name = node.name.lower()
             if isinstance(node.parent, exp.Dot | exp.Table | exp.Hint):
@@ -89,7 +92,7 @@ class _Calls:
 
 
 def _check_argument_count(node: Any, said: Expression | QuerySaid, function: Function) -> WaterclockError | None:
-    """Return an error for a call with more or fewer arguments than the function has parameters; a `*` is several."""
+    """Return the error for a call with another number of arguments than parameters; a `*` may be any number."""
     given, names = len(node.expressions), [name for name, _ in function.parameters]
     if given == len(names) or any(each.is_star for each in node.expressions):
         return None
@@ -114,7 +117,7 @@ def _unknown(node: Any, said: Expression | QuerySaid, known: frozenset[str]) -> 
 
 
 def _list_expressions(draft: UnresolvedTable) -> Iterator[Expression]:
-    """Yield the standalone expressions of a table: its rules, and the columns that a PUBLISH computes."""
+    """Yield the expressions of a table outside of its query: its rules, and the columns that a PUBLISH computes."""
     for clause in draft.statement.clauses:
         if clause.word == "EXPECT":
             # a rule with OVER may use any aggregate that the session knows, which is not known here
@@ -128,7 +131,7 @@ def _list_expressions(draft: UnresolvedTable) -> Iterator[Expression]:
 
 
 def _span_of(node: Any, said: Expression | QuerySaid) -> Span:
-    """Return the span of a call: an Anonymous node has no offsets, but its name is a token before a bracket."""
+    """Return the span of a call's name, found in the tokens because sqlglot's node has no offsets."""
     for token, following in pairwise(said.tokens):
         if following.text == "(" and token.text.lower() == node.name.lower():
             return said.span.source.span(token.start, token.end + 1)

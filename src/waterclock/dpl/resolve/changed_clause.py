@@ -12,7 +12,7 @@ from waterclock.flow.lookbacks import Changed, Tells
 def resolve_changed(
     statement: Statement, by: BatchedSaid, capabilities: Capabilities | None, errors: list[WaterclockError]
 ) -> Changed | None:
-    """Return the declared CHANGED; report a source that cannot detect changes, or detects them by other means."""
+    """Return the CHANGED of a collect; None if it has none, or one that its source does not support."""
     said = by.changed
     if said is None:
         return None

@@ -1,4 +1,4 @@
-"""Resolves a collect BY CHANGES: its modes, the order of the log, and the column that marks deletes."""
+"""Resolves and checks a collect BY CHANGES: its mode, its order, and the column that identifies deletes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REMOVE = frozenset({Action.QUARANTINE, Action.DROP})
 
 
 def with_op(draft: UnresolvedTable) -> Columns:
-    """Return the columns, with a column for the operation of each change added if none is declared."""
+    """Return the columns of a table; for a collect BY CHANGES with a column for the operation of each change."""
     columns = draft.declared.columns
     is_followed = draft.declared.source is not None and draft.declared.source.batching is Batching.CHANGES
     if not is_followed or any(column.tells == format_change_mark("op") for column in columns.named):
@@ -31,7 +31,7 @@ def with_op(draft: UnresolvedTable) -> Columns:
 
 
 def refused_changes(draft: UnresolvedTable, said: ModeSaid | None) -> list[WaterclockError]:
-    """Return the errors of a collect BY CHANGES that is not valid."""
+    """Return the errors in the mode, source and rules of a collect BY CHANGES; `said` is its mode."""
     return (
         []
         if draft.statement.has_failed("MODE") or draft.statement.has_failed("BY")
@@ -75,7 +75,10 @@ def _ladders(draft: UnresolvedTable) -> Iterator[tuple[str, Ladder]]:
 
 
 def by_changes(draft: UnresolvedTable, said: ModeSaid, errors: list[WaterclockError]) -> Merge | Temporal | None:
-    """Return the fold in which a deleting change removes its key; only the log determines the order."""
+    """Return the MERGE or TEMPORAL settings of a collect BY CHANGES, in which a deleting change deletes its key.
+
+    ORDER BY, and a TEMPORAL time other than that of the change, are reported.
+    """
     fold = draft.declared.fold
     if fold is None:
         return None

@@ -1,4 +1,4 @@
-"""Resolves checked references: the parent is an input, found by its key, and reads no table that refers to it."""
+"""Resolves checked references (REFERENCES ... ELSE), and adds their parents to the reads of transforms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from waterclock.flow.flat_joins import plain_type
 def read_parents(
     drafts: Mapping[str, UnresolvedTable], spans: MutableMapping[tuple[str, Read], Span]
 ) -> Iterator[WaterclockError]:
-    """Add the parents of checked references to each transform's reads; yield errors, but not of undeclared parents."""
+    """Add the parents of checked references to the reads of transforms; yield errors in the references.
+
+    Parents that are not declared are reported elsewhere.
+    """
     for draft in drafts.values():
         for checked in checked_references(draft.declared.columns):
             parent = drafts.get(checked.table)
@@ -42,7 +45,7 @@ def read_parents(
 
 
 def _add_parent_columns(columns: Columns, checked: CheckedReference, theirs: Sequence[str]) -> Columns:
-    """Add the parent's column to each referring column, because only the parent may declare the key."""
+    """Return the columns with the parent's column set in each column of a checked reference."""
     by_name = dict(zip(checked.columns, theirs, strict=True))
     named = (
         replace(column, references=replace(column.references, columns=(by_name[column.name],)))
@@ -54,7 +57,7 @@ def _add_parent_columns(columns: Columns, checked: CheckedReference, theirs: Seq
 
 
 def reference_span(draft: UnresolvedTable, column: str) -> Span:
-    """Return the span in which a column names the table that it refers to."""
+    """Return the span of the REFERENCES of a column; else that of the column or the table."""
     said = _find_declaration(draft, column)
     return (said.references_span or said.span) if said else draft.span
 

@@ -1,4 +1,4 @@
-"""Resolves CLOSE WHEN: the values that its condition needs from the rows read UNTIL, and its errors."""
+"""Resolves CLOSE WHEN: checks its condition, and converts it to an expression for Spark."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SAY = f"write the condition for complete input, {_FIX}"
 def resolve_closings(
     drafts: Mapping[str, UnresolvedTable], variables: Mapping[str, Any], functions: Iterable[str] = ()
 ) -> Iterator[WaterclockError]:
-    """Set `closes` of each draft with CLOSE WHEN, and yield its errors; `functions` are the project's own."""
+    """Set `closes` of each table with CLOSE WHEN, and yield errors; `functions` are the names of the project's."""
     known = frozenset(name.upper() for name in functions)
     for draft in drafts.values():
         if draft.statement.clause(_WORD) is None:
@@ -95,7 +95,7 @@ def _check_close_when(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTab
 
 @dataclass(slots=True)
 class _Condition:
-    """One condition while it is resolved."""
+    """The condition of a CLOSE WHEN while it is resolved; `tables` are those that the table reads UNTIL."""
 
     draft: UnresolvedTable
     said: Expression
@@ -147,7 +147,7 @@ class _Condition:
                 )
 
     def _render_for_spark(self) -> str:
-        """Return the condition for Spark, with names in place of watermarks and of the window's time."""
+        """Return the condition for Spark, with watermarks and the window's times replaced by names."""
         text, tokens = self.said.span.source.text, self.said.tokens
         parts: list[str] = []
         index = 0
@@ -201,7 +201,7 @@ class _Condition:
         return known.name
 
     def _table(self, paths: list[list[str]], span: Span) -> tuple[str | None, tuple[str, ...]]:
-        """Return the table of the columns, and the columns' own names."""
+        """Return the table of dotted column names, None if it is unknown, and the names without the table."""
         named = {".".join(path[:-1]) for path in paths if len(path) > 1}
         columns = tuple(path[-1] for path in paths)
         fitting = [name for name in self.tables if all(_is_name_of(said, name) for said in named)]
@@ -230,7 +230,7 @@ class _Condition:
             self._refuse(span, f"{table} has no column {column}", f"it has {', '.join(names)}", fix)
 
     def _require_instant(self, table: str, column: str, span: Span) -> None:
-        """Report a watermark of a column known to contain no instants, as it is compared with window ends."""
+        """Report a watermark of a column that is declared with another type than TIMESTAMP."""
         listed = self.drafts[table].statement.value("COLUMNS", ColumnsSaid) if table in self.drafts else None
         known = [] if listed is None else listed.columns
         said = next((it.declared.type for it in known if it.name.lower() == column.lower()), None)
@@ -239,7 +239,7 @@ class _Condition:
             self._refuse(span, f"{column} of {table} is {said}, not TIMESTAMP", "a watermark is an instant", fix)
 
     def _columns(self) -> Iterator[Any]:
-        """Yield the columns outside of watermarks."""
+        """Yield the columns in the condition that are not arguments of watermark()."""
         for column in self.said.tree.find_all(exp.Column):
             above = column.find_ancestor(exp.Anonymous)
             while above is not None and above.name.upper() != _MARK:
@@ -288,14 +288,14 @@ class _Condition:
                 )
 
     def _check_names(self, tree: Any) -> None:
-        """Report names that resemble one of our functions; Spark reports other unknown ones when the query runs."""
+        """Report unknown functions whose names resemble one for CLOSE WHEN; Spark reports others at run time."""
         for node in tree.find_all(exp.Anonymous):
             name = node.name.upper()
             if name not in {*_OURS, *self.functions} and (near := did_you_mean(name, _OURS)):
                 self._refuse(self.said.span, f"there is no function {node.name}", "", near)
 
     def _check_type(self, tree: Any) -> None:
-        """Report a condition known to be a number, a text or an instant: never TRUE, and no error in Spark."""
+        """Report a condition that is a number, a string or a time: it is never TRUE, and Spark reports no error."""
         found = _bare(tree)
         kind = annotate_types(tree.copy(), dialect="spark").type
         is_mark = isinstance(found, exp.Anonymous) and found.name.upper() in {_MARK, *_OF_WINDOW}
@@ -316,7 +316,7 @@ def _bare(tree: Any) -> Any:
 
 
 def _is_one_side(node: Any, tree: Any) -> bool:
-    """Return whether a call is the whole condition or one side of its ORs."""
+    """Return whether a call is the whole condition, or one of the conditions that OR combines."""
     while node is not tree:
         node = node.parent
         if not isinstance(node, exp.Paren | exp.Or):
@@ -344,7 +344,7 @@ def _closing_bracket(tokens: Sequence[Token], index: int) -> int:
 
 
 def _paths(tokens: Sequence[Token]) -> list[list[str]] | None:
-    """Return the dotted names between commas; None if there is anything else."""
+    """Return the parts of the dotted names between commas; None if there are other tokens."""
     paths: list[list[str]] = [[]]
     wants_name = True
     for token in tokens:

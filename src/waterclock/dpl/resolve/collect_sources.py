@@ -1,4 +1,4 @@
-"""Resolves the source of a COLLECT: FROM, BY, AWAIT, FOR EACH, and rules of lines."""
+"""Resolves the source of a COLLECT: FROM, BY, AWAIT, FOR EACH, and EXPECT parsed()."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from waterclock.flow.declarations import Source
 
 
 def resolve_source(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockError]) -> None:
-    """Resolve the source of a COLLECT, and the columns that it adds."""
+    """Set the source of a COLLECT, its rule for lines that cannot be parsed, and columns that the source adds."""
     source = _source(draft, systems, errors)
     draft.declared = replace(draft.declared, source=source)
     if of_lines := list_declared_rules(draft.statement, of_lines=True):

@@ -1,4 +1,4 @@
-"""Resolves column lists: each name occurs once, none is reserved or illegal for storage, and ON SCHEMA CHANGE fits."""
+"""Resolves column lists, and reports invalid names, columns and ON SCHEMA CHANGE clauses in them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LISTS = (StatementKind.PUBLISH, StatementKind.VIEW)
 
 
 def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Columns:
-    """Resolve a column list; report duplicate, reserved and illegal names."""
+    """Return the column list of a statement without invalid columns, which are reported in `errors`."""
     said = statement.value("COLUMNS", ColumnsSaid)
     on_change = statement.value("ON SCHEMA CHANGE", OnSchemaChange)
     if said is None:
@@ -107,7 +107,7 @@ def _wrong_in_list(column: ColumnSaid, statement: Statement) -> WaterclockError 
 
 
 def refused_change(statement: Statement, columns: Columns) -> WaterclockError | None:
-    """Return an error for an ON SCHEMA CHANGE that the column list rules out."""
+    """Return the error for an ON SCHEMA CHANGE that contradicts the column list, or None."""
     clause = statement.clause("ON SCHEMA CHANGE")
     if clause is None or columns.is_open or statement.has_failed("COLUMNS"):
         return None

@@ -1,4 +1,4 @@
-"""Resolves rules that compare with earlier batches: splits their text at each aggregate and each call for history."""
+"""Resolves rules that compare a batch with earlier ones, by last_good(), usual() or trend()."""
 
 from __future__ import annotations
 
@@ -30,16 +30,19 @@ def asks_history(expression: Expression) -> bool:
 
 
 def find_uncountable_word(text: str) -> str | None:
-    """Return the word in an aggregate, in capitals, that keeps Spark from computing it while writing; else None."""
+    """Return the word because of which an aggregate cannot be computed while rows are written, None if it can.
+
+    The word is DISTINCT, FILTER, OVER or WITHIN.
+    """
     found = _NOT_COUNTED.search(_STRINGS.sub("''", text))
     return found.group(1).upper() if found else None
 
 
 def comparison_of(expression: Expression, text: str, errors: list[WaterclockError]) -> MeasureComparison | None:
-    """Split a rule's `text`, with values in place of variables, at its aggregates; return None if that is refused.
+    """Split a rule at its aggregates and its calls of last_good(), usual() and trend(); return None for an invalid one.
 
-    Adds  E294 for a call for the history of something other than an aggregate, or of one that Spark cannot compute
-          while it writes
+    `text` is the rule with values in place of variables. E294 is appended to `errors` for a call without an aggregate,
+    and for an aggregate that cannot be computed while rows are written.
     """
     pieces, values, end = [], [], 0
     for start, stop, value in _find_values(text):
@@ -66,7 +69,7 @@ def _problem(value: Compared) -> str | None:
 
 
 def _find_values(text: str) -> Iterator[tuple[int, int, Compared | str]]:
-    """Yield the range of each outermost value in a text, with the value, or with the error in it."""
+    """Yield the start and end of each outermost aggregate or call for history in a text, with its value or an error."""
     tokens = dialect().tokenize(text)
     index = 0
     while index < len(tokens):
@@ -90,7 +93,7 @@ def _find_values(text: str) -> Iterator[tuple[int, int, Compared | str]]:
 
 
 def _history(source: ComparedSource, text: str, tokens: Sequence[Token]) -> Compared | str:
-    """Read the arguments of a call for history; the tokens are those from ( to )."""
+    """Return the value of a call of last_good(), usual() or trend(), or an error; `tokens` are those from ( to )."""
     depth, comma = 0, None
     for token in tokens:
         depth += (token.text == "(") - (token.text == ")")

@@ -1,4 +1,4 @@
-"""Compiles statements to a flow: resolves names and defaults, checks everything, and collects every error."""
+"""Compiles statements to a flow: runs all steps that resolve and check statements, and collects their errors."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def compile_flow(
     known: RecordedColumns | None = None,
     errors: list[WaterclockError],
 ) -> Flow | None:
-    """Compile the statements of a project; return the flow only if there are no errors.
+    """Compile the statements of a project; return the flow, or None if there are errors.
 
-    `errors` contains the errors of parsing the statements; those of compiling are added to it.
+    `errors` may contain errors of parsing the statements; those of compiling are appended.
     """
     compiler = _Compiler(list(statements), config, root, capabilities, known or RecordedColumns(), errors)
     return compiler.compile()
@@ -121,7 +121,7 @@ class _Compiler:
         return publishes
 
     def _upstream_first(self) -> Iterable[UnresolvedTable]:
-        """Return the drafts upstream first; in their own order if there are circles, which are reported."""
+        """Return the tables upstream first; in the order declared if there are cycles, which are reported elsewhere."""
         names = {
             name: [
                 read.table

@@ -1,4 +1,4 @@
-"""Resolves conditions of WHEN: those that depend only on the window are compiled, all others are refused."""
+"""Compiles the conditions of WHEN, and refuses those that depend on anything but the window."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Typed:
 def condition_of(
     said: Expression, variables: Mapping[str, Any], zone: str, errors: list[WaterclockError]
 ) -> Condition | None:
-    """Resolve a condition in the zone of its table; return None if it is refused, which is reported."""
+    """Return a compiled condition in the zone of its table; None if it is invalid, which is reported in `errors`."""
     unknown = [name for name in said.variables if name not in variables]
     errors.extend(unknown_variable(name, said.span, variables) for name in unknown)
     if unknown:
@@ -80,7 +80,7 @@ def condition_of(
 
 @dataclass(frozen=True, slots=True)
 class _ConditionReader:
-    """Reads the tree of one condition; `span` is that of the whole condition."""
+    """Converts the syntax tree of a condition to terms with types; `span` is that of the whole condition."""
 
     span: Span
     variables: Mapping[str, Any]
@@ -216,7 +216,7 @@ class _ConditionReader:
         raise self._unusable(node, did_you_mean(upper, [*_WINDOW, *_NAMED]))
 
     def _part(self, op: str, node: Any) -> _Typed:
-        """Read a part of a local date or time; a date has no hours."""
+        """Convert a function that returns a part of a date or time, such as `month`; a date has no hours."""
         inside = node.this if isinstance(node, exp.TsOrDsToDate) and not node.args.get("format") else node
         found = self._time(self.read(inside), None, self._find_written_text(inside))
         if found.kind is _Kind.DATE and op in _CLOCK:
@@ -227,7 +227,7 @@ class _ConditionReader:
         return self._time(self.read(node.this), kind, self._find_written_text(node.this))
 
     def _alike(self, left: Any, right: Any) -> tuple[_Typed, _Typed]:
-        """Convert two values to one kind: a literal text next to a time is a time, a date is the start of its day."""
+        """Convert two compared values to one type: a string next to a time is a time, a date the start of its day."""
         one, other = self.read(left), self.read(right)
         if _Kind.NULL in {one.kind, other.kind} or one.kind is other.kind:
             return one, other
@@ -241,7 +241,7 @@ class _ConditionReader:
         raise self._refuse(what, "compare values of the same type")
 
     def _time(self, found: _Typed, kind: _Kind | None, said: str) -> _Typed:
-        """Return a value as an instant or a date, or as either of them if `kind` is None."""
+        """Convert a value to a timestamp or a date, as `kind` says; None for either of them."""
         if found.kind is _Kind.NULL:
             return found
         if found.kind is _Kind.TEXT and found.is_written:
@@ -269,7 +269,7 @@ class _ConditionReader:
             raise self._refuse(error.what, error.fix or "") from None
 
     def _check_label(self, one: _Typed, other: _Typed, *, is_equality: bool) -> None:
-        """Refuse a written text next to TIMELABEL() that is no label, nor the first digits of one in an order."""
+        """Refuse a string compared with TIMELABEL() that is no label; for < and > it may be the start of a label."""
         written = {found.term.value for found in (one, other) if found.is_written and found.kind is _Kind.TEXT}
         form = _LABEL if is_equality else _LABEL_OR_BEGIN
         wrong = [text for text in written if not form.fullmatch(str(text))]
@@ -282,7 +282,7 @@ class _ConditionReader:
             )
 
     def _only(self, node: Any, *known: str) -> None:
-        """Refuse further parts of a node, such as the query of an IN."""
+        """Refuse a node with other parts than the `known` ones, such as the query of an IN."""
         if any(value for part, value in node.args.items() if part not in known):
             raise self._unusable(node)
 
@@ -294,7 +294,7 @@ class _ConditionReader:
         return _condition_error(self.span, what, near or f"use only {USABLE}")
 
     def _find_written_text(self, node: Any) -> str:
-        """Return a part as the user wrote it; the whole condition if sqlglot's text of the part differs."""
+        """Return the text of a node as written; the whole condition if sqlglot renders the node differently."""
         text, own = self.span.text, str(node.sql("databricks"))
         at = text.lower().find(own.lower())
         return text[at : at + len(own)] if at >= 0 else text

@@ -1,4 +1,4 @@
-"""Resolves connections and units, with their options from DPL and the environment, and checks them."""
+"""Resolves and checks connections and units, with their options from statements and from the environment."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Systems:
     def unit(
         self, said: UnitSaid, options: OptionsSaid | None, errors: list[WaterclockError], *, is_source: bool
     ) -> Unit:
-        """Resolve a unit; report unknown connections and options."""
+        """Return the unit of a FROM or TO; report unknown connections, and unknown, missing and invalid options."""
         values = options.values if options else {}
         unit = without_table_options(Unit(said.connection, said.path, said.query, values, said.span.place))
         connection = self.connections.get(said.connection)
@@ -71,7 +71,7 @@ class Systems:
         return unit
 
     def of(self, unit: Unit) -> Capabilities | None:
-        """Return the capabilities of the unit's connection; None for an invalid one, which is reported elsewhere."""
+        """Return the capabilities of a unit's connection; None for an invalid connection."""
         connection = self.connections.get(unit.connection)
         return None if connection is None else self.capabilities[connection.type]
 
@@ -94,7 +94,7 @@ def resolve_connections(
     capabilities: Mapping[str, Capabilities],
     errors: list[WaterclockError],
 ) -> Systems:
-    """Merge each connection, and `project` for its own files, with its environment's options, and check all."""
+    """Return all connections with the environment's options, plus `project` for the project's files; report errors."""
     said = {statement.name: statement for statement in statements}
     connections: dict[str, Connection] = {}
     unknown = [name for name in config.environment.connections if name not in said and name != PROJECT]
@@ -127,7 +127,7 @@ def resolve_connections(
 
 
 def _suggest_declaration(name: str, config: Config, capabilities: Mapping[str, Capabilities]) -> str:
-    """Return the fix for an undeclared connection with options, which determine its possible types."""
+    """Return the fix for an undeclared connection, with the types that have the options set for it."""
     options = set(config.environment.connections[name])
     fitting = sorted(
         (each for each, has in capabilities.items() if options <= set(has.connection_options)),
@@ -146,7 +146,10 @@ def _connection(
     *,
     misspelt: bool,
 ) -> Connection | None:
-    """Merge one connection with its environment's options; if its name was `misspelt` there, skip missing options."""
+    """Return a connection with the options of the environment; None if it has no valid type.
+
+    If its name is `misspelt` in the project file, missing options are not reported.
+    """
     name = statement.name
     overlay = dict(flat_options(config.environment.connections.get(name, {})))
     path = ("env", config.env, "connections", name)
@@ -236,7 +239,7 @@ def _check_secrets(
 
 
 def _place_of_option(name: str, key: str, said: Mapping[str, Statement], config: Config) -> Span:
-    """Return the place of a connection's option: in the project file, or else in its statement."""
+    """Return the span of a connection's option: in the project file, or else in its statement."""
     path = ("env", config.env, "connections", name, *key.split("."))
     if path in config.places:
         return config.places[path]
@@ -246,7 +249,7 @@ def _place_of_option(name: str, key: str, said: Mapping[str, Statement], config:
 
 
 def check_table_options(said: OptionsSaid, errors: list[WaterclockError]) -> None:
-    """Report unknown options, and illegal values, of a table without a unit."""
+    """Report unknown options, and invalid values, in the OPTIONS of a TRANSFORM."""
     errors.extend(_wrong_options(said.values, TRANSFORM_OPTIONS, "a TRANSFORM", lambda name: said.spans[name]))
 
 
@@ -271,7 +274,7 @@ def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, spa
 
 
 def _suggest_value(value: Value | Secret, option: Option) -> str:
-    """Return the fix for an illegal value of an option."""
+    """Return the fix for an invalid value of an option."""
     if option.choices:
         text = str(value).lower()
         known = _VALUES.get(text, text)
@@ -296,9 +299,10 @@ def _clashing_options(
     *,
     path: str = "",
 ) -> Iterable[WaterclockError]:
-    """Report errors that the connector finds in combinations of options, where each option is valid by itself.
+    """Yield the errors that a connector finds in combinations of options; each option is valid by itself.
 
-    Options that a unit inherits from its connection are passed along, but not reported.
+    `what` is connection, collect or publish. `inherited` are options of the unit's connection, whose errors are not
+    reported.
     """
     if capabilities.wrong_options is None:
         return
@@ -339,7 +343,7 @@ def _missing_options(values: Options, legal: Mapping[str, Option], where: str, s
 def _missing_address(
     name: str, type_name: str, given: Options, legal: Mapping[str, Option], config: Config, span: Span
 ) -> Iterable[WaterclockError]:
-    """Report the options that a connection's address needs, as one error with the line to add."""
+    """Yield one error for all missing required options of a connection, with the line to add to the project file."""
     missing = [option for option, what in legal.items() if what.is_required and option not in given]
     if not missing:
         return

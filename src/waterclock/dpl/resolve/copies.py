@@ -16,7 +16,7 @@ _RAW = "raw"
 
 
 def refused_copies(drafts: Mapping[str, UnresolvedTable], systems: Systems) -> Iterator[WaterclockError]:
-    """Report raw collects BY DATA TIME, and raw publishes of rows, of some columns, or in a mode other than APPEND."""
+    """Yield errors for raw collects BY DATA TIME, and for raw publishes that could not copy whole files."""
     for draft in drafts.values():
         source = draft.declared.source
         if source is not None and source.batching is Batching.DATA_TIME and _copies(source.unit, systems):

@@ -19,7 +19,7 @@ _NOTHING, _HOUR = timedelta(0), timedelta(hours=1)
 
 
 def check_deadlines(drafts: Mapping[str, UnresolvedTable]) -> Iterator[WaterclockError]:
-    """Report a deadline before a window is due or its batch can be made, and a RUNTIME without a deadline."""
+    """Yield errors for deadlines before a window is due or its batch can be done, and for RUNTIME without DEADLINE."""
     for draft in drafts.values():
         deadline, runtime = draft.declared.deadline, draft.declared.runtime
         if runtime is not None and not runtime.amount:
@@ -40,7 +40,7 @@ def check_deadlines(drafts: Mapping[str, UnresolvedTable]) -> Iterator[Watercloc
 
 
 def is_by_watermark(statement: Statement) -> bool:
-    """Return whether the deadline of a statement is about the table's watermark."""
+    """Return whether a statement has DEADLINE BY WATERMARK: the table's watermark must meet it, not its batch."""
     said = statement.value(DEADLINE, DeadlineSaid)
     return said is not None and said.is_by_watermark
 
@@ -66,7 +66,7 @@ def _without_watermark(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTa
 def _too_soon(
     draft: UnresolvedTable, cadence: Cadence, deadline: Duration, runtime: Duration | None
 ) -> Iterator[WaterclockError]:
-    """Report a deadline that no batch can meet. A month counts as long as January, which no DELAY comes close to."""
+    """Yield the error for a deadline that no batch can meet. A month counts as 31 days, far longer than any DELAY."""
     delay, said = cadence.delay, draft.statement.value(WATERMARK, WatermarkSaid)
     due = f"its windows are due {elapsed_text(delay)} after their end" if delay else "its windows are due at their end"
     what = "can be done"

@@ -1,4 +1,4 @@
-"""Resolves the columns, rules, mode and unit of a table, with defaults."""
+"""Resolves the parts of a table's statement that depend on no other table: columns, rules, mode, unit, defaults."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from waterclock.flow.watermarks import Watermark
 
 
 def draft_of(statement: Statement, config: Config, systems: Systems, errors: list[WaterclockError]) -> UnresolvedTable:
-    """Create the draft of a table, with all parts that depend on no other table."""
+    """Return the unresolved table of a statement, with all parts that depend on no other table; report errors."""
     columns = columns_of(statement, config.variables, errors)
     rules = rules_of(statement, config.variables, errors)
     measures, is_profiled, offline = measures_of(statement, config.variables, errors)
@@ -73,13 +73,13 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
     else:
         resolve_mode(draft, config.variables, errors)
         _settle_keeping(draft, config, errors)
-    # by the table's name, which for a publish is that of its unit
+    # defaults are found by the table's name, which for a publish is that of its unit
     draft.declared = replace(draft.declared, deadline=deadline_of(draft, config, errors))
     return draft
 
 
 def _values_as_read(statement: Statement) -> dict[str, Any]:
-    """Return the fields of a table that are the values of its clauses."""
+    """Return the fields of a table whose values are those of clauses, unchanged."""
     definitions = ((clause, BY_WORD.get(clause.word)) for clause in statement.clauses)
     return {known.table_field: clause.value for clause, known in definitions if known is not None and known.table_field}
 

@@ -1,4 +1,4 @@
-"""Resolves AS (expression) RETIRE 'day': a column that is computed from others until it ends."""
+"""Resolves RETIRE: the day on which a column ends, and the expression that computes it until then."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from waterclock.flow.endings import Ending
 
 
 def resolve_ending(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Ending | None:
-    """Return a column's end and its expression until then; None if it declares none, or an invalid one."""
+    """Return the RETIRE of a column; None if it has none, or an invalid one."""
     if said.retires is None:
         return None
     problems = list(_check_ending(said))
@@ -35,7 +35,7 @@ def resolve_ending(said: ColumnSaid, variables: Mapping[str, Any], errors: list[
 
 
 def refused_endings(statement: Statement) -> Iterator[WaterclockError]:
-    """Report columns that cannot end because the table's rows depend on them, and circles of ending columns."""
+    """Yield errors for columns with RETIRE that rules, mode or other columns of the table need."""
     columns = statement.value("COLUMNS", ColumnsSaid)
     ending = {each.name.lower(): each for each in (columns.columns if columns else ()) if each.retires is not None}
     mode = statement.value("MODE", ModeSaid)
@@ -70,7 +70,7 @@ def refused_endings(statement: Statement) -> Iterator[WaterclockError]:
 
 
 def expressions_of(columns: Iterable[ColumnSaid]) -> Iterator[Any]:
-    """Return the expressions from which columns are computed until they end."""
+    """Return the expressions of computed columns, `AS (expression)`."""
     return (each.made_as for each in columns if each.made_as is not None)
 
 

@@ -1,4 +1,4 @@
-"""Fingerprints the code of tables; comments, spacing and the case of keywords do not count."""
+"""Computes the fingerprints of tables' code, which ignore comments, spacing and the case of keywords."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from waterclock.flow.ladders import FAILS, words
 from waterclock.flow.origins import SOURCE
 from waterclock.flow.schema_changes import OnSchemaChange
 
-# marks of texts in stored fingerprints: sqlglot's own numbers of these types differ between its releases
+# prefixes of string literals; stored fingerprints contain them, and sqlglot's numbers differ between its releases
 _STRINGS = {TokenType.STRING: "77", TokenType.RAW_STRING: "95", TokenType.HEX_STRING: "91"}
 _AS_WRITTEN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER})
 _SEPARATOR = "\x1f"
-# a text or a name in quotes, whose spaces count, or a run of spaces
+# a string or name in quotes, in which spaces count, or a run of spaces
 _QUOTED_OR_SPACES = re.compile(
     r"""(?<!\w)[rR]'[^']*'|(?<!\w)[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|\s+""", re.DOTALL
 )
@@ -50,7 +50,7 @@ NO_NAMES: Names = {}
 
 
 def canonical(tokens: Sequence[Token]) -> str:
-    """Return the text of tokens without comments and spacing; keywords and functions in capitals, names as written."""
+    """Return tokens as text without comments and spacing; keywords and functions in capitals, names as written."""
     parts: list[str] = []
     for index, token in enumerate(tokens):
         kind, text = token.token_type, token.text
@@ -68,7 +68,7 @@ def canonical(tokens: Sequence[Token]) -> str:
 def canonical_query(statement: Statement) -> str:
     """Return the canonical text of a statement's queries: each condition with its query, then the last query.
 
-    The text of a view with a closed list begins with the columns that its readers get.
+    The text of a view with a closed column list begins with that list.
     """
     listed = statement.value("COLUMNS", ColumnsSaid) if statement.kind is StatementKind.VIEW else None
     if listed is not None and not listed.is_open:
@@ -101,9 +101,9 @@ def fingerprint_of(
     variables: Mapping[str, Any],
     before: Names = NO_NAMES,
 ) -> str:
-    """Return the fingerprint of a table's code: query and views, or function; columns, rules, mode, source, values.
+    """Return the fingerprint of a table's code: query and views, or function; columns, rules, mode, source, variables.
 
-    `queries` are the canonical texts of the queries and views that the table depends on. `before` maps current names of
+    `queries` are the canonical texts of the queries and views that the table uses. `before` maps current names of
     tables to former ones; with it, the result is the fingerprint from before the tables were renamed.
     """
     flats = list(_flats(draft.declared))
@@ -157,7 +157,7 @@ def _flats(declared: TableDeclaration) -> Iterable[Flat]:
 
 
 def flow_fingerprint(tables: Mapping[str, Table]) -> str:
-    """Return the fingerprint of a whole flow: the code of all its tables, and when they run."""
+    """Return the fingerprint of a whole flow: the code of its tables, and their clauses about runs and retention."""
     return digest(
         (
             name,
@@ -203,7 +203,7 @@ def _rule(rule: Rule) -> str:
 
 
 def _with_single_spaces(expression: str) -> str:
-    """Return an expression with one space for each run of them, except in texts and quoted names."""
+    """Return an expression with each run of spaces replaced by one, except in strings and quoted names."""
     return _QUOTED_OR_SPACES.sub(lambda found: " " if found[0].isspace() else found[0], expression).strip()
 
 
@@ -212,13 +212,13 @@ def _source(source: Source | None) -> str | None:
         return None
     unit = source.unit
     options = sorted((name, str(value)) for name, value in unit.options.items())
-    # CHANGED is not part of a batch's content, so declaring it restates nothing
+    # CHANGED does not affect the rows of a batch, so it is left out
     each = f" {source.each}" if source.each else ""
     return f"{unit} {unit.query} {options} {source.batching.value} {source.time_column} {source.lookback}{each}"
 
 
 def code_of_function(function: Function) -> str:
-    """Return a text that identifies the code of a function."""
+    """Return a text that identifies the code of a SQL or Python function."""
     body = _with_single_spaces(function.body) if function.body else ""
     python = (
         function.python.fingerprint or function.python.source if isinstance(function.python, PythonFunction) else ""

@@ -1,4 +1,4 @@
-"""Resolves each FLAT in a query to its flat read, once per table; errors are placed at the query that uses it."""
+"""Resolves FLAT in queries to the joins of a table with its parents, once per table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waterclock.flow.flat_joins import flat_of
 
 
 class Flats:
-    """Follows the REFERENCES of tables while they are compiled."""
+    """Resolves and caches FLAT for tables that are being compiled."""
 
     def __init__(self, drafts: Mapping[str, UnresolvedTable], errors: list[WaterclockError]) -> None:
         self.drafts = drafts
@@ -23,13 +23,13 @@ class Flats:
         self._found: dict[tuple[str, bool], tuple[Flat | None, list[WaterclockError]]] = {}
 
     def of(self, name: str, span: Span, *, is_exact: bool) -> Flat | None:
-        """Return the flat read of a table that is read at `span`; None if it is invalid, which is reported."""
+        """Return FLAT of a table that a query reads at `span`; None if it is invalid, which is reported."""
         flat = self.find(name, is_exact=is_exact)
         self.errors.extend(self._locate_error(copy(error), span) for error in self._found[name, is_exact][1])
         return flat
 
     def find(self, name: str, *, is_exact: bool) -> Flat | None:
-        """Return the flat read of a table without reporting errors."""
+        """Return FLAT of a table without reporting errors; None if it is invalid."""
         if name not in self.drafts:
             return None
         if (name, is_exact) not in self._found:
@@ -39,7 +39,7 @@ class Flats:
         return self._found[name, is_exact][0]
 
     def _locate_error(self, error: WaterclockError, span: Span) -> WaterclockError:
-        """Return an error with the line of the column that it is about; one without a place is about the read."""
+        """Return an error with the source line of its column; an error without a position gets that of the read."""
         for draft in self.drafts.values() if error.where else ():
             said = draft.statement.value("COLUMNS", ColumnsSaid)
             for column in said.columns if said else ():

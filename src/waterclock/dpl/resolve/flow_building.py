@@ -1,4 +1,4 @@
-"""Builds a flow of resolved tables, with the fingerprints of their code."""
+"""Builds the flow from tables without errors, with the fingerprints of their code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
 
 @dataclass(frozen=True, slots=True)
 class FlowBuilder:
-    """Builds the flow of `drafts` without errors. `view_columns` are the column lists of views."""
+    """Builds a flow from `drafts`, unresolved tables without errors. `view_columns` are the column lists of views."""
 
     drafts: Mapping[str, UnresolvedTable]
     queries: Queries
@@ -43,7 +43,7 @@ class FlowBuilder:
     config: Config
 
     def build(self, systems: Systems) -> Flow:
-        """Return the flow, including its derived tables."""
+        """Return the flow, including companion tables of open windows."""
         queries = self.queries
         stated = [*queries.tables.values(), *queries.views.values()]
         texts = {each.name: canonical_query(each) for each in stated if each.clause("AS") is not None}
@@ -102,7 +102,7 @@ class FlowBuilder:
 
 
 def _header(declared: TableDeclaration) -> list[str]:
-    """Return the names and signs of the header's expressions, in capitals, like `canonical` for a query."""
+    """Return the words of each expression in the header, in capitals and separated as by `canonical`."""
     texts = [rule.expression for rule in every_rule(declared)]
     texts += [column.ends.made_as for column in declared.columns.named if column.ends and column.ends.made_as]
     texts += [column.made_as.expression for column in declared.columns.named if column.made_as]
@@ -118,7 +118,7 @@ def _list_words(text: str) -> str:
 
 
 def _with_code_of_deletes(declared: TableDeclaration, functions: Mapping[str, Function]) -> TableDeclaration:
-    """Add the code of the functions that DELETE WHEN calls to a fold: with other code it deletes other rows."""
+    """Return a table with the code of the functions that DELETE WHEN calls: with other code it deletes other rows."""
     fold = declared.fold
     called = _list_called_functions([_list_words(fold.delete_when)], functions) if fold and fold.delete_when else []
     if fold is None or not called:
@@ -129,7 +129,7 @@ def _with_code_of_deletes(declared: TableDeclaration, functions: Mapping[str, Fu
 
 
 def _list_called_functions(texts: Iterable[str], functions: Mapping[str, Function]) -> list[str]:
-    """List the functions that texts call, directly and through other functions."""
+    """Return the names of the functions whose names occur in canonical texts, directly or in such functions."""
     split = [text.split(_SEPARATOR) for text in texts] if functions else []
     words = {word for each in split for word in each}
     words |= {word.upper() for each in split for word, following in pairwise(each) if following == "("}  # in backticks

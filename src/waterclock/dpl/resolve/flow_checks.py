@@ -1,4 +1,4 @@
-"""Checks the tables of a flow against each other, one check for each subject."""
+"""Runs the checks of all tables of a flow, one for each subject."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from waterclock.flow.declarations import Function, Read
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedFlow:
-    """All tables of a flow while it is compiled, with the places of their reads."""
+    """A flow while it is compiled; `spans` are the spans of reads, by reading table and read."""
 
     drafts: Mapping[str, UnresolvedTable]
     spans: Mapping[tuple[str, Read], Span]
@@ -46,7 +46,7 @@ class UnresolvedFlow:
 
 
 def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
-    """Run the checks that need no cadence. Tables in illegal circles are marked as incomplete."""
+    """Yield the errors of the checks that need no cadences; mark tables in illegal cycles as incomplete."""
     yield from check_variables(flow.statements, flow.queries, flow.config.variables)
     yield from unknown_functions(flow.drafts.values(), flow.functions)
     if not _has_more_functions(flow.config.environment.spark):
@@ -61,7 +61,7 @@ def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
 
 
 def check_clauses(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
-    """Check the clauses of tables whose cadences are known, and resolve those that close windows."""
+    """Yield the errors of the checks that need cadences; resolve CLOSE WHEN, and hidden columns of rules on inputs."""
     drafts = flow.drafts
     yield from check_reads(drafts, flow.spans)
     yield from check_partial(drafts, flow.queries.found)
@@ -80,5 +80,5 @@ def check_clauses(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
 
 
 def _has_more_functions(spark: SparkSaid) -> bool:
-    """Return whether a server, a package or an extension may add functions to Spark that are not known here."""
+    """Return whether a Spark Connect server, package or extension may add functions that are not known here."""
     return bool(spark.connect or spark.packages or any("extensions" in key for key in spark.confs))

@@ -1,4 +1,4 @@
-"""Resolves FOR EACH: the table with one request per row, the columns in the requests, and the conflicts."""
+"""Resolves the table of a FOR EACH as an input of its collect, and checks the columns that requests use."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read_each(
 
 
 def lacking_parameters(draft: UnresolvedTable, columns: Mapping[str, str] | None) -> Iterator[WaterclockError]:
-    """Report columns in a request that the table does not have; `columns` is None if they are not all known."""
+    """Yield errors for columns in requests that the FOR EACH table does not have; `columns` is None if unknown."""
     each = draft.declared.source.each if draft.declared.source is not None else None
     if each is None or columns is None:
         return
@@ -55,7 +55,7 @@ def lacking_parameters(draft: UnresolvedTable, columns: Mapping[str, str] | None
 
 
 def place_of(draft: UnresolvedTable, name: str) -> Span:
-    """Return the span of the option that names a column of the row in braces; of FOR EACH if there is none."""
+    """Return the span of the option that contains a column in braces; of FOR EACH if there is none."""
     options = draft.statement.value("OPTIONS", OptionsSaid)
     for option, value in options.values.items() if options is not None else ():
         if f"{{{name}}}" in str(value):

@@ -1,4 +1,4 @@
-"""Resolves FOR EACH: whether a source can be queried for each row of a table, by which columns, and the conflicts."""
+"""Resolves the clause FOR EACH: the columns that requests use, and conflicts with the source and other clauses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def each_of(
     all_types: Mapping[str, Capabilities],
     errors: list[WaterclockError],
 ) -> Each | None:
-    """Return the declared FOR EACH; None if there is none, or if it is not valid."""
+    """Return the FOR EACH of a collect; None if it has none, or an invalid one, which is reported."""
     said = statement.value("FOR EACH", EachSaid)
     if capabilities is None or "FOR EACH" in statement.failed:
         return None
@@ -53,7 +53,7 @@ def each_of(
 def _wrong_together(
     statement: Statement, unit: Unit, capabilities: Capabilities, *, is_each: bool
 ) -> Iterator[WaterclockError]:
-    """Report the connector's errors for combinations of options that are valid by themselves."""
+    """Yield the errors that the connector finds in combinations of options; each option is valid by itself."""
     if capabilities.wrong_options is None or capabilities.each_parameters is None:
         return
     said = statement.value("OPTIONS", OptionsSaid)

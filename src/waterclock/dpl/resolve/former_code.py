@@ -1,7 +1,7 @@
-"""Computes the code of a table with the former names of renamed tables that it reads.
+"""Replaces the names of renamed tables in the code of their readers by their former names.
 
 The code of a reader contains the names of its inputs. So that a rename does not count as changed code, a second
-fingerprint is computed with the former names. A batch that ran under that fingerprint ran the same query.
+fingerprint is computed with the former names. A batch with that fingerprint ran the same query.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SEPARATOR = "\x1f"  # as `canonical` puts it between tokens
 
 
 def with_former_table_names(draft: UnresolvedTable, names: Names) -> UnresolvedTable:
-    """Return an unresolved table in which the tables that it reads have their former names."""
+    """Return an unresolved table with the former names of the tables that it reads; `names` maps current to former."""
     declared = draft.declared
     source, closes = declared.source, declared.closes
     if source is not None and source.each is not None:
@@ -42,29 +42,29 @@ def with_former_table_names(draft: UnresolvedTable, names: Names) -> UnresolvedT
 
 
 def flat_with_former_names(flat: Flat, names: Names) -> Flat:
-    """Return a flat read with the former names of tables."""
+    """Return a FLAT with the former names of tables."""
     joins = tuple(replace(join, parent=flat_with_former_names(join.parent, names)) for join in flat.joins)
     return replace(flat, read=replace(flat.read, table=_of(names, flat.read.table)), joins=joins)
 
 
 def late_rows_with_former_names(late_rows: LateRows, names: Names) -> LateRows:
-    """Return the declaration of late rows with the former names of tables."""
+    """Return the settings of a table of late rows with the former name of the table whose rows it keeps."""
     return replace(late_rows, of=_of(names, late_rows.of))
 
 
 def mark_table_name(table: str) -> str:
-    """Wrap a table name in ⟦⟧ in the fingerprint text of a function, for `replace_marked_table_names`."""
+    """Return a table name in ⟦⟧, as it is in the shapes of a function until `replace_marked_table_names`."""
     return f"⟦{table}⟧"
 
 
 def replace_marked_table_names(shapes: Sequence[str], names: Names) -> tuple[str, ...]:
-    """Return the shapes of a function with the former names of the tables that its parameters read."""
+    """Return the shapes of a function with marked table names replaced by former names, and marks removed."""
     own, *used = shapes
     return _MARKED.sub(lambda found: _of(names, found[1]), own), *used
 
 
 def text_with_former_names(text: str, names: Names) -> str:
-    """Return a canonical text in which renamed tables have their former names, also before columns, not in strings."""
+    """Return a canonical text with former table names, also in qualified columns, but not in strings."""
     parts = text.split(_SEPARATOR)
     for now, was in names.items():
         parts = _replace_names(parts, _parts(now), _parts(was))
@@ -72,9 +72,9 @@ def text_with_former_names(text: str, names: Names) -> str:
 
 
 def restore_former_names(text: str, names: Names) -> str:
-    """Return the description of HIDDEN columns with the former names of their tables.
+    """Return a text of `describe_hidden` with former table names.
 
-    It names reads, as `PAST(shop.orders, '7 days')`, and columns by their table, as `` `orders`.`file` ``.
+    It contains reads, such as `PAST(shop.orders, '7 days')`, and qualified columns, such as `` `orders`.`file` ``.
     """
     for now, was in names.items():
         text = re.sub(rf"(?<![\w.`]){re.escape(now)}(?![\w.`])", was, text)
@@ -102,13 +102,13 @@ def _replace_names(parts: Sequence[str], now: Sequence[str], was: Sequence[str])
 
 
 def _parts(name: str) -> list[str]:
-    """Return a name as `canonical` writes its tokens: a word of SQL in capitals, others unchanged."""
+    """Return the tokens of a name as `canonical` writes them: keywords in capitals, others unchanged."""
     quoted = (token for token in dialect().tokenize(name))
     return [token.text if token.token_type.name in {"VAR", "IDENTIFIER"} else token.text.upper() for token in quoted]
 
 
 def _plain(text: str, names: Names) -> str:
-    """Return `watermark(shop.orders.at)` with the former names of tables."""
+    """Return the text of a call such as `watermark(shop.orders.at)` with former table names."""
     for now, was in names.items():
         text = text.replace(f"{now}.", f"{was}.").replace(f"({_short(now)}.", f"({_short(was)}.")
     return text

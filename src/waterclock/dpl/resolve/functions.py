@@ -1,4 +1,4 @@
-"""Resolves CREATE FUNCTION: a SQL expression, or a Python function."""
+"""Resolves and checks CREATE FUNCTION: functions made of a SQL expression or of Python code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from waterclock.flow.graph import components_of, cycle_of
 
 
 def function_of(statement: Statement, variables: Mapping[str, Value], errors: list[WaterclockError]) -> Function:
-    """Resolve a CREATE FUNCTION; report an illegal expression."""
+    """Return the function of a CREATE FUNCTION; report duplicate parameters and an invalid expression."""
     said = statement.value("RETURN", FunctionSaid)
     names = [name.lower() for name, _ in said.parameters] if said is not None else []
     if len(set(names)) < len(names):
@@ -47,7 +47,7 @@ def function_of(statement: Statement, variables: Mapping[str, Value], errors: li
 
 
 def check_circles(statements: Mapping[str, Statement]) -> Iterator[WaterclockError]:
-    """Report functions that call themselves, directly or through others."""
+    """Yield an error for each group of functions that call each other in a circle, or itself."""
     calls = {name: _list_calls(statement, statements) for name, statement in statements.items()}
     for group in components_of(calls):
         path = cycle_of({name: [called for called in calls[name] if called in group] for name in sorted(group)})
@@ -58,7 +58,7 @@ def check_circles(statements: Mapping[str, Statement]) -> Iterator[WaterclockErr
 
 
 def _list_calls(statement: Statement, functions: Mapping[str, Statement]) -> dict[str, Span]:
-    """Return the functions that the body of a function calls, each with the place of its first call."""
+    """Return the functions that the body of a function calls, each with the span of its first call."""
     said = statement.value("RETURN", FunctionSaid)
     calls: dict[str, Span] = {}
     if said is not None and said.body is not None:
@@ -69,7 +69,7 @@ def _list_calls(statement: Statement, functions: Mapping[str, Statement]) -> dic
 
 
 def _check_body(name: str, said: FunctionSaid, body: Expression) -> Iterator[WaterclockError]:
-    """Report names in a body that are no parameters, and other rows: Spark refuses them when a batch runs."""
+    """Yield errors for names in a body that are no parameters, and for aggregates and window functions."""
     parameters = {parameter.lower(): parameter for parameter, _ in said.parameters}
     for node in body.tree.find_all(exp.Column):
         first = node.parts[0]

@@ -1,4 +1,4 @@
-"""Resolves HIDDEN columns: where they are illegal, who reads them, and where PUBLISH and TEMPORAL leave them out."""
+"""Resolves HIDDEN columns: reports invalid ones, and leaves them out of rules, publishes and inputs of functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_hidden_column(column: ColumnSaid, kind: StatementKind) -> WaterclockError | None:
-    """Return an error for HIDDEN in the list of a PUBLISH or VIEW, or on a KEY column, else None."""
+    """Return the error for HIDDEN in the column list of a PUBLISH or VIEW, or on a KEY column; None for any other."""
     span = column.hidden_span
     if span is None:
         return None
@@ -36,7 +36,7 @@ def check_hidden_column(column: ColumnSaid, kind: StatementKind) -> WaterclockEr
 
 
 def all_hidden(said: ColumnsSaid) -> Iterator[WaterclockError]:
-    """Report a list in which all columns are HIDDEN, so that `*` has none."""
+    """Yield an error for a closed column list in which all columns are HIDDEN."""
     columns = said.columns
     if columns and not said.is_open and all(column.hidden_span is not None for column in columns):
         yield columns[0].span.refuse(
@@ -48,7 +48,7 @@ def all_hidden(said: ColumnsSaid) -> Iterator[WaterclockError]:
 
 
 def hidden_keys(draft: UnresolvedTable) -> Iterator[WaterclockError]:
-    """Report a mode whose ON names a HIDDEN column; a HIDDEN column with KEY is reported itself."""
+    """Yield errors for HIDDEN columns in the ON of a mode; HIDDEN columns with KEY are reported elsewhere."""
     hidden = {column.name.lower() for column in draft.declared.columns.named if column.is_hidden and not column.is_key}
     for key in draft.declared.fold.keys if draft.declared.fold else ():
         if key.lower() in hidden:
@@ -65,7 +65,7 @@ def _hidden_key(span: Span, name: str) -> WaterclockError:
 
 
 def list_hidden_columns(statement: Statement | None) -> tuple[str, ...]:
-    """Return the HIDDEN columns that a table's statement declares."""
+    """Return the HIDDEN columns that the statement of a table declares; empty for other statements."""
     said = statement.value("COLUMNS", ColumnsSaid) if statement is not None else None
     if said is None or statement is None or statement.kind not in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
         return ()
@@ -73,7 +73,7 @@ def list_hidden_columns(statement: Statement | None) -> tuple[str, ...]:
 
 
 def with_hidden_rules(draft: UnresolvedTable) -> None:
-    """Give a `*` in a table's rule the same columns as in a query, also next to an EXCEPT of its own."""
+    """Leave the HIDDEN columns of a table out of each `*` in its rules, as in queries."""
     hidden = draft.declared.columns.hidden_columns
     if hidden:
         draft.declared = replace(
@@ -85,7 +85,7 @@ def with_hidden_rules(draft: UnresolvedTable) -> None:
 
 
 def with_hidden_input_rules(drafts: Mapping[str, UnresolvedTable]) -> None:
-    """Give a `*` in a rule OF an input the same columns as in a query of it."""
+    """Leave the HIDDEN columns of inputs out of each `*` in rules on these inputs, as in queries."""
     for draft in drafts.values():
         hidden = {
             rule.of: drafts[rule.of].declared.columns.hidden_columns
@@ -105,14 +105,14 @@ def with_hidden_input_rules(drafts: Mapping[str, UnresolvedTable]) -> None:
 
 
 def with_hidden_untracked(draft: UnresolvedTable) -> None:
-    """Keep a TEMPORAL without a TRACK from making versions when only a HIDDEN column changed."""
+    """Set the HIDDEN columns of a TEMPORAL without TRACK as untracked: their changes make no version."""
     fold = draft.declared.fold
     if isinstance(fold, Temporal) and not fold.track and draft.declared.columns.hidden_columns:
         draft.declared = replace(draft.declared, fold=replace(fold, untracked=draft.declared.hidden_columns))
 
 
 def with_left_out(draft: UnresolvedTable, table: UnresolvedTable) -> None:
-    """Let a PUBLISH with an open list leave out the HIDDEN columns of its table, except those that it names."""
+    """Set the HIDDEN columns that a PUBLISH with an open list leaves out: those that it does not name."""
     if draft.declared.columns.is_open:
         named = {column.name.lower() for column in draft.declared.columns.named}
         left_out = tuple(name for name in table.declared.columns.hidden_columns if name.lower() not in named)
@@ -120,7 +120,10 @@ def with_left_out(draft: UnresolvedTable, table: UnresolvedTable) -> None:
 
 
 def with_left_out_rows(argument: Argument, table: str, hidden: Callable[[str], tuple[str, ...]]) -> Argument:
-    """Leave HIDDEN columns out of a Python function's input, unless it requests them; a state is passed whole."""
+    """Return an argument of a Python function without the HIDDEN columns of its table, unless it requests them.
+
+    A state is passed with all its columns.
+    """
     if argument.with_hidden or argument.name == STATE:
         return argument
     return replace(argument, left_out=hidden(table))
@@ -137,7 +140,7 @@ def hidden_of_view(span: Span, name: str) -> WaterclockError:
 
 
 def describe_hidden(draft: UnresolvedTable) -> list[str]:
-    """Return texts that name the HIDDEN columns left out of a table's code; none if there are none.
+    """Return texts for the fingerprint with the HIDDEN columns that a table's code leaves out; empty if there are none.
 
     Code that names all its columns does not depend on which others are HIDDEN.
     """

@@ -1,4 +1,4 @@
-"""Refuses bounds that are too short: a LOOKBACK that reaches no window, a RETAIN that keeps none, and the like."""
+"""Refuses durations that are too short to have an effect, such as a LOOKBACK that reaches no earlier window."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SAMPLES = tuple(datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=91 * quarter)
 
 
 def check_idle_bounds(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
-    """Report bounds that are too short (E124), for tables whose cadence is known."""
+    """Yield errors (E124) for MAX LATENESS, LOOKBACK, PARTIAL AFTER and RETAIN that are too short."""
     for draft in drafts:
         lateness = draft.statement.value("MAX LATENESS", Duration)
         if lateness is not None and not lateness.amount:
@@ -36,13 +36,13 @@ def check_idle_bounds(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockE
 
 
 def looks_back_at_nothing(back: Duration, cadence: Cadence) -> bool:
-    """Return whether a span before a window's end reaches no window but that one."""
+    """Return whether a span back from a window's end never reaches an earlier window."""
     windows = map(cadence.window_of, _SAMPLES)
     return all(back.subtract_from(window.end, cadence.zone) >= window.start for window in windows)
 
 
 def several_windows(cadence: Cadence, count: int) -> str:
-    """Return the length of that many windows, as DPL accepts it."""
+    """Return the length of `count` windows as a duration in DPL: `2 HOURS`, `3 MONTHS`."""
     period = cadence.period
     if period.unit is TimeUnit.MINUTE:
         return elapsed_text(count * timedelta(minutes=period.count))
@@ -50,7 +50,7 @@ def several_windows(cadence: Cadence, count: int) -> str:
 
 
 def idle_key(key: Span, back: Duration, cadence: Cadence) -> WaterclockError:
-    """Build the error for a KEY whose PAST reaches no earlier window, so that KEY alone has the same effect."""
+    """Build the error for a KEY whose PAST reaches no earlier window."""
     return key.refuse(
         "E124",
         f"KEY PAST {back} reaches no earlier window",
@@ -110,7 +110,7 @@ def _retain(draft: UnresolvedTable, cadence: Cadence) -> Iterator[WaterclockErro
 
 @lru_cache(maxsize=1024)
 def _keeps_whole_windows(retain: Duration, cadence: Cadence) -> bool:
-    """Return whether a table always contains at least the newest window."""
+    """Return whether a table with this RETAIN always contains at least its newest window."""
     at, end = _SAMPLES[0], _SAMPLES[0] + timedelta(days=_DAYS)
     while at < end:
         window = cadence.window_of(at)

@@ -1,4 +1,4 @@
-"""Checks rules OF an input of a transform: the query must read the input by its plain name."""
+"""Checks rules on the inputs of a transform (EXPECT ... OF): the transform must read the input by its plain name."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _GOES_BY = {Kind.COLLECT: "are collected", Kind.PUBLISH: "are published"}
 
 
 def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[str]) -> Iterator[WaterclockError]:
-    """Report rules OF a table that is not read by its plain name, and rules of inputs that cannot be checked.
+    """Yield errors for rules on tables that are not read by their plain names, and for rules that cannot be checked.
 
-    `views` are the names of all views. Consequences of an unknown read are not reported.
+    `views` are the names of all views. A table with an unknown input is skipped.
     """
     for draft in drafts.values():
         said = [(rule, rule.of_span) for rule in rules_of_inputs(draft) if rule.of_span is not None]
@@ -80,7 +80,7 @@ def _plain(query: Query) -> Iterator[str]:
 
 
 def _is_read_otherwise(name: str, choice: Choice) -> bool:
-    """Return whether one of several queries reads a table, but not by its plain name."""
+    """Return whether one query of a table with WHEN reads a table, but not by its plain name."""
     return Read(name) in choice.reads and name not in _plain(choice.query)
 
 

@@ -1,4 +1,4 @@
-"""Resolves which row of a key stays, and the read of a table's own earlier labels for older keys."""
+"""Resolves KEY with PAST or ORDER BY, which keeps one of several rows with the same key."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from waterclock.flow.ladders import sets_aside
 def resolve_keys(
     drafts: Mapping[str, UnresolvedTable], spans: dict[tuple[str, Read], Span]
 ) -> Iterator[WaterclockError]:
-    """Add to each table whose KEY has a PAST the read of its own earlier labels; report an invalid KEY.
+    """Add the read of a table's earlier labels to each table with KEY ... PAST; yield errors for an invalid KEY.
 
-    Cadences are resolved before, because this read determines none. `spans` records where the read is declared.
+    Call this after cadences are resolved, because this read does not determine a cadence. The span of the read is added
+    to `spans`.
     """
     for draft in drafts.values():
         columns = draft.statement.value("COLUMNS", ColumnsSaid)
@@ -43,7 +44,7 @@ def resolve_keys(
 
 
 def _apart(said: list[StaysSaid]) -> Iterator[WaterclockError]:
-    """Report two columns of one key with different declarations."""
+    """Yield errors for columns of a key with different PAST or ORDER BY."""
     for found in ([each for each in said if each.stays.order], [each for each in said if each.stays.past]):
         for each in found[1:]:
             is_alike = (each.stays.order, each.stays.past) == (found[0].stays.order, found[0].stays.past)

@@ -1,4 +1,4 @@
-"""Checks a table's actions for rows that break rules: one ladder per key, distinct names, rows that can be removed."""
+"""Checks the rules of a table and their ladders against each other and against the table's mode and cadence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from waterclock.flow.usual import LEAST_IN_LEVEL, LEAST_MINUTES, LEAST_MINUTES_O
 
 
 def check_ladders(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
-    """Report combinations of rules that are not valid for a table."""
+    """Yield errors for rules and ladders that are not valid together, or not valid for their table."""
     for draft in drafts:
         said = draft.statement.value("COLUMNS", ColumnsSaid)
         columns = said.columns if said else ()
@@ -56,7 +56,7 @@ def check_ladders(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError
 
 
 def _of_season(draft: UnresolvedTable) -> Iterator[WaterclockError]:
-    """Report usual() and trend() for windows that are too short or too long for their period of comparison."""
+    """Yield errors for usual() and trend() in a table with windows that are too short or too long for them."""
     if draft.cadence is None:
         return
     compared = [value for rule in draft.declared.rules if rule.comparison for value in rule.comparison.values]
@@ -114,7 +114,7 @@ def _of_key(columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
 
 
 def _of_time(draft: UnresolvedTable, columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
-    """Report a ladder for the type of the column that assigns rows to windows."""
+    """Yield an error for an ELSE after the type of the column that assigns rows to windows."""
     time = draft.declared.source.time_column if draft.declared.source else None
     for column in columns:
         if (
@@ -126,7 +126,7 @@ def _of_time(draft: UnresolvedTable, columns: Iterable[ColumnSaid]) -> Iterator[
 
 
 def _of_fold(draft: UnresolvedTable, columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
-    """Report a ladder that admits rows without a key to a table that needs one, with a warning or when released."""
+    """Yield errors for ELSE WARN and ELSE HOLD that would admit rows without a key to a MERGE or TEMPORAL table."""
     keys = {key.lower() for key in draft.declared.fold.keys} if draft.declared.fold else set()
     for column in columns:
         first = next(

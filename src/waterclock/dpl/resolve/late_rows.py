@@ -1,4 +1,4 @@
-"""Derives the tables of late rows: each is a transform, derived from the CLOSE WHEN of the table that it belongs to."""
+"""Derives the companion tables of late rows: a transform for each table that a table with CLOSE WHEN reads UNTIL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from waterclock.spark_sql import quote_name
 from waterclock.timelabel.duration import Duration
 
 KEEPS_LATE = "LATE ROWS"
-"""An internal clause, which users cannot write, of a transform that keeps the late rows of a table."""
+"""An internal clause, which users cannot write; it marks a transform that keeps the late rows of a table."""
 
 _SOME_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 _CLOSES, _MOST = "CLOSE WHEN", "MAX LATENESS"
@@ -33,10 +33,10 @@ def with_late_rows(
 ) -> list[Statement]:
     """Return the statements of a project, with transforms added that keep the late rows of tables with CLOSE WHEN.
 
-    There is one for each table that is read UNTIL and whose time column is known: from a watermark() of the condition,
+    There is one for each table that is read UNTIL and whose time column is known, from a watermark() in the condition
     or from the WATERMARK of that table.
     """
-    # a publish has the name of its table, and does not change it
+    # the name of a PUBLISH is that of its table
     names = {each.name.lower(): each for each in statements if each.kind is not StatementKind.PUBLISH}
     kept: list[Statement] = []
     for statement in statements:
@@ -107,7 +107,7 @@ def _late_rows(
     name, of = (".".join(map(quote_name, table.split("."))) for table in (own, read.table))
     columns = f"({', '.join(f'{quote_name(column)} HIDDEN' for column in hidden)}, *) " if hidden else ""
     named = "".join(f"{quote_name(column)}, " for column in hidden)
-    # only the batch knows which rows are late, from when the books of windows were closed
+    # the query returns all rows; the batch filters late ones by the times at which windows were closed
     text = (
         f"TRANSFORM {name} PARTITIONED {columns}"
         f"COMMENT 'Rows that came too late, or too early, for {statement.name}' "

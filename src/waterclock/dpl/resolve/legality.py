@@ -1,4 +1,4 @@
-"""Checks the reads of tables: slices fit, spans are retained, circles terminate."""
+"""Checks the reads of tables: windows must fit, read windows must be retained, cycles of reads must end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SLICES = frozenset({ReadKind.PLAIN, ReadKind.PAST, ReadKind.UNTIL, ReadKind.PRE
 def check_reads(
     drafts: Mapping[str, UnresolvedTable], spans: Mapping[tuple[str, Read], Span]
 ) -> Iterator[WaterclockError]:
-    """Check each read of each table (rules: docs/explain/consistency.md). `spans` are the places of the reads."""
+    """Yield errors for invalid reads (rules: docs/explain/consistency.md). `spans` are the spans of the reads."""
     for draft in drafts.values():
         for read in draft.declared.reads:
             other = drafts.get(read.table)
@@ -45,7 +45,11 @@ def check_reads(
 def check_cycles(
     drafts: Mapping[str, UnresolvedTable], spans: Mapping[tuple[str, Read], Span]
 ) -> Iterator[WaterclockError]:
-    """Report circles without PREVIOUS, or with LATEST or UNTIL; tables in legal circles must declare their columns."""
+    """Yield errors for cycles of reads without PREVIOUS, or with LATEST or UNTIL.
+
+    Tables that a cycle reads by PREVIOUS must declare their columns. Tables in cycles without PREVIOUS are marked as
+    incomplete.
+    """
     edges = {
         name: [read.table for read in draft.declared.reads if read.table in drafts] for name, draft in drafts.items()
     }
@@ -167,7 +171,7 @@ def _reaches_beyond(back: Duration, retain: Duration, zone: str) -> bool:
 
 
 def fitting_span(back: Duration, cadence: Cadence) -> str:
-    """Return the shortest span of whole windows that reaches at least as far back."""
+    """Return the shortest span of whole windows, in quotes, that reaches at least as far back: `'3 days'`."""
     period = cadence.period
     if period.unit is not TimeUnit.MINUTE:
         length = {TimeUnit.DAY: 1, TimeUnit.WEEK: 7, TimeUnit.MONTH: 30, TimeUnit.QUARTER: 91, TimeUnit.YEAR: 365}[
@@ -185,13 +189,11 @@ def _about(back: Duration) -> timedelta:
 
 @lru_cache(maxsize=4096)
 def span_fits(own: Cadence, read: Cadence, back: Duration) -> bool:
-    """Return whether reads that reach back by `back` always start at a window boundary of the table that is read.
+    """Return whether `back` before each boundary of the cadence `own` is a boundary of the cadence `read`.
 
-    `own` is the cadence of the reader, `read` that of the table: `back` before each boundary of `own` must be one of
-    `read`.
-
-    Elapsed spans on the grid of minutes are checked by division. All others are checked on the boundaries of two years,
-    which include every kind of day that the current zones have.
+    `own` is the reader's cadence, `read` that of the table which it reads. Spans of elapsed time over windows of
+    minutes are checked by division. Others are checked at the boundaries of two years, which include every kind of day
+    that the current zones have.
     """
     if read.period.unit is TimeUnit.MINUTE and back.unit in {"SECOND", "MINUTE", "HOUR"}:
         return back.to_timedelta() % timedelta(minutes=read.period.count) == timedelta(0)
@@ -230,7 +232,7 @@ def _endless(
 def _from_reference(
     names: list[str], drafts: Mapping[str, UnresolvedTable], spans: Mapping[tuple[str, Read], Span]
 ) -> list[str]:
-    """Rotate a circle to start at a checked reference that closes it, if there is one."""
+    """Return the path of a cycle, rotated to start at a checked reference in it, if there is one."""
     for at, (reader, other) in enumerate(pairwise(names)):
         if _is_reference(drafts[reader], Read(other), spans):
             return [*names[at:-1], *names[: at + 1]]
@@ -238,7 +240,7 @@ def _from_reference(
 
 
 def _is_reference(draft: UnresolvedTable, read: Read, spans: Mapping[tuple[str, Read], Span]) -> bool:
-    """Return whether a table reads another only for a checked reference."""
+    """Return whether a read of a table was declared by a checked reference."""
     checked = [each for each in checked_references(draft.declared.columns) if each.read == read]
     return any(spans.get((draft.name, read)) == reference_span(draft, each.columns[0]) for each in checked)
 

@@ -1,4 +1,4 @@
-"""Resolves collects of another project's tables: slices by labels, or the state at each window's end."""
+"""Resolves collects of another project's tables, which read slices by labels, or the state at each window's end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waterclock.timelabel.label import TIMELABEL
 
 
 def by_link(draft: UnresolvedTable, unit: Unit, by: BatchedSaid, errors: list[WaterclockError]) -> BatchedSaid:
-    """Return the resolved BY for a table of another project; report one that is not valid there."""
+    """Return the BY of a collect from a table of another project: labels or states; report an invalid name or BY."""
     if unit.query is None and len(unit.path.split(".")) != 2:
         errors.append(
             draft.at("FROM").refuse(

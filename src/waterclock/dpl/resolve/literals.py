@@ -1,4 +1,4 @@
-"""Formats values of the project as Spark SQL literals, for header expressions, which cannot bind parameters."""
+"""Formats variables of the project as Spark SQL literals, for expressions that cannot have parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from waterclock.dpl.syntax.statements import Expression
 
 
 def literal(value: Any) -> str:
-    """Return the literal of a value, of the type with which Spark would bind it."""
+    """Return a value as a Spark SQL literal, of the type that it would have as a parameter."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, int):
@@ -28,5 +28,5 @@ def literal(value: Any) -> str:
 
 
 def with_literals(expression: Expression, variables: Mapping[str, Any]) -> str:
-    """Return an expression's text with each `:name` replaced by the literal of its value."""
+    """Return the text of an expression with each `:name` replaced by its value as a literal."""
     return expression.text_with({name: literal(variables[name]) for name in expression.variables if name in variables})

@@ -1,4 +1,4 @@
-"""Resolves the key of a MERGE or a TEMPORAL, which row of a key wins, and the columns used only for that."""
+"""Resolves and checks the settings of MERGE and TEMPORAL: key, order of rows, deletes, time, tracked attributes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def resolve_merge(
     variables: Mapping[str, Any],
     errors: list[WaterclockError],
 ) -> None:
-    """Resolve a MERGE: its keys are those of ON, else the KEY columns; report one without keys."""
+    """Set the MERGE settings of a table. Its key is that of ON, else `keys`; a MERGE without a key is reported."""
     chosen = _keys_of(draft, said, keys, Mode.MERGE, errors)
     delete_when = _delete_when(said, variables, errors)
     draft.declared = replace(draft.declared, fold=Merge(chosen, said.order_by if said else (), delete_when))
@@ -37,7 +37,10 @@ def resolve_merge(
 def resolve_temporal(
     draft: UnresolvedTable, said: ModeSaid, variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> None:
-    """Resolve TEMPORAL: keys as for MERGE. Columns that ORDER BY or DELETE WHEN use need TRACK to be attributes."""
+    """Set the TEMPORAL settings of a table. Its key is that of ON, else the KEY columns; report contradictions.
+
+    Columns that ORDER BY or DELETE WHEN use are attributes only if TRACK names them.
+    """
     declared = {column.name.lower(): column.name for column in draft.declared.columns.named}
 
     def spelt(names: Iterable[str]) -> tuple[str, ...]:
@@ -65,12 +68,12 @@ def resolve_temporal(
 
 
 def _is_snapshot(draft: UnresolvedTable) -> bool:
-    """Return whether each batch reads the whole source: a row is then complete, and a NULL means no value."""
+    """Return whether a table is collected as a snapshot, so that each batch reads the whole source."""
     return draft.declared.source is not None and draft.declared.source.batching is Batching.SNAPSHOT
 
 
 def _has_complete_rows(draft: UnresolvedTable) -> bool:
-    """Return whether a row of a key is complete: in a snapshot or a log, NULL means that there is no value."""
+    """Return whether a NULL in a row means that there is no value, as in a snapshot or a change log."""
     return _is_snapshot(draft) or (
         draft.declared.source is not None and draft.declared.source.batching is Batching.CHANGES
     )
@@ -166,7 +169,7 @@ def _no_attribute(name: str, span: Span, words: str, temporal: Temporal, keys: s
 
 
 def _check_column_list(draft: UnresolvedTable, temporal: Temporal) -> Iterator[WaterclockError]:
-    """Check the column list: no column has a name of the record, and the time is an instant."""
+    """Yield errors for columns with the name of a record column, and for a time column that is not TIMESTAMP."""
     said = draft.statement.value("COLUMNS", ColumnsSaid)
     for column in said.columns if said else ():
         lower = column.name.lower()
@@ -183,7 +186,7 @@ def _check_column_list(draft: UnresolvedTable, temporal: Temporal) -> Iterator[W
 
 
 def record_name(span: Span, name: str, table: str) -> WaterclockError:
-    """Build the error for a column with a name that every version has."""
+    """Build the error for a column with the name of a record column (`rec_eff_time` and others)."""
     return span.refuse(
         "E211",
         f"{name} is reserved in a TEMPORAL table",

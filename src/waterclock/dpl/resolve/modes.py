@@ -1,4 +1,4 @@
-"""Resolves the update mode of a COLLECT or a TRANSFORM."""
+"""Resolves the mode of a COLLECT or a TRANSFORM."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from waterclock.flow.choices import Batching, Mode, TableType
 
 
 def _said_of_a_publish(draft: UnresolvedTable, said: ModeSaid) -> Iterator[WaterclockError]:
-    """Report properties of a table's mode that only its publishes can have."""
+    """Yield errors for APPEND ORDER BY and REPLACE WHERE, which only a PUBLISH can have."""
     if said.mode is Mode.APPEND and said.order_by:
         yield draft.at("MODE").refuse(
             "E316",
@@ -36,7 +36,7 @@ def _said_of_a_publish(draft: UnresolvedTable, said: ModeSaid) -> Iterator[Water
 
 
 def resolve_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
-    """Resolve the update mode of a table, with its default; report one that its source cannot have."""
+    """Set the mode of a table and its settings, or its default mode; report a mode that is not valid for its source."""
     statement = draft.statement
     said = statement.value("MODE", ModeSaid)
     is_partitioned = draft.declared.type is TableType.PARTITIONED

@@ -1,4 +1,4 @@
-"""Collects the names that a project declares, and checks that they are unique and not reserved."""
+"""Collects the names that a project declares, and reports duplicate and reserved ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Names = dict[StatementKind, dict[str, Statement]]
 
 
 def names_of(statements: Iterable[Statement], errors: list[WaterclockError]) -> Names:
-    """Return the statements, except publishes, by kind and name; of two with one name the first is kept."""
+    """Return the statements, except publishes, by kind and name; report duplicate names, of which the first is kept."""
     names: Names = {kind: {} for kind in StatementKind}
     firsts: dict[tuple[str, str], Statement] = {}
     for statement in statements:
@@ -74,7 +74,7 @@ def _check_reserved_names(statement: Statement) -> Iterator[WaterclockError]:
 
 
 def _companions(names: Mapping[StatementKind, Mapping[str, Statement]]) -> Iterator[WaterclockError]:
-    """Report names reserved for a table's companions: its late, quarantined and held rows, and its view."""
+    """Yield errors for names that are reserved for late, quarantined and held rows of a table, and for its view."""
     made = names[StatementKind.COLLECT].keys() | names[StatementKind.TRANSFORM].keys()
     for kind in _RELATIONS:
         for name, statement in names[kind].items():

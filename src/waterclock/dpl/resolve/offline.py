@@ -1,4 +1,4 @@
-"""Checks OFFLINE: its period must consist of whole windows of the table."""
+"""Checks that the period of OFFLINE consists of whole windows of the table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.timelabel.fitting import fits, nearest_fitting_cadence
 
 
 def check_offline(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
-    """Report offline periods that are shorter than a window, or cross the boundaries of windows."""
+    """Yield errors for periods of OFFLINE that do not consist of whole windows."""
     for draft in drafts:
         if draft.declared.offline is None or draft.cadence is None:
             continue

@@ -1,7 +1,6 @@
-"""Resolves OPTIONS (open_windows 'kept'): a companion table with the open windows of a table that closes its books.
+"""Resolves OPTIONS (open_windows 'kept'): a companion table with the open windows of a table with CLOSE WHEN.
 
-It is derived after everything else is resolved: the same query, run at the boundaries of the UNTIL inputs, as a state
-that each batch replaces.
+The companion table has the same query. It is a REPLACE table, whose batches run at the boundaries of the UNTIL inputs.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _RELATIONS = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM, Statemen
 def check_open_windows(
     drafts: Mapping[str, UnresolvedTable], statements: Iterable[Statement]
 ) -> Iterator[WaterclockError]:
-    """Report open windows of a table without CLOSE WHEN, or whose windows cannot be made before they are closed."""
+    """Yield errors for open windows of tables without CLOSE WHEN, or with windows that depend on closed ones."""
     names = {each.name.lower(): each for each in statements if each.kind in _RELATIONS}
     for draft in drafts.values():
         if not _is_asked_of(draft):
@@ -54,7 +53,7 @@ def check_open_windows(
 
 
 def with_open_windows(tables: Mapping[str, Table], drafts: Mapping[str, UnresolvedTable]) -> dict[str, Table]:
-    """Return the tables of a flow, including those of open windows."""
+    """Return the tables of a flow, with the companion tables of open windows added."""
     found = dict(tables)
     for name, draft in drafts.items():
         if _is_asked_of(draft) and name in tables and tables[name].closes is not None:
@@ -64,7 +63,7 @@ def with_open_windows(tables: Mapping[str, Table], drafts: Mapping[str, Unresolv
 
 
 def shown_to_queries(name: str, tables: Mapping[str, Statement]) -> str | None:
-    """Return a description of a name that only user queries can read; None for any other name."""
+    """Return the reason why only ad hoc queries can read a name (open windows, views); None for any other name."""
     for table, statement in tables.items():
         options = statement.value("OPTIONS", OptionsSaid)
         if name == open_table_of(table) and keeps_open_windows(options):
@@ -115,7 +114,7 @@ def _beside(table: Table, tables: Mapping[str, Table]) -> Table:
 
 
 def _unmade(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable], span: Span) -> Iterator[WaterclockError]:
-    """Report reads that wait for closed windows."""
+    """Yield errors for inputs that exist only once earlier windows of the table are closed."""
     if draft.declared.function is not None and draft.declared.function.step is not None:
         yield span.refuse(
             "E268",

@@ -1,4 +1,4 @@
-"""Resolves `[openlineage]` of the project file: the target of lineage events."""
+"""Resolves the section `[openlineage]` of the project file: the destination of OpenLineage events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEYS = ("url", "file", "token", "namespace")
 
 
 def resolve_openlineage(config: Config, root: Path, errors: list[WaterclockError]) -> LineageSink:
-    """Return the target of lineage events, and add all errors in its declaration to `errors`."""
+    """Return the destination of OpenLineage events; append all errors in the section to `errors`."""
     said = config.openlineage
     before = len(errors)
     for key in said:

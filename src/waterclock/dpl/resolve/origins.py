@@ -1,4 +1,4 @@
-"""Checks columns that contain a row's origin: only a collect may have them, if its source provides the value."""
+"""Checks columns with the origin of a row (`_source.file`) or the metadata of a change (`_change.op`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from waterclock.flow.origins import SOURCE
 def refused_origins(
     statement: Statement, capabilities: Capabilities | None, *, by_changes: bool = False
 ) -> Iterator[WaterclockError]:
-    """Report `_source.…` outside of collects or unknown to the source, and `_change.…` outside of BY CHANGES."""
+    """Yield errors for `_source.…` and `_change.…` that are not valid here.
+
+    `_source.…` needs a collect whose source provides the value, `_change.…` a collect BY CHANGES.
+    """
     columns = statement.value("COLUMNS", ColumnsSaid)
     for column in columns.columns if columns else ():
         said = column.tells

@@ -1,4 +1,4 @@
-"""Checks PARTIAL AFTER and IS_PARTIAL(): which tables may run without some inputs, and which may ask for that."""
+"""Checks PARTIAL AFTER, with which a table runs without some inputs, and IS_PARTIAL()."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _VALUE = "IS_PARTIAL"
 
 
 def check_partial(drafts: Mapping[str, UnresolvedTable], found: Mapping[str, QueryNames]) -> Iterator[WaterclockError]:
-    """Report useless or circular PARTIAL AFTER, and IS_PARTIAL() without it; `found` are references by table."""
+    """Yield errors for PARTIAL AFTER in a cycle or without effect, and for IS_PARTIAL() without PARTIAL AFTER.
+
+    `found` are the names in queries by table.
+    """
     circles = circles_of(
         {
             name: [read.table for read in draft.declared.reads if read.table in drafts and read.table != name]
@@ -48,7 +51,7 @@ def _may_lack(draft: UnresolvedTable, table: str, kind: ReadKind) -> bool:
 
 
 def _check_is_partial_calls(draft: UnresolvedTable, found: QueryNames | None) -> Iterator[WaterclockError]:
-    """Report IS_PARTIAL() in the queries of a transform; `found` are the references in them."""
+    """Yield errors for IS_PARTIAL() in the queries of a transform; `found` are the names in them."""
     whole = draft.statement.value("AS", QuerySaid)
     if found is None or whole is None:
         return

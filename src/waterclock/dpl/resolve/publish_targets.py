@@ -1,4 +1,4 @@
-"""Resolves which properties a publish inherits from its table, and checks that the destination supports them."""
+"""Resolves the type, mode and key of a publish, and checks that its table and destination support them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def resolve_publish_target(
     variables: Mapping[str, Any],
     errors: list[WaterclockError],
 ) -> None:
-    """Set the properties that a publish inherits: the type, and mode and keys if the statement has none."""
+    """Set the type, mode and key of a publish; those that its statement omits are those of its table.
+
+    Modes that are not valid for the table or the destination are reported.
+    """
     draft.declared = replace(draft.declared, type=table.declared.type)
     with_left_out(draft, table)
     said = draft.statement.value("MODE", ModeSaid)
@@ -67,7 +70,7 @@ def resolve_publish_target(
 def _settle_order(
     draft: UnresolvedTable, order: Order, capabilities: Capabilities | None, errors: list[WaterclockError]
 ) -> None:
-    """Resolve APPEND ORDER BY: the destination must keep an order, and requests must not overtake each other."""
+    """Set the order of APPEND ORDER BY; report a destination that keeps no order, or sends requests concurrently."""
     draft.declared = replace(draft.declared, order=order)
     options = draft.declared.destination.options if draft.declared.destination else {}
     if capabilities is not None and not capabilities.keeps_order:
@@ -93,7 +96,7 @@ def _settle_order(
 
 
 def _check_view(draft: UnresolvedTable, errors: list[WaterclockError]) -> None:
-    """Report a view over a publish that has neither versions nor labels, and an invalid time to keep versions."""
+    """Report invalid options `behind` and `keep`, for a publish behind a view in the destination."""
     options = draft.declared.destination.options if draft.declared.destination else {}
     said = draft.statement.value("OPTIONS", OptionsSaid)
     if said is None or not {"behind", "keep"} & options.keys():
@@ -133,7 +136,7 @@ def _settle_overwrite(
     variables: Mapping[str, Any],
     errors: list[WaterclockError],
 ) -> None:
-    """Resolve REPLACE WHERE: the rows of the destination to replace, and the rule that all published rows match."""
+    """Set the condition of REPLACE WHERE, and a rule that all published rows meet it; report unsupported ones."""
     if capabilities is not None and not capabilities.replaces_some:
         errors.append(
             draft.at("MODE").refuse(
@@ -154,7 +157,7 @@ def _settle_overwrite(
 def _of_versions(
     draft: UnresolvedTable, temporal: Temporal, said: ModeSaid | None, errors: list[WaterclockError]
 ) -> None:
-    """Resolve a publish of versions: its default mode is REPLACE, and key and time together identify a version."""
+    """Set the default mode of a publish of a TEMPORAL table, REPLACE; report an ON that is not the key and the time."""
     if said is None:
         draft.declared = replace(draft.declared, mode=Mode.REPLACE)
     names = (*temporal.keys, RECORD[0])

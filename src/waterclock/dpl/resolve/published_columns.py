@@ -1,4 +1,4 @@
-"""Resolves columns that a PUBLISH computes: `email AS (mask_text(email))`. Such a list is an allow-list."""
+"""Resolves and checks columns that a PUBLISH computes, such as `email AS (mask_text(email))`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BY_ROW = "each row is sent on its own, computed from its own columns"
 
 
 def resolve_expression(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> MadeAs | None:
-    """Return the expression of a PUBLISH's column; None if it has none, or if it is refused, which is reported."""
+    """Return the expression of a column that a PUBLISH computes; None if it has none, or an invalid one."""
     if said.made_as is None or said.retires is not None:
         return None
     problems = [*check_expression(said.made_as), *_check_published_expression(said, said.made_as)]
@@ -38,7 +38,7 @@ def resolve_expression(said: ColumnSaid, variables: Mapping[str, Any], errors: l
 
 
 def refused_list(statement: Statement) -> Iterator[WaterclockError]:
-    """Report a `*` in a list that computes columns, because the `*` would also send the original columns."""
+    """Yield an error for a `*` in a list with computed columns, because it would also send the original columns."""
     said = statement.value("COLUMNS", ColumnsSaid)
     if statement.kind is not StatementKind.PUBLISH or said is None or not said.is_open:
         return
@@ -53,9 +53,9 @@ def refused_list(statement: Statement) -> Iterator[WaterclockError]:
 
 
 def with_sent_keys(draft: UnresolvedTable, said: ModeSaid | None, errors: list[WaterclockError]) -> None:
-    """Set the keys of a MERGE to the names under which they are sent, and report a key that is not sent unchanged.
+    """Set the key of a MERGE to the names under which its columns are sent; report one that is not sent unchanged.
 
-    Rows are looked up by their key. Only a plain copy is certain to be as unique as the key itself.
+    The destination finds rows by their key, and only an unchanged value is certain to be as unique as the key.
     """
     if not isinstance(draft.declared.fold, Merge) or draft.declared.columns.is_open:
         return

@@ -1,4 +1,4 @@
-"""Resolves the queries between which a transform's windows choose, with their conditions."""
+"""Resolves the queries and conditions of transforms with WHEN."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from waterclock.flow.declarations import Choice, Query
 def resolve_choices(
     draft: UnresolvedTable, queries: Sequence[Query], variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> None:
-    """Resolve the conditions in the zone of the table, whose cadence is already resolved; the ELSE query has none."""
+    """Set the queries of a transform with WHEN, with their conditions, in the zone of its cadence; report errors."""
     zone = draft.cadence.zone if draft.cadence else "UTC"
     whens = [clause.value for clause in draft.statement.clauses if isinstance(clause.value, WhenSaid)]
     conditions = [condition_of(when.condition, variables, zone, errors) for when in whens]
@@ -47,10 +47,10 @@ def unlike(
     outputs: Sequence[Output],
     together: Callable[[Sequence[Output]], Output],
 ) -> Iterator[WaterclockError]:
-    """Report queries of one table whose columns, or type families, differ from those of the first query.
+    """Yield errors for queries of one table with other columns or types than the first query.
 
-    `spans` and `outputs` are those of all branches, in their order; `together` unites the branches of one query of a
-    choice. A closed list determines the columns, and declared types the casts.
+    `spans` and `outputs` are those of all branches of all queries, in order; `together` unites the columns of the
+    branches of one query. `said` is the column list: a closed one determines the columns, and declared types are cast.
     """
     queries = queries_of(statement)
     if len(queries) < 2:

@@ -1,4 +1,4 @@
-"""Checks that a PAST reaches back far enough for a join of rows by their times."""
+"""Checks that a PAST reaches back far enough for a join on a time distance."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _NO_TIME = timedelta()
 def check_reach(
     draft: UnresolvedTable, found: Iterable[QueryNames], drafts: Mapping[str, UnresolvedTable]
 ) -> Iterator[WaterclockError]:
-    """Report each PAST that certainly misses rows; `found` are the references of the query and its views.
+    """Yield an error for each PAST that is certainly too short; `found` are the names in the query and its views.
 
-    A row of the window, however late, matches rows up to the bound before it, and the PAST must include those.
+    A PAST must include all rows that match a row of the window, even one that is as late as the WATERMARK allows.
     """
     if draft.cadence is None:
         return
@@ -73,12 +73,12 @@ def _format_span(span: timedelta) -> str:
 
 
 def _farthest(back: Duration, own: Cadence) -> timedelta:
-    """Return the longest elapsed time of a span: a day may have 25 hours."""
+    """Return the longest elapsed time of a span before a boundary: a day may have 25 hours."""
     return max(own.floor(tick) - back.subtract_from(own.floor(tick), own.zone) for tick in _TICKS)
 
 
 def _lateness(draft: UnresolvedTable, column: str) -> timedelta | None:
-    """Return how long after its time a row may arrive; None if its slices are not known to depend on that column."""
+    """Return how long after the time in a column a row may arrive; None if that is not known for the column."""
     source = draft.declared.source
     if source is not None and source.batching is Batching.DATA_TIME and _is(source.time_column, column):
         return _NO_TIME

@@ -19,7 +19,7 @@ _MOST_OF_A_BODY = 16 << 20
 
 
 def check_receivers(connections: Iterable[Connection], span_of: SpanOf) -> Iterator[WaterclockError]:
-    """Report invalid options of receivers: E331 for a path that is no local folder, E332 for limits."""
+    """Yield errors for options of receivers: E331 for a path that is no local folder, E332 for invalid limits."""
     for each in connections:
         if each.type != RECEIVER:
             continue
@@ -54,7 +54,7 @@ def _number(connection: Connection, name: str, otherwise: int) -> float:
 def check_stream(
     draft: UnresolvedTable, unit: Unit, capabilities: Capabilities | None, errors: list[WaterclockError]
 ) -> None:
-    """Report a stream with a name that no sender could POST to."""
+    """Report a collect from a receiver whose stream has a name to which no sender could POST."""
     if capabilities is None or capabilities.type != RECEIVER or unit.query is not None:
         return
     if not _STREAM.fullmatch(unit.path):

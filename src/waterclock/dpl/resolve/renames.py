@@ -1,4 +1,4 @@
-"""Resolves WAS: the former names of tables, and the errors in them."""
+"""Resolves and checks WAS, the former names of tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from waterclock.flow.watermarks import MARK, Watermark, mark_of
 
 
 def check_renames(drafts: Mapping[str, UnresolvedTable], views: Mapping[str, Statement]) -> Iterator[WaterclockError]:
-    """Report former names that another table has now, or that two tables claim."""
+    """Yield errors for former names that a table has now, or that two tables declare."""
     by_name = {name.lower(): draft.span.place for name, draft in drafts.items()}
     by_name |= {name.lower(): statement.span.place for name, statement in views.items()}
     firsts: dict[str, UnresolvedTable] = {}
@@ -47,7 +47,7 @@ def check_renames(drafts: Mapping[str, UnresolvedTable], views: Mapping[str, Sta
 
 
 def former_names(drafts: Mapping[str, UnresolvedTable]) -> Names:
-    """Return the former names of tables and of their companions, by current names."""
+    """Return the former names of renamed tables and of their companion tables, by current names."""
     said = {name: draft.statement.value("WAS", WasSaid) for name, draft in drafts.items()}
     names = {name: was.table for name, was in said.items() if was is not None}
     beside: dict[str, str] = {}

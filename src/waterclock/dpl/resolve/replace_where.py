@@ -1,4 +1,4 @@
-"""Resolves REPLACE WHERE of a publish: a condition with the same meaning in Spark and any database."""
+"""Compiles the condition of REPLACE WHERE, which must have the same meaning in Spark and in all databases."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def overwrite_of(said: Expression, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Condition | None:
-    """Resolve the condition for the rows that a publish replaces; return None if it is refused, which is reported."""
+    """Return the compiled condition of the rows that a publish replaces; None if it is invalid, which is reported."""
     unknown = [name for name in said.variables if name not in variables]
     errors.extend(unknown_variable(name, said.span, variables) for name in unknown)
     if unknown:
@@ -40,13 +40,13 @@ def overwrite_of(said: Expression, variables: Mapping[str, Any], errors: list[Wa
 
 
 def rule_of_overwrite(said: Expression, where: Condition) -> Rule:
-    """Return the rule that every published row meets the condition; the next batch would duplicate any other row."""
+    """Return the rule that published rows meet the condition; otherwise the next batch would not replace them."""
     return Rule(where.text, RULE, Scope.ROW, Action.FAIL, said.span.place, said.variables)
 
 
 @dataclass(frozen=True, slots=True)
 class _OverwriteReader:
-    """Reads the tree of one condition; `span` is that of the whole condition."""
+    """Converts the syntax tree of a condition to terms; `span` is that of the whole condition."""
 
     span: Span
     variables: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Resolves durations with defaults: how long windows and versions are kept, and by when windows must be done."""
+"""Resolves RETAIN, KEEP VERSIONS and DEADLINE, with the defaults of the project file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SOME_DAY = datetime(2024, 3, 1, tzinfo=UTC)
 
 
 def retain_of(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> Duration | None:
-    """Return how long an APPEND table keeps its windows; None means forever."""
+    """Return how long an APPEND table keeps its windows, None for forever; report RETAIN for another mode."""
     said = draft.statement.value("RETAIN", Duration)
     if said is not None and draft.declared.mode is not Mode.APPEND:
         errors.append(
@@ -36,7 +36,7 @@ def retain_of(draft: UnresolvedTable, config: Config, errors: list[WaterclockErr
 
 
 def keep_versions_of(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> Duration | None:
-    """Return how long a table's versions are kept, None if undeclared; the minimum is seven days."""
+    """Return how long the versions of a table are kept, None if not declared; report less than seven days."""
     said = draft.statement.value("KEEP VERSIONS", Duration)
     kept = _default(draft, config, "keep_versions", errors) if said is None else said
     if kept is None or _SOME_DAY - kept.subtract_from(_SOME_DAY, "UTC") >= _LEAST_KEPT:
@@ -53,7 +53,7 @@ def keep_versions_of(draft: UnresolvedTable, config: Config, errors: list[Waterc
 
 
 def deadline_of(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> Duration | None:
-    """Return how long after a window's end it must be done, None if undeclared."""
+    """Return how long after a window's end its batch must be done, None if not declared."""
     if draft.statement.clause("DEADLINE") is None:
         return _default(draft, config, "deadline", errors)
     said = draft.statement.value("DEADLINE", DeadlineSaid)

@@ -1,4 +1,4 @@
-"""Resolves rules: their names, and whether they check each row or the batch."""
+"""Resolves EXPECT rules: their name, scope (row, batch or table) and actions; checks expressions of clauses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ _NEVER_TRUTHS = (
 def rule_of(
     said: RuleSaid, variables: Mapping[str, Any], errors: list[WaterclockError], *, in_column: bool = False
 ) -> Rule | None:
-    """Resolve a rule, whose default name is its own text; return None if it is refused, which is reported."""
+    """Return the resolved rule, whose default name is its text; None if it is invalid, which is reported.
+
+    `in_column`: it is the rule of a column, which checks each row.
+    """
     problems = [*check_expression(said.expression), *check_condition(said.expression)]
     if problems:
         errors.extend(problems)
@@ -96,7 +99,7 @@ def _no_history(said: RuleSaid) -> WaterclockError:
 
 
 def _of_batch(said: RuleSaid) -> WaterclockError | None:
-    """Return an error for a ladder with limits or quarantine in a rule of the batch, which no single row breaks."""
+    """Return the error for a rule of the batch with a limit, QUARANTINE or DROP, because no single row breaks it."""
     rows = next((rung.action.name for rung in said.otherwise if rung.action in SETS_ASIDE), None)
     if rows is None and all(rung.most is None for rung in said.otherwise):
         return None
@@ -110,14 +113,14 @@ def _of_batch(said: RuleSaid) -> WaterclockError | None:
 
 
 def is_parsed(expression: Expression) -> bool:
-    """Return whether a rule is only parsed(), the check that a line can be read."""
+    """Return whether a rule is exactly parsed(), the check that a line can be parsed."""
     return [token.text.upper() for token in expression.tokens] == ["PARSED", "(", ")"]
 
 
 def unread_of(said: Sequence[RuleSaid], capabilities: Capabilities | None, errors: list[WaterclockError]) -> Unread:
-    """Return the action for lines that cannot be read, from the EXPECTs `said` with parsed() of a collect.
+    """Return the actions for lines that cannot be parsed, from the EXPECT parsed() rules of a collect.
 
-    Errors  E280 for parsed() over a batch, repeated, or of a source that has no lines
+    E280 is appended to `errors` for parsed() that is repeated, OVER a batch, or of a source without lines.
     """
     twice = (one.expression.span for one in said[1:])
     errors.extend(span.refuse("E280", "parsed() is written twice", fix="remove one") for span in twice)
@@ -139,7 +142,7 @@ def unread_of(said: Sequence[RuleSaid], capabilities: Capabilities | None, error
 
 
 def check_expression(expression: Expression) -> list[WaterclockError]:
-    """Return errors for subqueries, nondeterministic functions and invalid built-in calls in a clause's expression."""
+    """Return errors for subqueries, nondeterministic functions and invalid calls in an expression of a clause."""
     errors: list[WaterclockError] = []
     if expression.tree.find(exp.Query) is not None:
         errors.append(
@@ -184,7 +187,7 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
 
 
 def check_condition(expression: Expression) -> Iterator[WaterclockError]:
-    """Yield an error for a condition that is certainly a number or a text."""
+    """Yield an error for a condition that is certainly a number or a string."""
     tree: Any = expression.tree
     inner, text = tree.unnest(), expression.span.text
     if isinstance(inner, _NEVER_TRUTHS):
@@ -193,7 +196,7 @@ def check_condition(expression: Expression) -> Iterator[WaterclockError]:
 
 
 def has_aggregate(tree: exp.Expression) -> bool:
-    """Return whether an aggregate, known to sqlglot or ours, occurs outside of a window function."""
+    """Return whether an expression contains an aggregate that is not used as a window function."""
     return any(
         is_aggregate(node) and not isinstance(node.parent, exp.Window | exp.IgnoreNulls | exp.RespectNulls)
         for node in tree.find_all(exp.AggFunc, exp.Anonymous)

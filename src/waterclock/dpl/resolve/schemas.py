@@ -1,4 +1,4 @@
-"""Infers the columns of each table, as far as possible without running it, and checks references to columns."""
+"""Infers the columns of tables and views without running them, and checks references to columns."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ from waterclock.timelabel.label import TIMELABEL
 
 @dataclass(frozen=True, slots=True)
 class RecordedColumns:
-    """Columns and Spark types as recorded by the last run: of tables, and of the raw rows behind TEMPORAL versions."""
+    """Columns and Spark types that the last run recorded: of tables, and of the rows from which versions are made."""
 
     tables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     rows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 class Schemas:
-    """Infers columns upstream first, and checks references to them.
+    """Infers the columns of tables, upstream first, and checks references to columns.
 
     A closed list determines a table's columns. With an open list, columns of a collect are known from the last run
-    (`known`), those of a transform from its query. References to columns that are not all known are not checked.
+    (`known`), those of a transform from its query. References are not checked if not all columns are known.
     """
 
     def __init__(self, queries: Queries, known: RecordedColumns) -> None:
@@ -62,7 +62,7 @@ class Schemas:
         self._views: dict[str, Output] = {}
 
     def check(self, drafts: Iterable[UnresolvedTable]) -> list[WaterclockError]:
-        """Check the tables, given upstream first, and every view; return the errors."""
+        """Check all tables, given upstream first, and all views; return the errors."""
         ordered = list(drafts)
         for draft in ordered:  # closed lists first: they are the input of PREVIOUS(own)
             self._families[draft.name] = _declared_families(draft.statement)
@@ -128,7 +128,7 @@ class Schemas:
         return _together(outputs)
 
     def columns_of(self, name: str) -> Names | None:
-        """Return the columns of a table or view, with `timelabel`; None if a column is unknown."""
+        """Return the columns of a table or view, with `timelabel`; None if not all are known."""
         if name in self.queries.views:
             return self._view(name).names
         columns = self._tables.get(name)
@@ -141,7 +141,7 @@ class Schemas:
         return output_of(self.columns_of(name), self._families.get(name), self.queries.list_hidden_columns(name))
 
     def of_flat(self, flat: Flat | None, span: Span) -> Output:
-        """Return the columns of a flat read, and report duplicate names; UNKNOWN if not all columns are known."""
+        """Return the columns of a FLAT, and report duplicate names; UNKNOWN if not all columns are known."""
         columns = (
             flat_columns(flat, lambda name: list((self._tables.get(name) or {}).values()) or None) if flat else None
         )
@@ -193,7 +193,7 @@ class Schemas:
             self.errors.extend(_check_columns_exist(brought, output, "the query"))
 
     def _check_reserved_names(self, draft: UnresolvedTable, output: Names | None) -> None:
-        """Report a query with columns whose names are reserved for every version."""
+        """Report columns of a TEMPORAL table's query with names of record columns (`rec_eff_time` and others)."""
         temporal = draft.declared.temporal
         if temporal is None or output is None or not draft.declared.columns.is_open:
             return
@@ -221,7 +221,7 @@ class Schemas:
                 self.errors.extend(_in_expression(mode.value.delete_when, whole, draft.name))
 
     def _check_reference(self, column: ColumnSaid, own: Names, table: str) -> Iterator[WaterclockError]:
-        """Check the columns that a REFERENCES names: those of the other table, and the time in this one."""
+        """Yield errors for unknown columns in a REFERENCES: those of the other table, and the time in this one."""
         target, span = column.declared.references, column.references_span or column.span
         if target is None:
             return
@@ -249,14 +249,14 @@ class Schemas:
         if mode is not None and isinstance(mode.value, ModeSaid):
             self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.statement.name))
             if mode.value.where is not None:
-                # the label's column is no column of a whole state
+                # a published state has no column timelabel
                 published = {name: said for name, said in columns.items() if name != TIMELABEL}
                 self.errors.extend(_in_expression(mode.value.where, published, draft.statement.name))
         for expression, _ in _rules(draft.statement):
             self.errors.extend(_in_expression(expression, columns, draft.statement.name))
 
     def _check_published_columns(self, said: ColumnsSaid, columns: Names, table: str) -> Iterator[WaterclockError]:
-        """Check that the columns exist that a PUBLISH sends or uses in expressions; the label is not one of them."""
+        """Yield errors for unknown columns that a PUBLISH sends or uses; its expressions cannot use timelabel."""
         yield from _check_columns_exist((column for column in said.columns if column.made_as is None), columns, table)
         own = {name: column for name, column in columns.items() if name != TIMELABEL}
         families = self._families.get(table, {})
@@ -268,7 +268,7 @@ class Schemas:
 
 
 class _At:
-    """Returns the columns of the table, view or flat read at an offset."""
+    """A function from an offset in a query to the columns of the table, view or FLAT that is named there."""
 
     def __init__(self, tables: Mapping[int, FoundTable], schemas: Schemas) -> None:
         self.tables = tables
@@ -285,7 +285,7 @@ class _At:
         return self.schemas.output_of(table.name)
 
     def alias(self, offset: int) -> str:
-        """Return the default alias of a reference without one."""
+        """Return the default alias of the reference at an offset; empty if the query gives one."""
         table = self.tables.get(offset)
         return (table.alias or "") if table else ""
 
@@ -307,7 +307,7 @@ def _declared_families(statement: Statement) -> dict[str, Family]:
 
 
 def _together(outputs: Iterable[Output]) -> Output:
-    """Return the columns of several queries by name, each at its first occurrence."""
+    """Return the columns of several queries united by name, in the order of their first occurrence."""
     outputs = list(outputs)
     if len(outputs) == 1:
         return outputs[0]
@@ -319,7 +319,7 @@ def _together(outputs: Iterable[Output]) -> Output:
 
 
 def _list_reader_columns(draft: UnresolvedTable, columns: Names | None) -> Names | None:
-    """Return the columns that readers see: those of versions if the table keeps versions."""
+    """Return the columns that readers of a table see, given those of its rows; they differ for TEMPORAL."""
     if columns is None or draft.declared.temporal is None:
         return columns
     return names_of(draft.declared.temporal.outputs(columns.values()))
@@ -332,7 +332,7 @@ def _check_columns_exist(columns: Iterable[ColumnSaid], known: Names, where: str
 
 
 def _rules(statement: Statement) -> Iterator[tuple[Expression, bool]]:
-    """Yield the expressions of a header, and whether each checks the table rather than the batch's rows."""
+    """Yield the expressions of a header, and whether each is a rule OVER TABLE."""
     for clause in statement.clauses:
         if clause.word == "EXPECT":
             yield from ((rule.expression, rule.is_over_table) for rule in clause.value if not rule.of)
@@ -345,7 +345,7 @@ def _rules(statement: Statement) -> Iterator[tuple[Expression, bool]]:
 
 
 def _with_made(said: ColumnsSaid | None, output: Names | None) -> Names | None:
-    """Return a query's columns and those that are computed from them until they retire."""
+    """Return a query's columns and those of the column list that are computed until they retire."""
     made = [each.name for each in (said.columns if said else ()) if each.made_as is not None]
     return output if output is None or not made else names_of([*output.values(), *made])
 
@@ -361,7 +361,7 @@ def _in_expression(expression: Expression, known: Names, table: str) -> Iterator
 
 
 def _now_in(expression: Expression, families: Mapping[str, Family]) -> Iterable[WaterclockError]:
-    """Report texts that mean the current time, by the types of the columns that they are compared with."""
+    """Return errors for strings such as 'now' that are compared with columns of these type families."""
     source = expression.span.source
     return now_texts(expression.tree, source, lambda node: families.get(node.parts[0].name.lower()))
 
@@ -381,7 +381,7 @@ def _in_mode(span: Span, mode: ModeSaid, known: Names, table: str) -> Iterator[W
 
 
 def _in_order(column: ColumnSaid, known: Names, table: str) -> Iterator[WaterclockError]:
-    """Check the columns of a KEY's ORDER BY."""
+    """Yield errors for unknown columns in the ORDER BY of a KEY."""
     said = column.stays
     for order in said.stays.order if said is not None else ():
         if said is not None and order.column.lower() not in known:

@@ -1,4 +1,4 @@
-"""Resolves where the secrets of an environment are looked up, from the project file."""
+"""Resolves from the project file where the secrets of an environment are stored, and checks these settings."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _OF_ONE = (("token", "token"), ("approle", "secret_id"))  # keys that only one a
 
 
 def secret_places(root: Path, config: Config) -> SecretPlaces:
-    """Return the places of the chosen environment's secrets; files are below the project's root unless absolute."""
+    """Return where the environment's secrets are stored; files are below the project's root unless absolute."""
     said = config.environment
     return SecretPlaces(root / said.secrets, said.keyring, _vault(root, said.vault) if said.vault else None)
 
 
 def secret_place_errors(config: Config) -> list[WaterclockError]:
-    """Return errors for contradicting settings of the login to Vault, each with its place."""
+    """Return errors for missing and contradicting settings of Vault."""
     said = config.environment.vault
     if said is None:
         return []
@@ -57,7 +57,7 @@ def secret_place_errors(config: Config) -> list[WaterclockError]:
 
 
 def shared_variable_errors(config: Config, connections: Iterable[Connection]) -> list[WaterclockError]:
-    """Return errors for secrets with different names that share one environment variable, except for the first."""
+    """Return errors for secrets with different names that are read from the same environment variable."""
     in_file = ((name, config.place(path)) for name, path in _list_config_secrets(config))
     in_flow = (
         (value.name, each.place) for each in connections for value in each.options.values() if isinstance(value, Secret)
@@ -83,7 +83,7 @@ def shared_variable_errors(config: Config, connections: Iterable[Connection]) ->
 
 
 def _list_config_secrets(config: Config) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the secrets that the project file names for the chosen environment, and the path of each."""
+    """Yield the secrets that the project file names for the environment, each with the path of its key."""
     yield from _secrets_in(config.environment.model_dump(), ("env", config.env))
     yield from _secrets_in(config.alerts, ("alerts",))
     yield from _secrets_in(config.openlineage, ("openlineage",))

@@ -1,4 +1,4 @@
-"""Resolves the EXPECTs of a statement."""
+"""Resolves the EXPECT clauses of a statement."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from waterclock.flow.declarations import Rule
 
 
 def list_declared_rules(statement: Statement, *, of_lines: bool) -> list[RuleSaid]:
-    """Return the EXPECTs of a statement; for a COLLECT, either those of lines or those of rows."""
+    """Return the EXPECTs of a statement: if `of_lines`, the EXPECT parsed() of a COLLECT, else all others."""
     said = [one for clause in statement.clauses if clause.word == "EXPECT" for one in clause.value]
     is_collect = statement.kind is StatementKind.COLLECT
     return [one for one in said if (is_collect and is_parsed(one.expression)) is of_lines]
 
 
 def rules_of(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> tuple[Rule, ...]:
-    """Resolve the EXPECTs of rows; report two rules of one name."""
+    """Return the resolved EXPECTs of a statement except parsed(); report invalid rules and duplicate names."""
     said = list_declared_rules(statement, of_lines=False)
     rules = [rule for rule in (rule_of(one, variables, errors) for one in said) if rule]
     columns = statement.value("COLUMNS", ColumnsSaid)

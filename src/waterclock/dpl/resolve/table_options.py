@@ -1,4 +1,4 @@
-"""Defines OPTIONS of a table, as opposed to its unit: how other engines find its files, and its open windows."""
+"""Defines the OPTIONS that belong to a table and not to its connector: manifest and open_windows."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ TRANSFORM_OPTIONS = {
 
 
 def without_table_options(unit: Unit) -> Unit:
-    """Return a unit with the options of its connector only."""
+    """Return a unit without the options that belong to the table."""
     return replace(unit, options={name: value for name, value in unit.options.items() if name not in TABLE_OPTIONS})
 
 
 def keeps_open_windows(said: OptionsSaid | None) -> bool:
-    """Return whether a table is to have a companion table with its open windows."""
+    """Return whether options request a companion table with open windows."""
     return said is not None and said.values.get(OPEN_WINDOWS) in TRANSFORM_OPTIONS[OPEN_WINDOWS].choices
 
 
 def manifest_of(said: OptionsSaid | None) -> str | None:
-    """Return the kind of manifest that a table maintains; None if it declares none, or an unknown one."""
+    """Return the kind of manifest that options request; None for none, or an unknown one."""
     value = said.values.get(MANIFEST) if said else None
     return str(value) if value in TABLE_OPTIONS[MANIFEST].choices else None

@@ -27,7 +27,7 @@ from waterclock.flow.declarations import Argument, Query, Read
 
 @dataclass(slots=True)
 class ReadResolver:
-    """Resolves the tables that each of `drafts` reads. `spans` has the place of each read in the source."""
+    """Resolves the tables that each of `drafts` reads. `spans` has the span of each read, by reading table and read."""
 
     drafts: dict[str, UnresolvedTable]
     queries: Queries
@@ -36,14 +36,14 @@ class ReadResolver:
     spans: dict[tuple[str, Read], Span] = field(default_factory=dict)
 
     def resolve_all(self) -> None:
-        """Resolve the reads of all transforms and of each COLLECT with FOR EACH."""
+        """Set the reads of all transforms, and of each COLLECT with FOR EACH."""
         for draft in list(self.drafts.values()):
             if draft.kind is Kind.TRANSFORM:
                 self.resolve(draft)
         self.errors.extend(read_each(self.drafts, self.queries.tables, self.queries.views, self.spans))
 
     def resolve(self, draft: UnresolvedTable) -> None:
-        """Resolve the query or the function of a transform, and the tables that it reads."""
+        """Set the query or the function of a transform, and its reads; report unknown names."""
         statement = draft.statement
         if statement.function is not None:
             self._python_reads(draft)
@@ -69,7 +69,7 @@ class ReadResolver:
             )
 
     def _note_spans(self, draft: UnresolvedTable, query: Query, outer: Span | None) -> None:
-        """Record the span of each read; a read inside of a view gets the span of the view's name in the table."""
+        """Record the span of each read; a read within a view gets the span of the view's name in the table's query."""
         whole = draft.statement.value("AS", QuerySaid)
         saids = [part.span for part, _ in self.queries.found[draft.name].branches] or ([whole.span] if whole else [])
         for part, said in zip(query.branches or (query,), saids, strict=False):
@@ -137,7 +137,7 @@ class ReadResolver:
         return replace(argument, read=None, query=Query(text, span.place, (placed,)))
 
     def resolve_publish(self, draft: UnresolvedTable, systems: Systems) -> None:
-        """Resolve the table that a publish sends, and the properties that the publish inherits from it."""
+        """Set the read of a publish, and its properties that depend on the published table; report an unknown table."""
         name = draft.statement.name
         table = self.drafts.get(name)
         if table is None:
@@ -159,7 +159,7 @@ class ReadResolver:
         resolve_publish_target(draft, table, systems, self.config.variables, self.errors)
 
     def resolve_references(self) -> None:
-        """Check the tables that columns refer to. An unchecked reference is no read; a checked one reads the parent."""
+        """Report unknown tables in REFERENCES, and add the parents of checked references to the reads."""
         for draft in self.drafts.values():
             for column in draft.declared.columns.named:
                 target = column.references

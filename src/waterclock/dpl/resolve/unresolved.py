@@ -19,10 +19,10 @@ KINDS = {
 
 @dataclass(slots=True)
 class UnresolvedTable:
-    """A table whose parts are resolved one after the other; an error in one is reported, and the others are resolved.
+    """A table while it is compiled: its statement, and its parts that are resolved so far (`declared`).
 
-    `declared` is replaced as its parts are resolved. `is_incomplete`: one of its inputs is unknown. That is reported,
-    but its consequences are not.
+    `declared` is replaced whenever a part is resolved. `is_incomplete`: one of its inputs is unknown. This is reported,
+    but errors that follow from it are not.
     """
 
     statement: Statement
@@ -34,17 +34,17 @@ class UnresolvedTable:
 
     @property
     def name(self) -> str:
-        """The table's name; that of its unit for a publish."""
+        """The table's name; for a publish the name of its unit."""
         return self.declared.name
 
     @property
     def kind(self) -> Kind:
-        """The kind of its statement."""
+        """The kind of the table's statement."""
         return self.declared.kind
 
     @property
     def span(self) -> Span:
-        """Where the table is named."""
+        """The span of the name in the table's statement."""
         return self.statement.span
 
     def at(self, word: str) -> Span:

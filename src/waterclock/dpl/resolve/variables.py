@@ -1,4 +1,4 @@
-"""Checks that each variable of the statements has a value."""
+"""Checks that each variable in the statements has a value in the project file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from waterclock.flow.declarations import Value
 def check_variables(
     statements: Iterable[Statement], queries: Queries, known: Mapping[str, Value]
 ) -> Iterator[WaterclockError]:
-    """Report each :name without a value."""
+    """Yield an error for each `:name` that is not in `known`."""
     for found in queries.found.values():
         for name, span in found.variables.items():
             if name not in known:

@@ -1,4 +1,4 @@
-"""Resolves every reference in queries and views: the table and the kind of read, or the view to inline."""
+"""Resolves the references in queries and views to reads of tables, FLATs, watermarks, or views to inline."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ from waterclock.flow.watermarks import mark_of
 
 @dataclass(slots=True)
 class Queries:
-    """Resolves queries against the names of a project; each view is resolved once."""
+    """Resolves the queries of tables and views; each view is resolved once.
+
+    - `found`: the names in queries, by table or view.
+    - `incomplete`: the tables and views with errors in their names.
+    - `choices`: the queries of tables with WHEN, by table.
+    """
 
     tables: Mapping[str, Statement]
     publishes: frozenset[str]
@@ -37,7 +42,7 @@ class Queries:
     _path: list[str] = field(default_factory=list)
 
     def of_statement(self, statement: Statement) -> Query | None:
-        """Return the query of a transform; unresolved references are reported and left out."""
+        """Return the resolved query of a statement, None if it cannot be parsed; unknown names are reported."""
         said = statement.value("AS", QuerySaid)
         if said is None:
             return None
@@ -53,7 +58,7 @@ class Queries:
         return self._whole(said, found, statement.name)
 
     def _of_choices(self, statement: Statement, saids: Sequence[QuerySaid]) -> Query | None:
-        """Return the queries between which windows choose as branches of one query; `choices` has them separately."""
+        """Return the queries of a table with WHEN as branches of one query; add them separately to `choices`."""
         founds = [find_in_branches(said) for said in saids]
         together = self.found[statement.name] = QueryNames(None)
         for said, found in zip(saids, founds, strict=True):
@@ -80,7 +85,7 @@ class Queries:
         return Query(said.span.text, said.span.place, branches=tuple(queries)) if found.branches else queries[0]
 
     def of_view(self, name: str) -> Query | None:
-        """Return the query of a view."""
+        """Return the resolved query of a view; None if it cannot be parsed."""
         if name not in self._resolved:
             self._path.append(name)
             self._resolved[name] = self.of_statement(self.views[name])
@@ -88,7 +93,7 @@ class Queries:
         return self._resolved[name]
 
     def trees(self) -> Iterator[tuple[QuerySaid, Any]]:
-        """Yield each query that could be read, with its tree; of queries that are put together each by itself."""
+        """Yield each query that could be parsed, with its syntax tree; branches of a query separately."""
         for name, found in self.found.items():
             said = (self.tables.get(name) or self.views[name]).value("AS", QuerySaid)
             for part, inside in found.branches or ([(said, found)] if said is not None else []):
@@ -96,19 +101,19 @@ class Queries:
                     yield part, inside.tree
 
     def view_reference(self, read: Read, span: Span) -> TableReference | None:
-        """Return the reference of a Python argument that names a view; the caller sets its offsets."""
+        """Return the reference to a view that a Python argument reads, with offsets of 0; None if it is invalid."""
         found = FoundTable(read.table, span, read.kind, read.span, 0, 0, None, 0)
         return self._view(found, TableReference(0, 0, None, 0))
 
     def columns_of(self, view: str) -> tuple[str, ...]:
-        """Return the allow-list of a view; empty if it lets all columns pass."""
+        """Return the columns in the closed list of a view; empty if it has all columns of its query."""
         said = self.views[view].value("COLUMNS", ColumnsSaid)
         if said is None or said.is_open:
             return ()
         return tuple(column.name for column in said.columns)
 
     def views_of(self, name: str, statement: Statement) -> list[str]:
-        """List the views that a table depends on, directly and through others."""
+        """Return the views that a table uses, directly and through other views, sorted."""
         found: dict[str, None] = {}
         names = [table.name for table in self.found[name].tables] if name in self.found else []
         arguments = statement.function.arguments if statement.function else ()
@@ -123,7 +128,7 @@ class Queries:
         return sorted(found)
 
     def list_relations(self) -> list[str]:
-        """List all tables and views that a query may read."""
+        """Return the names of all tables and views that a query may read."""
         return [*self.tables, *self.views]
 
     def _query(self, said: QuerySaid, found: QueryNames, own: str) -> Query:
@@ -150,7 +155,7 @@ class Queries:
         )
 
     def list_hidden_columns(self, name: str) -> tuple[str, ...]:
-        """Return the HIDDEN columns that readers of a table can name; none for a view."""
+        """Return the HIDDEN columns that readers of a table can name; empty for a view."""
         draft = self.flats.drafts.get(name)
         return draft.declared.hidden_columns if draft is not None else ()
 
@@ -169,7 +174,7 @@ class Queries:
         return None
 
     def _mark(self, found: FoundTable, own: str, at: TableReference) -> TableReference | None:
-        """Return the read of the table that stores the watermark of another."""
+        """Return the reference to the watermark of a table: a read of its `_mark` table; None if it has none."""
         table = self.tables.get(found.name)
         if table is not None and table.clause("WATERMARK") is not None and mark_of(found.name) in self.tables:
             return replace(at, read=Read(mark_of(found.name), found.kind), is_mark=True)
@@ -180,7 +185,7 @@ class Queries:
         return None
 
     def flat(self, found: FoundTable, own: str) -> Flat | None:
-        """Return the flat read that FLAT around a table means; errors in it are reported."""
+        """Return the resolved FLAT of a table; None if it is invalid, which is reported."""
         if found.name in self.tables:
             return self.flats.of(found.name, found.span, is_exact=found.is_exact)
         if found.name in self.views:
@@ -262,21 +267,21 @@ def no_watermark(found: FoundTable, tables: Mapping[str, Statement]) -> Waterclo
 
 
 def queries_of(statement: Statement) -> list[QuerySaid]:
-    """Return the queries of a statement: those of its WHENs, then the last one."""
+    """Return the queries of a statement: those of its WHENs, then that of AS."""
     whens = [clause.value.query for clause in statement.clauses if isinstance(clause.value, WhenSaid)]
     last = statement.value("AS", QuerySaid)
     return [*whens, *([last] if last is not None else [])]
 
 
 def unknown_table(name: str, span: Span, known: Iterable[str], tables: Mapping[str, Statement]) -> WaterclockError:
-    """Build the error for an unknown table, with its current name or the nearest known one."""
+    """Build the error for an unknown table; its fix is the current name of a renamed table, or a similar name."""
     now = [other for other, it in tables.items() if (said := it.value("WAS", WasSaid)) and said.table == name]
     fix = f"it was renamed: write {now[0]}" if now else nearest_table(name, known)
     return span.refuse("E213", f"unknown table {name}", fix=fix)
 
 
 def nearest_table(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the tables of similar names, or of the same name in another schema."""
+    """Return a fix with the tables of the same name in other schemas, or of similar names."""
     known = list(known)
     bare = [table for table in known if table.split(".")[-1].lower() == name.rsplit(".", maxsplit=1)[-1].lower()]
     if bare:
@@ -285,7 +290,7 @@ def nearest_table(name: str, known: Iterable[str]) -> str:
 
 
 def _no_effect(found: FoundTable) -> WaterclockError:
-    """Build the error for a read function around a view all of whose reads have one of their own."""
+    """Build the error for a read function around a view that contains no plain table name."""
     word = found.kind.name
     return found.span.refuse(
         "E216",
@@ -296,7 +301,7 @@ def _no_effect(found: FoundTable) -> WaterclockError:
 
 
 def _wrap_query(query: Query, found: FoundTable) -> Query:
-    """Apply a read function to each plain reference inside of a view."""
+    """Return the query of a view with a read function applied to each plain table name in it."""
     return replace(query, tables=tuple(_wrap(reference, found) for reference in query.tables))
 
 
@@ -304,7 +309,7 @@ def _wrap(reference: TableReference, found: FoundTable) -> TableReference:
     if reference.view is not None:
         return replace(reference, view=_wrap_query(reference.view, found))
     if reference.is_mark and found.kind is ReadKind.PAST:
-        return reference  # the mark is a state, and only the batch's own is available
+        return reference  # a watermark is a state, so PAST does not apply to it
     if reference.read is not None and reference.read.kind is ReadKind.PLAIN:
         return replace(reference, read=Read(reference.read.table, found.kind, found.duration))
     return reference

@@ -1,4 +1,4 @@
-"""Derives the tables that store watermarks: each is a transform, derived from the WATERMARK of another table."""
+"""Derives the companion tables `<table>_mark` that keep watermarks, and checks WATERMARK clauses and their uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from waterclock.flow.steps import AFTER, BEFORE, ROWS
 from waterclock.flow.watermarks import COLUMNS, MARK, MEASURES, Watermark, mark_of, query_of
 
 MARKS = "MARKS"
-"""An internal clause, which users cannot write, of a transform that stores a watermark."""
+"""An internal clause, which users cannot write; it marks a transform that keeps the watermark of a table."""
 
 AS_TIMESTAMP = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 
@@ -24,8 +24,8 @@ AS_TIMESTAMP = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 def with_marks(
     statements: Sequence[Statement], variables: Mapping[str, Value], errors: list[WaterclockError]
 ) -> list[Statement]:
-    """Return the statements of a project, with transforms added that store the declared watermarks."""
-    # a publish has the name of its table: a mark may be published
+    """Return the statements of a project, with transforms added that keep watermarks; report invalid WATERMARKs."""
+    # the name of a PUBLISH is that of its table, and a `_mark` table may be published
     names = {each.name.lower(): each for each in statements if each.kind is not StatementKind.PUBLISH}
     marks: list[Statement] = []
     for statement in statements:
@@ -40,14 +40,14 @@ def with_marks(
 
 
 def watermark_of(said: WatermarkSaid) -> Watermark:
-    """Return the watermark that a clause declares."""
+    """Return the watermark settings of a WATERMARK clause."""
     return Watermark(said.column, said.lateness, said.per)
 
 
 def check_marks(
     drafts: Mapping[str, UnresolvedTable], spans: Mapping[tuple[str, Read], Span]
 ) -> Iterator[WaterclockError]:
-    """Report watermarks of tables that a transform does not derive from, because they do not apply to its rows."""
+    """Yield errors for watermarks in a transform of tables that it does not read, directly or through other tables."""
     for draft in drafts.values():
         asked = {mark_read: None for query in _queries(draft) for mark_read in marks_in(query)}
         if not asked or draft.is_incomplete:
@@ -66,7 +66,7 @@ def check_marks(
 
 
 def marks_of_step(function: PythonFunction, tables: Mapping[str, Statement]) -> list[Argument]:
-    """Return the reads of the watermark for a rule with state, if the table of its rows has one."""
+    """Return the inputs of a stateful step with the watermark of its rows' table; empty if the table has none."""
     rows = next((it.read.table for it in function.arguments if it.name == ROWS and it.read is not None), None)
     if function.step is None or rows is None or mark_of(rows) not in tables:
         return []
@@ -82,7 +82,7 @@ def _queries(draft: UnresolvedTable) -> list[Query]:
 
 
 def marks_in(query: Query) -> Iterator[Read]:
-    """Yield the watermark reads of a query, including those inside its views."""
+    """Yield the reads of `_mark` tables in a query and its views."""
     for branch in query.branches:
         yield from marks_in(branch)
     for reference in query.tables:

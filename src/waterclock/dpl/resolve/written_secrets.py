@@ -1,4 +1,4 @@
-"""Refuses credentials in plain text in options and settings: a project only names its secrets."""
+"""Refuses credentials in plain text in options and settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WHY = "it would appear in version control, in plans and in logs"
 
 
 def written_secret(name: str, value: Value | Secret, option: Option, span: Span) -> WaterclockError | None:
-    """Return the error for an option with a credential as plain text, or None. The value is never shown."""
+    """Return the error for an option with a credential in plain text, or None. The error does not contain the value."""
     if isinstance(value, Secret):
         return None
     if option.is_secret:
@@ -38,10 +38,10 @@ def written_secret(name: str, value: Value | Secret, option: Option, span: Span)
 
 
 def written_setting_errors(config: Config) -> Iterator[WaterclockError]:
-    """Yield an error for each setting of the project file with a credential as plain text. No value is shown.
+    """Yield an error for each setting of the project file with a credential in plain text, without the value.
 
-    These are the URL of the ledger, options of the storage, settings of Spark, and addresses and tokens of alerts and
-    OpenLineage.
+    Settings are the URL of the ledger, options of the storage, settings of Spark, and addresses and tokens of alerts
+    and OpenLineage.
     """
     said, path = config.environment, ("env", config.env)
     if isinstance(said.ledger, str) and has_password(said.ledger):
@@ -77,7 +77,7 @@ def written_setting_errors(config: Config) -> Iterator[WaterclockError]:
 
 
 def _list_addresses(config: Config) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the addresses of alerts and of OpenLineage, each with its place."""
+    """Yield the addresses of alerts and of OpenLineage, each with the path of its key."""
     yield ("openlineage", "url"), config.openlineage.get("url")
     targets = config.alerts.get("targets")
     for name, values in targets.items() if isinstance(targets, Mapping) else ():
@@ -86,7 +86,7 @@ def _list_addresses(config: Config) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def _tokens(config: Config) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the tokens of webhooks and of the OpenLineage server, each with its place; other tokens are refused."""
+    """Yield the tokens of webhooks and of the OpenLineage server, each with the path of its key."""
     if "url" in config.openlineage:
         yield ("openlineage", "token"), config.openlineage.get("token")
     targets = config.alerts.get("targets")

@@ -1,1 +1,1 @@
-"""Parses text into tokens, clauses and statements with their places, and reports syntax errors. Knows no flow."""
+"""Parses DPL text into tokens, clauses and statements with their positions, and reports syntax errors."""

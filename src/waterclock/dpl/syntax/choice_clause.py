@@ -1,4 +1,4 @@
-"""Parses the choice of queries after the header of a TRANSFORM: `WHEN condition AS query ... ELSE AS query`."""
+"""Parses the queries of a TRANSFORM with conditions: `WHEN condition AS query ... ELSE AS query`."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _HOW = "write WHEN condition AS SELECT ... ELSE AS SELECT ..."
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """The tokens from one WHEN or ELSE to the next: that word (None for the first piece) and the tokens after it."""
+    """The tokens from one WHEN or ELSE to the next. `word` is this WHEN or ELSE, None before the first one."""
 
     word: Token | None
     tokens: Sequence[Token]
 
 
 def has_choice(tokens: Sequence[Token]) -> bool:
-    """Return whether WHEN or ELSE occurs after a header, outside of brackets and of every CASE."""
+    """Return whether the tokens after a header contain WHEN or ELSE, outside of brackets and of CASE."""
     return any(True for _ in _cuts(tokens))
 
 
 def take_choices(
     source: SourceText, tokens: Sequence[Token], first: Expression | None, *, name: str
 ) -> tuple[list[WhenSaid], QuerySaid | None, list[WaterclockError]]:
-    """Split the queries after a header; return those with a condition, that of the ELSE, and all errors.
+    """Split the tokens after a header; return the queries with conditions, the query of the ELSE, and all errors.
 
     `first` is the condition of the first query, which is part of the header; None if it has none.
     """
@@ -77,7 +77,7 @@ def take_choices(
 
 
 def _parts(source: SourceText, piece: _Piece) -> tuple[Expression | None, QuerySaid]:
-    """Return the condition of a piece, None for ELSE and for the first, and its query."""
+    """Return the condition of a piece, None for ELSE and for the first piece, and the query of the piece."""
     tokens, word = piece.tokens, piece.word
     condition = None
     if word is not None:

@@ -1,4 +1,4 @@
-"""Defines a clause of the language: its words, its statements, its reader, and its argument in Python."""
+"""Defines the class that describes a clause of DPL: its words, statements, parser function and Python arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALL_STATEMENTS = frozenset(StatementKind)
 
 
 class ClauseForm(Enum):
-    """The forms of a clause's value: `TEXT`, without quotes in Python; `FLAG`, no value; `LIST`, several values."""
+    """The forms of a clause's value: TEXT is a string, without quotes in Python; FLAG is no value; LIST is several."""
 
     PLAIN = auto()
     TEXT = auto()
@@ -26,9 +26,10 @@ class ClauseForm(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonArgument:
-    """An argument of a clause in Python, with an example as it is written there.
+    """An argument of a clause in Python, with an example of its value.
 
-    `clause`: the words in the page of arguments, if they are not those of its name. `flag`: the value of a True.
+    `clause`: the words of the clause for the reference page, if they do not follow from the name. `flag`: the value
+    that True stands for.
     """
 
     name: str
@@ -39,16 +40,16 @@ class PythonArgument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClauseDefinition:
-    """One clause: everything that the parser and the Python API know of it.
+    """The definition of a clause, for the parser, the Python API and the reference pages.
 
-    - `starts`: the words that it begins with, if they are not its `word`. A positional part begins with none.
-    - `read`: the reader of its value. `checks_text`: for a TEXT, the check of an unquoted one in Python.
-    - `later`: the statements of which only a later release accepts it.
-    - `elsewhere`: the fix for a statement that does not accept it.
-    - `table_field`: the field of a table's declaration that its value becomes as it is read; a flag becomes True. A
-      value that must be resolved has none: a module of `dpl/resolve` sets its field.
-    - `arguments`: its arguments in Python, if it has several, or one of another name than its word.
-    - `example`, `clause`: those of its only argument.
+    - `starts`: the words with which the clause begins, if they are not its `word`. A positional part begins with none.
+    - `read`: the function that parses its value. `checks_text`: for a TEXT, checks a string in Python.
+    - `later`: the statements that accept it only in a later release.
+    - `elsewhere`: the fix by statement that does not accept it.
+    - `table_field`: the field of a table's declaration that has its value unchanged; a flag becomes True. Values that
+      must be resolved have no such field: a module of `dpl/resolve` sets it.
+    - `arguments`: its Python arguments, if there are several, or one with another name than its word.
+    - `example`, `clause`: those of its only Python argument.
     """
 
     word: str
@@ -68,22 +69,22 @@ class ClauseDefinition:
 
     @property
     def is_later(self) -> bool:
-        """True if no statement accepts it in this release."""
+        """True if no statement accepts the clause in this release."""
         return self.statements <= self.later
 
     @property
     def first_words(self) -> tuple[tuple[str, ...], ...]:
-        """The words that it can begin with; none for a positional part."""
+        """The word sequences with which the clause can begin; empty for a positional part."""
         return () if self.is_positional else tuple(tuple(start.split()) for start in self.starts or (self.word,))
 
     @property
     def python_arguments(self) -> tuple[PythonArgument, ...]:
-        """Its arguments. The name of one is its words joined by `_`, with a trailing `_` if Python reserves it."""
+        """The clause's Python arguments. By default one: its words joined by `_`, plus `_` if Python reserves them."""
         name = self.word.lower().replace(" ", "_")
         own = f"{name}_" if keyword.iskeyword(name) else name
         return self.arguments or (PythonArgument(name=own, example=self.example, clause=self.clause),)
 
     @property
     def argument_names(self) -> tuple[str, ...]:
-        """The names of its arguments in Python."""
+        """The names of the clause's Python arguments."""
         return tuple(argument.name for argument in self.python_arguments)

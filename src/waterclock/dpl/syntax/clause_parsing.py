@@ -1,4 +1,4 @@
-"""Parses each clause by its definition, the same for a DPL header and for an argument in Python."""
+"""Parses a clause by its definition, in a DPL header or as a Python argument."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|:\w+""", re.DOTALL)
 
 
 def read_clause(word: str, cursor: Cursor) -> Any:
-    """Read a clause after its word, or with the word of its mode. Raises  its own errors, E208 for a later one."""
+    """Parse the value of a clause. The cursor is after the clause's word, but for BY and MODE before the first word.
+
+    Raises  E208 for a clause of a later release; errors of its parser
+    """
     read = BY_WORD[word].read
     if read is None:
         raise planned_feature_error(word, cursor.here())
@@ -30,10 +33,10 @@ def read_clause(word: str, cursor: Cursor) -> Any:
 
 
 def parse_clause(word: str, text: str, source: SourceText, *, variables: Mapping[str, Value]) -> Any:
-    """Read the text of a single clause, as an argument in Python: the whole text, by the reader that DPL uses.
+    """Parse a whole text as the value of a clause, for a Python argument.
 
-    `word` is the clause's word (`EVERY`, `BY`, `MODE`, `COLUMNS`, `FROM`, `AS`, ...); `source` gives the text its
-    place. Texts of one string (ZONE, START, SCHEDULE, OWNER, COMMENT) need no quotes of their own.
+    `word` is the clause's word (`EVERY`, `BY`, `MODE`, `COLUMNS`, `FROM`, `AS`, ...), `source` the text with its
+    position. Values that are one string (ZONE, START, SCHEDULE, OWNER, COMMENT) need no quotes.
     """
     clause = BY_WORD[word]
     if clause.form is ClauseForm.TEXT and not _QUOTED.fullmatch(text.strip()):

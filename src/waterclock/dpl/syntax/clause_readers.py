@@ -1,4 +1,4 @@
-"""Reads the values of clauses: one reader each, the same for a DPL header and for an argument in Python."""
+"""The functions that parse the values of clauses; each moves a cursor past the value and returns it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from waterclock.timelabel.zone import nominal_zone
 
 
 def take_unit(cursor: Cursor) -> UnitSaid:
-    """Take `connection.path` or `connection QUERY 'text'`."""
+    """Parse a unit: `connection.path` or `connection QUERY 'text'`."""
     start = cursor.index
     parts, span = cursor.path("a connection and a unit in it, as in shop.public.orders")
     if cursor.accept("QUERY"):
@@ -44,7 +44,7 @@ def take_unit(cursor: Cursor) -> UnitSaid:
 
 
 def take_options(cursor: Cursor) -> OptionsSaid:
-    """Take OPTIONS (name value, ...), after the word OPTIONS."""
+    """Parse the list of OPTIONS: `(name value, ...)`."""
     values: dict[str, Value | Secret] = {}
     spans: dict[str, Span] = {}
     cursor.need("(", fix="write options in brackets: OPTIONS (format 'csv')")
@@ -64,7 +64,7 @@ def take_options(cursor: Cursor) -> OptionsSaid:
 
 
 def take_every(cursor: Cursor) -> Period:
-    """Parse the period of EVERY."""
+    """Parse the period of EVERY, such as `15 MINUTES` or `:name`."""
     if cursor.at(":"):
         value, span = cursor.variable()
         return parse_at(span, lambda: parse_period(str(value)))
@@ -94,7 +94,7 @@ def _plain_period(text: str) -> str:
 
 
 def take_text(what: str) -> Callable[[Cursor], str]:
-    """Return a reader of one text; `what` names it in an error."""
+    """Return a function that parses a string; `what` names the string in errors."""
 
     def read(cursor: Cursor) -> str:
         return cursor.text(what)
@@ -103,7 +103,7 @@ def take_text(what: str) -> Callable[[Cursor], str]:
 
 
 def take_zone(cursor: Cursor) -> str:
-    """Take a zone. Raises the error of a name that is no zone."""
+    """Parse the name of a zone, a string. Raises  E105 for an unknown zone."""
     start = cursor.index
     text = cursor.text("a zone")
     check_zone(text, cursor.span_since(start))
@@ -111,17 +111,17 @@ def take_zone(cursor: Cursor) -> str:
 
 
 def check_zone(text: str, span: Span) -> None:
-    """Check that a text names a zone."""
+    """Raise E105 at `span` for a text that is not the name of a zone."""
     parse_at(span, lambda: nominal_zone(text))
 
 
 def take_duration(cursor: Cursor) -> Duration:
-    """Take a duration."""
+    """Parse a duration, such as `7 DAYS`."""
     return cursor.duration()
 
 
 def take_elapsed_time(cursor: Cursor) -> Duration:
-    """Take a duration of a fixed length. Raises the error of one that has none, as a month."""
+    """Parse a duration with a fixed length. Raises  E107 for months and longer units."""
     start = cursor.index
     duration = cursor.duration()
     parse_at(cursor.span_since(start), duration.to_timedelta)
@@ -129,7 +129,7 @@ def take_elapsed_time(cursor: Cursor) -> Duration:
 
 
 def take_by(cursor: Cursor) -> BatchedSaid:
-    """Take the rule that puts rows into windows, with or without its first word BY."""
+    """Parse a BY clause, with or without the word BY: `DATA TIME t LOOKBACK d CHANGED`, `ARRIVAL TIME` or `CHANGES`."""
     if cursor.accept("BY"):  # the cursor is before BY in a header, after it in Python
         pass
     if cursor.accept("ARRIVAL"):
@@ -160,17 +160,17 @@ def _take_changed(cursor: Cursor) -> ChangedSaid | None:
 
 
 def take_for_each(cursor: Cursor) -> EachSaid:
-    """Take the table of FOR EACH."""
+    """Parse the table of FOR EACH."""
     return EachSaid(*cursor.table())
 
 
 def take_was(cursor: Cursor) -> WasSaid:
-    """Take the former name of a table."""
+    """Parse the former name of a table, after WAS."""
     return WasSaid(*cursor.table())
 
 
 def take_await(cursor: Cursor) -> AwaitSaid:
-    """Take the sign that AWAIT waits for, and the longest wait."""
+    """Parse the value of AWAIT: `NEXT`, `QUERY 'text'` or the name of a marker, and `FOR duration`."""
     start = cursor.index
     if cursor.accept("NEXT"):
         sign, text = Sign.NEXT, ""
@@ -183,7 +183,7 @@ def take_await(cursor: Cursor) -> AwaitSaid:
 
 
 def take_watermark(cursor: Cursor) -> WatermarkSaid:
-    """Take a column of time, the lateness and the columns of PER."""
+    """Parse the value of WATERMARK: a time column, the lateness, and `PER (columns)`."""
     column = cursor.name("the time column of the rows", fix="write it as in WATERMARK at 10 MINUTES").text
     start = cursor.index
     lateness = cursor.duration()
@@ -192,7 +192,7 @@ def take_watermark(cursor: Cursor) -> WatermarkSaid:
 
 
 def take_deadline(cursor: Cursor) -> DeadlineSaid:
-    """Take a duration, and BY WATERMARK."""
+    """Parse the value of DEADLINE: a duration, and BY WATERMARK."""
     after = cursor.duration()
     is_by_watermark = cursor.at("BY") and cursor.clause_at() is None  # BY DATA TIME is a clause of its own
     if is_by_watermark:
@@ -202,12 +202,12 @@ def take_deadline(cursor: Cursor) -> DeadlineSaid:
 
 
 def take_pool(cursor: Cursor) -> str:
-    """Take the name of a pool."""
+    """Parse the name of a pool."""
     return cursor.plain_name("a pool").text
 
 
 def take_on_restate(cursor: Cursor) -> OnRestate:
-    """Take the reaction to a restated input."""
+    """Parse the value of ON RESTATE: RECOMPUTE or REPORT."""
     if cursor.at("RESEND"):
         raise planned_feature_error(
             "ON RESTATE RESEND", cursor.here(), fix="leave it out: no destination of this release needs it"
@@ -226,20 +226,20 @@ def take_flag(cursor: Cursor) -> bool:  # noqa: ARG001  every reader takes the c
 
 
 def take_tags(cursor: Cursor) -> tuple[str, ...]:
-    """Take tags in brackets."""
+    """Parse a list of tags in brackets."""
     return cursor.names("tags")
 
 
 def take_connection_type(cursor: Cursor) -> str:
-    """Take the type of a connection."""
+    """Parse the type of a connection; return it in lower case."""
     return cursor.plain_name("a connection type").text.lower()
 
 
 def take_when(cursor: Cursor) -> Expression:
-    """Take the condition of a query."""
+    """Parse the condition of WHEN."""
     return take_expression(cursor, "a condition", fix="write it as in WHEN WINDOW_START() < '2024-01-01'")
 
 
 def take_close_when(cursor: Cursor) -> Expression:
-    """Take the condition that closes a window."""
+    """Parse the condition of CLOSE WHEN."""
     return take_expression(cursor, "a condition", fix="write it as in CLOSE WHEN watermark(at, device) >= WINDOW_END()")

@@ -1,4 +1,4 @@
-"""Lists all clauses, in the order in which errors list them: one entry each, with all that is known of it."""
+"""Lists the definitions of all clauses, in the order in which errors list clauses."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ FIRST_WORDS = _find_first_words(CLAUSES)
 
 
 def clause_words(kind: StatementKind) -> list[str]:
-    """List the clauses that a statement accepts in this release, with each mode by its own name."""
+    """Return the words of the clauses that a statement accepts in this release, with MODE replaced by the modes."""
     words = [clause.word for clause in CLAUSES if kind in clause.statements - clause.later]
     modes = ["APPEND", "REPLACE", "MERGE", *(["TEMPORAL"] if kind in _MADE else [])] if "MODE" in words else []
     return [word for word in words if word != "MODE"] + modes

@@ -35,7 +35,7 @@ _LATER = {
 
 
 def take_columns(cursor: Cursor) -> ColumnsSaid:
-    """Take a column list in brackets."""
+    """Parse a column list in brackets."""
     cursor.need("(", fix="write columns in brackets, as in (id KEY, *)")
     said = take_column_entries(cursor)
     cursor.need(")", fix="separate columns by commas: (id KEY, name STRING, *)")
@@ -43,7 +43,7 @@ def take_columns(cursor: Cursor) -> ColumnsSaid:
 
 
 def take_column_entries(cursor: Cursor) -> ColumnsSaid:
-    """Take the entries of a column list without brackets, as an argument in Python."""
+    """Parse the entries of a column list, without brackets."""
     found: list[ColumnSaid] = []
     while True:
         if cursor.accept("*"):
@@ -76,7 +76,7 @@ def _column(cursor: Cursor) -> ColumnSaid:
 
 
 def _with_rule(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
-    """Take one rule of a column, and return the column with it. Raises E207 for one that it has already."""
+    """Parse one property of a column, and return the column with it. Raises  E207 if the column has it already."""
     _refuse_clause(cursor)
     upper = cursor.peek().upper
     if upper in _LATER:
@@ -176,7 +176,7 @@ _HAS: Mapping[str, Callable[[ColumnSaid], bool]] = {
     "AS": lambda said: said.made_as is not None,
     "RETIRE": lambda said: said.retires is not None,
 }
-"""By the first word of a part that a column may have once: whether it has that part already."""
+"""Functions that return whether a column has a property already, by first word; it may have each of these once."""
 
 
 def _refuse_clause(cursor: Cursor) -> None:
@@ -219,7 +219,7 @@ def _expect(cursor: Cursor) -> RuleSaid:
 
 
 def take_bracketed(cursor: Cursor) -> Expression:
-    """Take an expression in brackets."""
+    """Parse an expression in brackets."""
     start = cursor.index
     skip_brackets(cursor)
     inner = [cursor.words[at] for at in range(start + 1, cursor.index - 1)]
@@ -232,7 +232,7 @@ def take_bracketed(cursor: Cursor) -> Expression:
 
 
 def names_listed(words: Sequence[Word]) -> tuple[str, ...] | None:
-    """Return the names in the words of a bracketed list that cannot be read in all parts; None of an open list."""
+    """Return the column names in a bracketed column list with errors, given its words; None for an open list."""
     names: list[str] = []
     depth = in_type = 0
     for word, following in pairwise(words):

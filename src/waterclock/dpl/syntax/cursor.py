@@ -1,4 +1,4 @@
-"""Walks over the words of a header: takes names, texts and numbers, and raises errors at their place."""
+"""A cursor over the words of a header, with methods that parse names, strings, numbers and durations."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ _MOST_DIGITS = 18
 _CLOSING = frozenset({")", "]", ">"})
 _CLAUSES_OF_OTHER_TOOLS = frozenset({"CONSTRAINT", "TARGET_LAG", "LOCATION", "TBLPROPERTIES", "USING"})
 NOTHING = Word("end", "", "", 0, 0, -1)
-# for the first word of a clause, all words that it begins with, and the clause's own word
+# by the first word of a clause: all words with which it begins, and the word of its definition
 FirstWords = Mapping[str, Sequence[tuple[tuple[str, ...], str]]]
 
 
 class Cursor:
-    """Walks over words from left to right; `variables` are the project's values for `:name`.
+    """A position in a list of words; its methods consume words from left to right, and raise errors with positions.
 
-    `first_words` are the words that clauses begin with; empty for a text in which no clause can begin.
+    `variables` are the project's values for `:name`. `first_words` are the words with which clauses begin; empty for a
+    text that contains no clauses.
     """
 
     def __init__(
@@ -52,18 +53,18 @@ class Cursor:
         return self.index >= len(self.words)
 
     def peek(self, ahead: int = 0) -> Word:
-        """Return a word without taking it; `NOTHING` beyond the end."""
+        """Return the word `ahead` words from here, without consuming it; `NOTHING` outside of the words."""
         position = self.index + ahead
         return self.words[position] if 0 <= position < len(self.words) else NOTHING
 
     def take(self) -> Word:
-        """Take the next word."""
+        """Consume the next word and return it."""
         word = self.peek()
         self.index += 1
         return word
 
     def at(self, *uppers: str) -> bool:
-        """Return whether the next words are these."""
+        """Return whether the next words are these, which are given in capitals."""
         position = self.index
         if position + len(uppers) > len(self.words):
             return False
@@ -73,14 +74,14 @@ class Cursor:
         return True
 
     def accept(self, *uppers: str) -> bool:
-        """Take the next words if they are these."""
+        """Consume the next words if they are these; return whether they are."""
         if self.at(*uppers):
             self.index += len(uppers)
             return True
         return False
 
     def clause_at(self, ahead: int = 0) -> tuple[str, int] | None:
-        """Return the word of the clause that begins `ahead` words from here, and the number of words that name it."""
+        """Return the word of the clause that begins `ahead` words from here, and how many words it begins with."""
         word = self.peek(ahead)
         if word.kind != "word":
             return None
@@ -90,7 +91,7 @@ class Cursor:
         return None
 
     def begins_clause(self, ahead: int = 0) -> bool:
-        """Return whether a clause begins `ahead` words from here; known clauses of other tools count as well."""
+        """Return whether a clause begins `ahead` words from here, also a known clause of another tool."""
         if self.clause_at(ahead) is not None:
             return True
         upper = self.peek(ahead).upper
@@ -99,18 +100,18 @@ class Cursor:
         return self.peek(ahead).kind == "word" and upper in _CLAUSES_OF_OTHER_TOOLS
 
     def need(self, upper: str, *, fix: str | None = None) -> Word:
-        """Take the next word, which must be this one."""
+        """Consume the next word, which must be `upper`. Raises  E204 for any other word."""
         if not self.at(upper):
             self.raise_unexpected(upper, fix=fix or self._how_to_add(upper))
         return self.take()
 
     def raise_unexpected(self, wanted: str, *, fix: str) -> NoReturn:
-        """Raise E204 at the next word; `wanted` is what the grammar expects there."""
+        """Raise E204 at the next word; `wanted` describes the expected words."""
         found = "the end of the statement" if self.is_done else self.here().text
         raise self.here().refuse("E204", f"expected {wanted}, found {found}", fix=fix)
 
     def here(self) -> Span:
-        """Return the span of the next word; at the end, of the last one."""
+        """Return the span of the next word; at the end, the span of the last word."""
         word = self.peek()
         if word is NOTHING and self.words:
             word = self.words[-1]
@@ -121,20 +122,20 @@ class Cursor:
         return Span(self.source, word.start, max(word.end, word.start + 1))
 
     def span_since(self, index: int) -> Span:
-        """Return the span of the words from `index` up to the next one."""
+        """Return the span of the words from `index` to before the next word."""
         last = max(index, self.index - 1)
         first = self.words[min(index, len(self.words) - 1)]
         return Span(self.source, first.start, self.words[min(last, len(self.words) - 1)].end)
 
     def name(self, what: str, *, fix: str | None = None) -> Word:
-        """Take a name: a word, or anything between backticks."""
+        """Parse a name: a word, or anything in backticks; `what` describes it in the error E204."""
         word = self.peek()
         if word.kind not in {"word", "name"}:
             self.raise_unexpected(what, fix=self._suggest_unquoted() or fix or f"write {what}")
         return self.take()
 
     def plain_name(self, what: str) -> Word:
-        """Take a name that is also valid for a file, a folder or a column: letters, digits and `_`."""
+        """Parse a name that consists of letters, digits and `_`. Raises  E211 for any other."""
         word = self.name(what)
         if not _NAME.fullmatch(word.text):
             raise self.span(word).refuse(
@@ -146,7 +147,7 @@ class Cursor:
         return word
 
     def path(self, what: str) -> tuple[tuple[str, ...], Span]:
-        """Take names joined by dots; after a dot, any word is a name."""
+        """Parse names joined by dots; return them with their span. After a dot, any word is a name."""
         start = self.index
         parts = [self.name(what).text]
         while self.accept("."):
@@ -160,7 +161,7 @@ class Cursor:
         return tuple(parts), self.span_since(start)
 
     def table(self) -> tuple[str, Span]:
-        """Parse a table's name, `schema.table`."""
+        """Parse a table's name, `schema.table`; return it with its span."""
         start = self.index
         if self.peek().kind not in {"word", "name"}:
             self.raise_unexpected(
@@ -182,7 +183,7 @@ class Cursor:
         return ".".join(parts), span
 
     def names(self, what: str) -> tuple[str, ...]:
-        """Take a list of names in brackets."""
+        """Parse a list of names in brackets."""
         self.need("(", fix=f"write {what} in brackets, as in (a, b)")
         found = [self.name("a name").text]
         while self.accept(","):
@@ -191,7 +192,7 @@ class Cursor:
         return tuple(found)
 
     def text(self, what: str) -> str:
-        """Take a string, or a :name whose value is one."""
+        """Parse a string, or a `:name` whose value is one; `what` describes it in errors."""
         if self.at(":"):
             value, span = self.variable()
             if not isinstance(value, str):
@@ -206,7 +207,7 @@ class Cursor:
         return self.take().text
 
     def number(self, what: str) -> int:
-        """Take a whole number, or a :name whose value is one."""
+        """Parse a whole number, or a `:name` whose value is one; `what` describes it in errors."""
         if self.at(":"):
             value, span = self.variable()
             if not isinstance(value, int) or isinstance(value, bool):
@@ -223,7 +224,7 @@ class Cursor:
         return int(self.take().text)
 
     def value(self) -> Value:
-        """Take a text, a number, TRUE or FALSE, or a :name."""
+        """Parse a value: a string, a number, TRUE, FALSE, or a `:name`."""
         if self.at(":"):
             return self.variable()[0]
         word = self.peek()
@@ -250,7 +251,7 @@ class Cursor:
         )
 
     def variable(self) -> tuple[Value, Span]:
-        """Take a :name and return its value."""
+        """Parse a `:name`; return its value and its span. Raises  E217 for an unknown name."""
         start = self.index
         self.need(":")
         name = self.name("a variable after the colon").text
@@ -260,7 +261,7 @@ class Cursor:
         return self.variables[name], span
 
     def duration(self, *, fix: str | None = None) -> Duration:
-        """Take a number and a unit of time, or a :name whose value is such a text."""
+        """Parse a duration, such as `7 DAYS`, or a `:name` whose value is one."""
         if self.at(":"):
             value, span = self.variable()
             return parse_at(span, lambda: parse_duration(str(value)))
@@ -289,7 +290,7 @@ class Cursor:
             self.take()
 
     def _how_to_add(self, upper: str) -> str:
-        """Return the fix for a word or sign that is missing here."""
+        """Return the fix for a word or sign that is missing before the next word."""
         if upper in _CLOSING:
             return f"close it with {upper}"
         before = self.peek(-1)
@@ -298,7 +299,7 @@ class Cursor:
         )
 
     def _suggest_unquoted(self) -> str | None:
-        """Return the fix for a text in quotes where a name is expected; None if the next word is no text."""
+        """Return the fix for a string where a name is expected; None if the next word is no string."""
         word = self.peek()
         if word.kind != "string" or not word.text:
             return None
@@ -310,7 +311,7 @@ class Cursor:
 
 
 def unknown_variable(name: str, span: Span, known: Mapping[str, Value]) -> WaterclockError:
-    """Build the error for a :name that the project file does not define."""
+    """Build the error for a `:name` without a value in the project file."""
     return span.refuse(
         "E217",
         f"unknown variable :{name}",
@@ -320,7 +321,7 @@ def unknown_variable(name: str, span: Span, known: Mapping[str, Value]) -> Water
 
 
 def parse_at(span: Span, read: Callable[[], T]) -> T:
-    """Call a parser of time values; an error that it raises gets the place of `span`."""
+    """Return the result of `read`; an error that it raises gets the position of `span`, unless it has one."""
     try:
         return read()
     except WaterclockError as error:
@@ -328,7 +329,7 @@ def parse_at(span: Span, read: Callable[[], T]) -> T:
 
 
 def ensure_place(error: WaterclockError, span: Span) -> WaterclockError:
-    """Return an error with the place and excerpt of `span`, unless it has a place already."""
+    """Return an error with the position and excerpt of `span`, unless it has a position already."""
     if error.where is None:
         error.where = str(span.place)
         error.excerpt = span.source.excerpt(span.start, span.end)

@@ -1,4 +1,4 @@
-"""Parses EXPECT: rules with their names, their scopes, and the actions for rows that break them."""
+"""Parses EXPECT: rules with names, scopes, and actions for rows that break them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from waterclock.dpl.syntax.statements import RuleSaid
 
 
 def take_rules(cursor: Cursor) -> tuple[RuleSaid, ...]:
-    """Take the rules after EXPECT, joined by commas."""
+    """Parse the rules of EXPECT, separated by commas."""
     rules = [_rule(cursor)]
     while cursor.accept(","):
         rules.append(_rule(cursor))

@@ -1,4 +1,4 @@
-"""Finds the end of an expression in a statement's clauses, and parses it to a syntax tree."""
+"""Parses SQL expressions in clauses to syntax trees, after finding where they end."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _WANTS_MORE_SIGNS = frozenset("= == < > <= >= <> != <=> + - * / % || | & ^ ~ ! ,
 def take_expression(
     cursor: Cursor, what: str, *, fix: str, is_end: Callable[[Cursor, int], bool] = Cursor.begins_clause
 ) -> Expression:
-    """Take an expression: up to a comma, AS, ELSE, OVER, OF, AT MOST or the next clause, outside of brackets.
+    """Parse an expression, up to a comma, AS, ELSE, OVER, OF, AT MOST or the next clause, outside of brackets.
 
     The end is searched for first, because sqlglot's expression parser would also consume a following `NOT NULL` or
-    `OVER BATCH`. `is_end` returns whether a clause, or another part, starts at a distance in words. `fix` is an example
-    of an expression.
-    Raises E220 where the text is no expression, E204 where there is none
+    `OVER BATCH`. `is_end` returns whether a clause, or another part that ends an expression, begins at a number of
+    words from the cursor. `what` and `fix` are for the error if there is no expression.
+    Raises  E220 for text that is no expression, E204 if there is none
     """
     length = _length(cursor, is_end)
     if length == 0:
@@ -56,7 +56,7 @@ def take_expression(
 
 
 def expression_of(source: SourceText, tokens: Sequence[Token], span: Span) -> Expression:
-    """Parse one expression. Raises E220 where it is none, E267 where it is nested too deeply."""
+    """Parse tokens as one expression. Raises  E220 if they are not one, E267 if it is nested too deeply."""
     try:
         trees = parse_sql(source, [_select(), *tokens])
     except ParseError as error:
@@ -138,7 +138,7 @@ def _syntax_error(error: ParseError, source: SourceText, tokens: Sequence[Token]
 
 
 def fix_of_syntax(source: SourceText, tokens: Sequence[Token], at: Span, reason: str) -> str:
-    """Return the fix for a place at which the parser stopped; `reason` is a result of `plain_reason`."""
+    """Return the fix for a syntax error at the span `at`; `reason` is a result of `plain_reason`."""
     index = next((n for n, token in enumerate(tokens) if token.start == at.start), None)
     word = at.text.upper()
     before = tokens[index - 1].text.upper() if index else ""
@@ -154,7 +154,7 @@ def fix_of_syntax(source: SourceText, tokens: Sequence[Token], at: Span, reason:
 
 
 def plain_reason(description: str) -> str:
-    """Return sqlglot's reason in plain words."""
+    """Return the description of a sqlglot error in plain words."""
     reason = description.split(". Line ", maxsplit=1)[0].rstrip(".")
     if reason.startswith("Required keyword"):
         return _MISSING

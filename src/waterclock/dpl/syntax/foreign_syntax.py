@@ -1,4 +1,4 @@
-"""Recognizes statements and clauses of dbt, SQLMesh, Databricks, Snowflake and others, and names the DPL for them."""
+"""Recognizes statements and clauses of dbt, SQLMesh, Databricks, Snowflake and others, and suggests DPL for them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ _CLAUSES: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Foreign:
-    """A construct of other databases in a query: its node in sqlglot's tree, a word of it, its name, and the fix."""
+    """A construct of other databases in a query: its sqlglot node, a word of it, its name, and the fix.
+
+    `has` returns whether a node of that type is the construct.
+    """
 
     node: type[exp.Expression]
     word: str
@@ -126,7 +129,7 @@ def foreign_in_query(source: SourceText, tokens: Sequence[Token], tree: Any) -> 
 
 
 def habit_of_statement(cursor: Cursor) -> WaterclockError | None:
-    """Return the error for a statement of another tool; None if it is not a known one."""
+    """Return the error for a statement of another tool at the cursor; None if it is not a known one."""
     first = cursor.here()
     if cursor.at("{", "{") or cursor.at("{", "%"):
         return template(first)
@@ -146,7 +149,7 @@ def habit_of_statement(cursor: Cursor) -> WaterclockError | None:
 
 
 def habit_of_clause(cursor: Cursor) -> WaterclockError | None:
-    """Return the error for a clause of another tool; None if it is not a known one."""
+    """Return the error for a clause of another tool at the cursor; None if it is not a known one."""
     span = cursor.here()
     if cursor.at("{", "{") or cursor.at("{", "%"):
         return template(span)
@@ -158,7 +161,7 @@ def habit_of_clause(cursor: Cursor) -> WaterclockError | None:
 
 
 def template(span: Span) -> WaterclockError:
-    """Build the error for a template's brackets."""
+    """Build the error for the brackets of a template, such as `{{`."""
     return span.refuse(
         "E209",
         "templates are not supported",

@@ -1,4 +1,4 @@
-"""Parses which row of a key stays: `KEY PAST 7 DAYS ORDER BY at DESC`."""
+"""Parses the options of KEY for rows with the same key: `KEY PAST 7 DAYS ORDER BY at DESC`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from waterclock.timelabel.duration import Duration
 
 
 def take_stays(cursor: Cursor) -> StaysSaid | None:
-    """Take PAST and ORDER BY after KEY, before its ELSE; return None for neither. Raises  E207 for a repetition."""
+    """Parse PAST and ORDER BY after KEY, before its ELSE; return None without both. Raises  E207 for a repetition."""
     start = cursor.index
     order: tuple[KeyOrder, ...] = ()
     past: Duration | None = None
@@ -26,7 +26,7 @@ def take_stays(cursor: Cursor) -> StaysSaid | None:
 
 
 def _order(cursor: Cursor) -> tuple[KeyOrder, ...]:
-    """Take one column, or several in brackets, because a comma would end the column's entry."""
+    """Parse one column, or several in brackets, because a comma would end the column's entry."""
     if not cursor.accept("("):
         return (_column(cursor),)
     found = [_column(cursor)]

@@ -28,7 +28,7 @@ _DOES = {
 
 
 def take_otherwise(cursor: Cursor) -> Ladder:
-    """Take the ELSEs after a rule, if there are any; without one the batch fails. Raises  E209, E270, E271, E273."""
+    """Parse the ELSE actions after a rule; empty if there are none. Raises  E209, E270, E271, E273."""
     found: list[Rung] = []
     while cursor.at("ELSE") and not cursor.at("ELSE", "AS"):
         start = cursor.index
@@ -90,7 +90,7 @@ def _rung(cursor: Cursor) -> Rung:
 
 
 def _suggest_action(upper: str) -> str:
-    """Return the fix for an unknown word after ELSE, or for a missing one."""
+    """Return the fix for an unknown or missing word after ELSE."""
     action = _ELSEWHERE.get(upper)
     if action is None:
         return "write one of them, as in ELSE WARN, or leave ELSE out: the batch fails then"

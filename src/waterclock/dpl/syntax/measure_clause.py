@@ -1,4 +1,4 @@
-"""Parses MEASURE: aggregates with names, or PROFILE, that are computed for each batch."""
+"""Parses MEASURE: named aggregates, or PROFILE, that are computed for each batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.timelabel.period import parse_period
 
 
 def take_measures(cursor: Cursor) -> tuple[MeasureSaid, ...]:
-    """Take the measures after MEASURE; a final OFFLINE applies to all of them. Raises  E102 for an illegal period."""
+    """Parse the measures of MEASURE; a final OFFLINE applies to all of them. Raises  E102 for an invalid period."""
     measures = [_measure(cursor)]
     while cursor.accept(","):
         measures.append(_measure(cursor))

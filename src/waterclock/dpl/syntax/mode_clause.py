@@ -1,4 +1,4 @@
-"""Parses the update mode of a header, APPEND, REPLACE, MERGE or TEMPORAL, with its sub-clauses."""
+"""Parses the mode of a table, APPEND, REPLACE, MERGE or TEMPORAL, with its sub-clauses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AN = {Mode.APPEND: "an", Mode.MERGE: "a", Mode.TEMPORAL: "a"}
 
 
 def take_mode(cursor: Cursor) -> ModeSaid:
-    """Take a mode, including its own word."""
+    """Parse a mode, beginning with its word."""
     start = cursor.index
     word = cursor.take()
     if word.upper == "APPEND":
@@ -64,7 +64,7 @@ def _merge(cursor: Cursor) -> ModeSaid:
 
 
 def _temporal(cursor: Cursor) -> ModeSaid:
-    """Take the parts after TEMPORAL, in any order, because each begins with its own words."""
+    """Parse the sub-clauses of TEMPORAL, in any order."""
     parts: dict[str, Any] = {}
     spans: dict[str, Span] = {}
     while (words := _part_at(cursor, 0)) is not None:
@@ -92,7 +92,7 @@ def _temporal(cursor: Cursor) -> ModeSaid:
 
 
 def _part_at(cursor: Cursor, ahead: int) -> str | None:
-    """Return the words of the part of TEMPORAL that begins `ahead` words after the cursor."""
+    """Return the words of the sub-clause of TEMPORAL that begins `ahead` words after the cursor; None if none does."""
     word, following = cursor.peek(ahead), cursor.peek(ahead + 1).upper
     if word.kind != "word" or (word.upper == "ON" and following in {"RESTATE", "SCHEMA", "VIOLATION"}):
         return None

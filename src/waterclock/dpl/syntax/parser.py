@@ -47,11 +47,11 @@ _STARTS = (
 )  # fmt: skip
 
 
-_OF_FORM = frozenset({"E204", "E205"})  # a list with such an error may have other columns than it seems
+_OF_FORM = frozenset({"E204", "E205"})  # after such an error the names in a list are uncertain
 
 
 def parse_text(source: SourceText, *, variables: Mapping[str, Value]) -> tuple[list[Statement], list[WaterclockError]]:
-    """Parse all statements of a DPL file; return them and all errors, where one error hides no other."""
+    """Parse all statements of a DPL file; return them and all errors. Parsing continues after each error."""
     statements, errors = _read_all(statements_of(source), variables)
     if errors:
         repaired, others = _read_all(statements_despite_errors(source), variables)
@@ -75,7 +75,7 @@ def _read_all(
 
 
 class _Reader:
-    """Parses one statement; an error goes to `errors`, and parsing goes on with the next clause."""
+    """Parses one statement. An error is added to `errors`, and parsing continues with the next clause."""
 
     def __init__(self, raw: RawStatement, variables: Mapping[str, Value]) -> None:
         self.raw = raw
@@ -88,7 +88,7 @@ class _Reader:
         self.cursor: Cursor
 
     def read(self) -> Statement | None:
-        """Return the statement, or None if its name cannot be read."""
+        """Return the statement, or None if its kind or name cannot be parsed."""
         raw = self.raw
         try:
             header = raw.tokens if raw.query_at is None else raw.tokens[: raw.query_at - 1]
@@ -261,7 +261,7 @@ class _Reader:
         self.clauses.append(Clause(word, value, cursor.span_since(start)))
 
     def _recover(self, error: WaterclockError, start: int) -> None:
-        """Record an error of the clause that began at `start`, and go on at the next one."""
+        """Add an error in the clause that began at `start`, and skip to the next clause."""
         self.errors.append(error)
         if self.cursor.index == start:
             self.cursor.take()
@@ -313,7 +313,7 @@ class _Reader:
         return next((clause for clause in self.clauses if clause.word == "WHEN"), None)
 
     def _choices(self, tokens: Sequence[Token]) -> None:
-        """Read WHEN ... AS query ... ELSE AS query; the first condition is the last clause of the header."""
+        """Parse `WHEN ... AS query ... ELSE AS query`; the first condition is the last clause of the header."""
         said = self._when()
         first = self.clauses.index(said) if said is not None else None
         if first is not None and first + 1 < len(self.clauses):
@@ -398,7 +398,7 @@ _POSITIONAL = {
 
 
 def _columns(kind: StatementKind, cursor: Cursor) -> ColumnsSaid:
-    """Take a column list; outside of PUBLISH, raise E208 for a column with an AS but no RETIRE."""
+    """Parse a column list. Raises  E208 for a column with AS but no RETIRE, except in a PUBLISH."""
     said: ColumnsSaid = read_clause("COLUMNS", cursor)
     for column in said.columns if kind is not StatementKind.PUBLISH else ():
         if column.made_as is not None and column.retires is None:

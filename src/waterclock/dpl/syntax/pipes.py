@@ -1,10 +1,12 @@
-"""Prepares a query's tokens for sqlglot's parser, and completes its tree: `|> SET`, `|> DROP`, `|> AS`, window().
+"""Rewrites tokens that sqlglot's parser does not support, and corrects its syntax tree: steps after |>, window().
 
-sqlglot parses neither `|> SET` nor `|> DROP`: each is rewritten as the `|> SELECT` that it abbreviates. For a
-`|> SELECT`, sqlglot copies all steps before it, so that the cost grows with the square of their number; it is written
-as an `|> EXTEND` of a marker and the columns, and the tree gets the columns alone. sqlglot turns `|> AS t` into a FROM
-without a table. It treats `window` as a keyword everywhere, but Spark has a function of that name. Only the parser gets
-the rewritten tokens: the user's text stays as it is, and Spark runs that.
+- `|> SET` and `|> DROP`, which sqlglot does not parse, are rewritten as the `|> SELECT` that they abbreviate.
+- `|> SELECT` is rewritten as an `|> EXTEND` of a marker and the columns; in the tree only the columns are kept. For a
+  `|> SELECT`, sqlglot copies all steps before it, so that the cost would grow with the square of their number.
+- `|> AS t` becomes a FROM without a table in sqlglot's tree, which is corrected.
+- `window` is a keyword everywhere for sqlglot, but also a function in Spark.
+
+Only the parser gets the rewritten tokens. Spark runs the user's text.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 PIPED = "__tmp"
-"""sqlglot's prefix for the rows that a step after |> reads; `|> AS t` reads rows of such a name by the alias t."""
+"""The prefix of the names that sqlglot gives to the input of a step after |>; `|> AS t` is an alias of such a name."""
 _SELECTED = f"{PIPED}_select"
-"""The first of the columns of an EXTEND that was a SELECT."""
+"""The marker: the first column of an EXTEND that was a SELECT."""
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
 _BEGINS_A_QUERY = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.VALUES, TokenType.TABLE})
@@ -38,7 +40,7 @@ _BEHIND_A_STEP = frozenset(
 
 
 def tokens_for_parser(tokens: Sequence[Token]) -> list[Token]:
-    """Return the tokens as sqlglot's parser expects them; new ones get the place of the word that they replace."""
+    """Return tokens rewritten for sqlglot's parser; new tokens have the position of the word that they replace."""
     if not any(token.token_type in _REWRITTEN for token in tokens):
         return list(tokens)
     return _steps(_queries_before_steps(tokens))
@@ -63,9 +65,10 @@ def _steps(tokens: Sequence[Token]) -> list[Token]:
 
 
 def complete_pipes(tree: Any, tokens: Sequence[Token]) -> Any:
-    """Return a tree in which each `|> AS t` reads rows with a name of their own, and `t` as their alias.
+    """Return a syntax tree of rewritten tokens, corrected: columns of `|> SELECT`, and sources of `|> AS t`.
 
-    So `t` is not a table that another part of the query could read, just as in Spark.
+    Each `|> AS t` reads a source with a unique name and the alias `t`. So `t` is not a table that another part of the
+    query could read, just as in Spark.
     """
     if tree is None or not any(token.token_type is TokenType.PIPE_GT for token in tokens):
         return tree
@@ -76,7 +79,7 @@ def complete_pipes(tree: Any, tokens: Sequence[Token]) -> Any:
     written = {token.start: token.text for token in tokens}
     for name in tree.find_all(exp.Identifier):
         if name.name.startswith(PIPED) and written.get(name.meta.get("start")) != name.name:
-            name.meta.clear()  # places in a text that sqlglot generated
+            name.meta.clear()  # positions in a text that sqlglot generated
     aliases = {
         tokens[index + 2].start
         for index, (pipe, word) in enumerate(pairwise(tokens[:-1]))
@@ -99,16 +102,16 @@ def complete_pipes(tree: Any, tokens: Sequence[Token]) -> Any:
 
 
 def is_piped(node: Any) -> bool:
-    """Return whether a source in FROM represents the rows that a step after |> reads."""
+    """Return whether a source in FROM stands for the input of a step after |>."""
     if isinstance(node, exp.Subquery):
         return node.alias.startswith(PIPED)
     return isinstance(node, exp.Table) and node.name.startswith(PIPED) and "start" not in node.this.meta
 
 
 def _queries_before_steps(tokens: Sequence[Token]) -> list[Token]:
-    """Return the tokens with each `SELECT ... |>` as `FROM (SELECT ...) |>`.
+    """Return the tokens with each `SELECT ... |>` replaced by `FROM (SELECT ...) |>`.
 
-    sqlglot would replace the query's own columns by those of the first step, and lose their references.
+    Otherwise sqlglot would replace the columns of the SELECT by those of the first step.
     """
     inserted: dict[int, list[Token]] = {}
     starts: list[int | None] = [None]  # by level of brackets: the start of its query
@@ -140,15 +143,16 @@ def _queries_before_steps(tokens: Sequence[Token]) -> list[Token]:
 
 
 def _begins_window_clause(tokens: Sequence[Token], index: int) -> bool:
-    """Return whether WINDOW begins the clause `WINDOW name AS ...`; else it is a column, or a call of window()."""
+    """Return whether WINDOW begins the clause `WINDOW name AS ...`, and is no column and no call of window()."""
     following = [token.token_type for token in tokens[index + 1 : index + 3]]
     return len(following) == 2 and following[0] is not TokenType.L_PAREN and following[1] is TokenType.ALIAS
 
 
 def _step(tokens: Sequence[Token], index: int) -> tuple[int, list[Token]] | None:
-    """Return the end of a `|> SET`, `|> DROP` or `|> SELECT` and its tokens as steps of |> EXTEND; else None.
+    """Return the end of a `|> SET`, `|> DROP` or `|> SELECT`, and its tokens rewritten as |> EXTEND.
 
-    An incomplete step is left unchanged, so that the parser reports it, and so is one with more than columns.
+    Return None for any other step, for an incomplete one, which the parser then reports, and for a SELECT with more
+    than columns.
     """
     word = tokens[index + 1] if index + 1 < len(tokens) else None
     if word is None or word.token_type in _NO_WORDS or word.text.upper() not in {"SET", "DROP", "SELECT"}:
@@ -161,7 +165,7 @@ def _step(tokens: Sequence[Token], index: int) -> tuple[int, list[Token]] | None
 
 
 def _selects(word: Token, tokens: Sequence[Token]) -> list[list[Token]]:
-    """Return the tokens of the SELECTs that a step stands for; none if those after its word do not have its form."""
+    """Return the tokens of the steps that replace a SET, DROP or SELECT; empty if `tokens` are not valid for it."""
     what, parts = word.text.upper(), list(_parts(tokens))
     if not all(parts):
         return []
@@ -176,20 +180,20 @@ def _selects(word: Token, tokens: Sequence[Token]) -> list[list[Token]]:
 
 
 def _select_star(word: Token, how: str, inner: Sequence[Token]) -> list[Token]:
-    """Return the tokens that select `* EXCEPT (...)` or `* REPLACE (...)`."""
+    """Return the tokens of a step that selects `* EXCEPT (...)` or `* REPLACE (...)`."""
     kind = TokenType.EXCEPT if how == "EXCEPT" else TokenType.REPLACE
     star = [_like(word, TokenType.STAR, "*"), _like(word, kind, how), _like(word, TokenType.L_PAREN, "(")]
     return _select(word, [*star, *inner, _like(word, TokenType.R_PAREN, ")")])
 
 
 def _select(word: Token, columns: Sequence[Token]) -> list[Token]:
-    """Return the tokens of an EXTEND that `complete_pipes` turns into a SELECT of these columns."""
+    """Return the tokens of an EXTEND that `complete_pipes` converts to a SELECT of these columns."""
     marker = [_like(word, TokenType.VAR, text) for text in ("EXTEND", _SELECTED)]
     return [*marker, _like(word, TokenType.COMMA, ","), *columns]
 
 
 def _are_columns(parts: Sequence[Sequence[Token]]) -> bool:
-    """Return whether the parts of a SELECT are its columns alone: no DISTINCT, no hint, and no clause after them."""
+    """Return whether the parts of a SELECT are only columns: no DISTINCT, no hint, and no other clause."""
     return parts[0][0].token_type not in _BEFORE_COLUMNS and not any(
         token.token_type in _AFTER_COLUMNS for part in parts for token in _outside_brackets(part)
     )
@@ -215,7 +219,7 @@ def _end_of_step(tokens: Sequence[Token], begin: int) -> int:
 
 
 def _parts(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Yield the tokens between commas outside of brackets; without any tokens, yield one empty part."""
+    """Yield the tokens between commas outside of brackets; one empty list if there are no tokens."""
     depth, part = 0, list[Token]()
     for token in tokens:
         depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)

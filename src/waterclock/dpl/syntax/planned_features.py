@@ -1,4 +1,4 @@
-"""Refuses words of the language that this release does not support yet, by their names."""
+"""Builds the error for words of the language that this release does not support yet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from waterclock.errors import WaterclockError
 
 
 def planned_feature_error(name: str, span: Span, *, fix: str | None = None) -> WaterclockError:
-    """Build the error for a word of a later release."""
+    """Build the error for a word or feature of a later release."""
     return span.refuse(
         "E208",
         f"{name}: not yet",

@@ -1,4 +1,4 @@
-"""Explains why a query cannot be parsed: a misspelt keyword, or a comma or bracket missing before the place."""
+"""Converts parse errors of queries to errors with a fix, such as a misspelt keyword or a missing comma."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 
 def unreadable_query(error: ParseError, source: SourceText, tokens: Sequence[Token], span: Span) -> WaterclockError:
-    """Convert a parse error of sqlglot to E219 if a CAST names an unknown type, else to E210."""
+    """Return the error for a query that sqlglot cannot parse: E219 for an unknown type in a CAST, else E210."""
     return next(unknown_cast_types(source, tokens), None) or _syntax_error(error, source, tokens, span)
 
 
 def _syntax_error(error: ParseError, source: SourceText, tokens: Sequence[Token], span: Span) -> WaterclockError:
-    """Convert a parse error of sqlglot to E210, with a fix if the tokens before the place show one."""
+    """Return the error E210 for a parse error of sqlglot, with a fix if the tokens before it suggest one."""
     at = parse_error_span(error, source, tokens, span)
     detail = (error.errors[0].get("description") if error.errors else None) or "it cannot be read"
     index = next((n for n, token in enumerate(tokens) if token.start == at.start and at.start > span.start), None)
@@ -81,7 +81,7 @@ def _is_step(tokens: Sequence[Token], index: int | None) -> bool:
 
 
 def _by_place(source: SourceText, tokens: Sequence[Token], at: Span, reason: str, *, is_step: bool) -> tuple[str, str]:
-    """Return the reason why a query cannot be parsed at a place, and the fix."""
+    """Return the reason why a query cannot be parsed at the span `at`, and the fix."""
     first = next((token for token in tokens if token.token_type is not TokenType.L_PAREN), tokens[0])
     if first.token_type in _STATEMENTS and first.start == at.start:
         fix = "write only the query, starting with SELECT: the statement names the table"
@@ -119,7 +119,7 @@ def check_steps(source: SourceText, tokens: Sequence[Token]) -> Iterator[Watercl
 
 
 def _tokens_of_step(tokens: Sequence[Token], begin: int) -> Iterator[Token]:
-    """Yield the tokens of a step outside of brackets; those of a UNION and the like without its query."""
+    """Yield the tokens of a step outside of brackets, up to a UNION, EXCEPT or INTERSECT."""
     depth = 0
     for token in tokens[begin:]:
         depth -= token.token_type in _CLOSING
@@ -139,17 +139,17 @@ def _fix_of_step(word: str) -> str:
 
 
 def no_word(span: Span, word: str) -> WaterclockError:
-    """Build the error for a misspelt word of a query."""
+    """Build the error for a misspelt keyword of a query; `word` is the correction."""
     return span.refuse("E210", f"{span.text} is not a keyword of a query", fix=f"did you mean {word}?")
 
 
 def near_beginning(text: str) -> str | None:
-    """Return the word that begins a query and resembles `text`."""
+    """Return the word that begins queries (SELECT, WITH, FROM, VALUES) and that `text` misspells, or None."""
     return _near(text, _BEGINNINGS)
 
 
 def _misspelt_beginning(tokens: Sequence[Token], index: int | None) -> tuple[Token, str] | None:
-    """Return a misspelt first word of a query, which the parser reads as a value, and its correction."""
+    """Return the token of a misspelt first word of a query, and its correction; None if there is none."""
     opening = _open_bracket(tokens, index)
     for at in (0, *([] if opening is None else [tokens.index(opening) + 1])):
         if at < len(tokens) and tokens[at].token_type is TokenType.VAR and (word := near_beginning(tokens[at].text)):
@@ -158,13 +158,13 @@ def _misspelt_beginning(tokens: Sequence[Token], index: int | None) -> tuple[Tok
 
 
 def _near(text: str, words: Sequence[str]) -> str | None:
-    """Return the word that `text` misspells, with letters missing or swapped. A longer text, as orders, is a name."""
+    """Return the word that `text` misspells, or None. A text longer than a word is a name, such as `orders`."""
     longer = [word for word in words if len(word) >= len(text)]
     return next(iter(get_close_matches(text.upper(), longer, n=1, cutoff=_NEARLY)), None)
 
 
 def _misspelt_word(tokens: Sequence[Token], index: int | None) -> tuple[Token, str] | None:
-    """Return the token at the place, or the one before it, that resembles a keyword, and that keyword."""
+    """Return the token at `index`, or the one before it, if it misspells a keyword, and the keyword; else None."""
     if index is None:
         return None
     for token in (tokens[index], *tokens[max(index - 1, 0) : index]):
@@ -174,7 +174,7 @@ def _misspelt_word(tokens: Sequence[Token], index: int | None) -> tuple[Token, s
 
 
 def _open_bracket(tokens: Sequence[Token], index: int | None) -> Token | None:
-    """Return the innermost bracket that is open before a token, or at the end of all tokens."""
+    """Return the innermost bracket that is open before the token at `index`, or at the end if `index` is None."""
     opened: list[Token] = []
     for token in tokens[:index]:
         if token.token_type is TokenType.L_PAREN:

@@ -1,4 +1,4 @@
-"""Maps offsets of the user's text to places, with excerpts and carets, and errors that show both."""
+"""Maps offsets in the user's text to positions (file, line, column), and builds errors with excerpts of the text."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _WIDEST = 120
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text and the place of its first character: a whole file, or a clause's text inside a Python file.
+    """A text and the position of its first character: a whole file, or the text of a clause in a Python file.
 
-    `original` is the text with its comments, where `text` has blanks in their place; excerpts show it.
+    `original` is the text with comments, if comments in `text` are replaced by blanks; excerpts show it.
     """
 
     file: str
@@ -39,13 +39,13 @@ class SourceText:
         return [0, *(match.end() for match in re.finditer("\n", self.text))]
 
     def place(self, offset: int) -> Place:
-        """Return the place of the character at `offset`."""
+        """Return the position of the character at `offset`."""
         row = bisect_right(self._starts, offset) - 1
         column = offset - self._starts[row] + 1
         return Place(self.file, self.line + row, column if row else column + self.column - 1)
 
     def offset(self, place: Place) -> int:
-        """Return the offset of a place of this text; the nearest one if the place is outside of it."""
+        """Return the offset of a position in this text; the nearest offset for a position outside of it."""
         row = min(max(place.line - self.line, 0), len(self._starts) - 1)
         column = place.column - 1 if row else place.column - self.column
         return min(self._starts[row] + max(column, 0), len(self.text))
@@ -58,7 +58,7 @@ class SourceText:
         return Span(self, start, max(end, start + 1))
 
     def span_of(self, node: Any) -> Span | None:
-        """Return the span of a node of sqlglot's tree in this text; None for a node that the parser generated."""
+        """Return the span of a node of sqlglot's syntax tree in this text; None for a node that sqlglot generated."""
         metas = [part.meta for part in node.walk() if part.meta.get("start") is not None]
         if not metas:
             return None
@@ -77,7 +77,7 @@ class SourceText:
         return line
 
     def excerpt(self, start: int, end: int) -> str:
-        """Return the line of `start` with its number, and carets below `start:end` as far as that line goes.
+        """Return the line that contains `start` with its number, and carets below `start:end` within that line.
 
         Credentials in the line are hidden, because excerpts appear in terminals, logs and pages.
         """
@@ -86,7 +86,7 @@ class SourceText:
         last = self._starts[row + 1] - 1 if row + 1 < len(self._starts) else len(self.text)
         cut = max(0, start - first - _WIDEST // 2) if last - first > _WIDEST else 0
         line = self._redact_line(first, last)[cut : cut + _WIDEST]
-        line = _SPACE.sub(" ", line)  # a tab, a form feed or a line separator would move what follows
+        line = _SPACE.sub(" ", line)  # a tab, a form feed or a line separator would move the carets
         number = str(self.line + row)
         indent = start - first - cut
         carets = "^" * max(1, min(end, last) - start)
@@ -96,7 +96,7 @@ class SourceText:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of a source."""
+    """A part of a source text, from offset `start` to before `end`."""
 
     source: SourceText
     start: int
@@ -104,16 +104,16 @@ class Span:
 
     @property
     def place(self) -> Place:
-        """The place of its first character."""
+        """The position of the span's first character."""
         return self.source.place(self.start)
 
     @property
     def text(self) -> str:
-        """The source's text within the span."""
+        """The text of the span."""
         return self.source.text[self.start : self.end]
 
     def refuse(self, code: str, what: str, *, why: str | None = None, fix: str | None = None) -> WaterclockError:
-        """Build an error with this span's place and excerpt; the caller raises or collects it."""
+        """Build an error with this span's position and excerpt; the caller raises or collects it."""
         return WaterclockError(
             code,
             what,
@@ -124,7 +124,7 @@ class Span:
         )
 
     def locate_error(self, error: WaterclockError) -> WaterclockError:
-        """Set the place and the excerpt of an error that was found elsewhere to those of this span."""
+        """Set the position and excerpt of an error to those of this span, and return the error."""
         error.where, error.excerpt = str(self.place), self.source.excerpt(self.start, self.end)
         return error
 
@@ -135,7 +135,7 @@ def to(one: Span, other: Span) -> Span:
 
 
 def find_name(name: str, span: Span) -> Span:
-    """Find a name within a span, or to the right of its beginning; return the span itself if it is not found."""
+    """Return the span of a name within a span, or else after its start; the span itself if it is not found."""
     word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
     at = word.search(span.source.text, span.start, span.end) or word.search(span.source.text, span.start)
     return span.source.span(at.start(), at.end()) if at else span

@@ -1,7 +1,7 @@
-"""Splits a text as Spark's own lexer does, to compare it with the tokens that were checked.
+"""Compares sqlglot's tokens of a text with the tokens that Spark's lexer would find.
 
-The checks read sqlglot's tokens, and Spark reads the text. Where the two lexers differ, a text could have one meaning
-for the checks and another for Spark. So `without_comments` removes comments, and a text with `differences` is refused.
+Checks use sqlglot's tokens, and Spark runs the text. If the two lexers differ, a text could have one meaning for the
+checks and another for Spark. So comments are removed from texts, and a text with `differences` is refused.
 Source of the rules: `SqlBaseLexer.g4` of Spark 4.2.0; tests compare with that lexer.
 """
 
@@ -39,7 +39,7 @@ _PREFIXED = frozenset({TokenType.HEX_STRING, TokenType.BIT_STRING, TokenType.BYT
 
 
 class Difference(NamedTuple):
-    """A piece of a text that Spark splits differently than the checks: its offsets, and the reason in words."""
+    """A part of a text that Spark splits into other tokens than sqlglot: its offsets, and the reason in words."""
 
     start: int
     end: int
@@ -47,7 +47,7 @@ class Difference(NamedTuple):
 
 
 def without_comments(text: str, tokens: Sequence[Token]) -> str:
-    """Return a text with blanks in place of everything between its tokens; line breaks, and so all offsets, stay."""
+    """Return a text with everything between its tokens replaced by blanks; line breaks and offsets do not change."""
     pieces, copied = [], 0
     for token in tokens:
         if token.start > copied:
@@ -58,10 +58,10 @@ def without_comments(text: str, tokens: Sequence[Token]) -> str:
 
 
 def differences(text: str, tokens: Sequence[Token]) -> Iterator[Difference]:
-    """Yield the pieces of a text without comments that Spark splits into other tokens.
+    """Yield the parts of a text without comments that Spark splits into other tokens than sqlglot.
 
-    Strings and quoted names must be the same for both, no token may start or end within a word, and there are no
-    comments. A hint may contain names, numbers, brackets and commas. Adjacent strings are left to E218.
+    Strings and quoted names must be the same for both, no token may start or end within a word, and no comment may
+    begin. A hint may contain only names, numbers, brackets and commas. Adjacent strings are reported elsewhere (E218).
     """
     starts = {token.start: token for token in tokens}
     edges = {edge for token in tokens for edge in (token.start, token.end + 1)}
@@ -96,7 +96,7 @@ def _difference(found: re.Match[str], starts: dict[int, Token], edges: set[int])
 
 
 def _ends_at(end: int, start: int, starts: dict[int, Token]) -> bool:
-    """Return whether one token, or adjacent strings, which E218 refuses, span exactly this range."""
+    """Return whether one token, or adjacent strings, cover exactly this range."""
     token = starts.get(start)
     while token is not None and token.end + 1 < end and token.token_type is TokenType.STRING:
         token = starts.get(token.end + 1)
@@ -104,7 +104,7 @@ def _ends_at(end: int, start: int, starts: dict[int, Token]) -> bool:
 
 
 def _is_prefixed(start: int, end: int, starts: dict[int, Token]) -> bool:
-    """Return whether a word, or the string after it, is part of a literal such as X'0AFF', one token to the checks."""
+    """Return whether a word, or the string after it, is part of a literal such as X'0AFF', one token for sqlglot."""
     for at in (start, start - 1):
         token = starts.get(at)
         if token is not None and token.token_type in _PREFIXED:

@@ -1,8 +1,8 @@
-"""Parses any text as SQL with sqlglot: nesting is bounded, and every failure of the parser is a ParseError.
+"""Parses SQL with sqlglot, with limits that protect its recursive parser.
 
-sqlglot's parser is recursive, and raises other Python exceptions for some invalid texts. Nesting is bounded here by the
-tokens, before parsing: brackets, CASE, types in angle brackets, and operators in a row. So no later walk over a tree
-meets deeper nesting. Numbers must be valid for both Spark and Python.
+Nesting is limited before parsing, by the tokens: brackets, CASE, types in angle brackets, and consecutive operators. So
+syntax trees are never nested more deeply. Numbers must be valid for both Spark and Python. Python exceptions that
+sqlglot raises for some invalid texts are converted to a ParseError.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ _NUMBER = re.compile(r"(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][+-]
 
 
 class ParserBroke(ParseError):
-    """The parser raised a Python exception other than ParseError; that exception is the cause."""
+    """Raised if sqlglot's parser raises an exception other than ParseError, which is the cause."""
 
 
 def parse_sql(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
-    """Parse tokens of a source; identifiers keep their offsets in it. Raises  E220, E267; ParseError."""
+    """Parse tokens of a source; nodes have their offsets in it.
+
+    Raises  E220 for an invalid number, E267 for deep nesting; sqlglot's ParseError
+    """
     check_nesting(source, tokens)
     for token in tokens:
         if token.token_type is TokenType.NUMBER and not _NUMBER.fullmatch(token.text):

@@ -1,4 +1,4 @@
-"""Parsed statements, before they are resolved: the same classes for DPL and Python."""
+"""The classes of parsed statements and clauses, before names are resolved; the same for DPL and Python."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StatementKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One clause: its word as docs/reference/grammar.md names it, its value, and its place."""
+    """A clause of a statement: its word (docs/reference/grammar.md), its parsed value, and its span."""
 
     word: str
     value: Any
@@ -43,11 +43,11 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement: its name and its clauses; positional parts (FROM, COLUMNS, AS, ...) are clauses too.
+    """A parsed statement: its name and its clauses; positional parts (FROM, COLUMNS, AS, ...) are clauses too.
 
-    `function` is a Python function in place of a query or of a SQL body. `failed` are the words of the clauses that
-    could not be read; `UNREAD` among them represents a clause of unknown words. `listed` are the names in a closed
-    column list that has errors, or None if they are unknown.
+    - `function`: a Python function instead of a query or a SQL expression.
+    - `failed`: the words of the clauses that could not be parsed; `UNREAD` stands for a clause with unknown words.
+    - `listed`: the names in a closed column list that has errors; None if they are unknown.
     """
 
     kind: StatementKind
@@ -59,15 +59,15 @@ class Statement:
     listed: tuple[str, ...] | None = None
 
     def has_failed(self, word: str) -> bool:
-        """Return whether that clause failed to parse, or may have. The error is reported already, so no more is."""
+        """Return whether a clause could not be parsed, or may be the one with unknown words; its error is reported."""
         return word in self.failed or UNREAD in self.failed
 
     def clause(self, word: str) -> Clause | None:
-        """Return the clause of that word, or None."""
+        """Return the clause with a word; None if the statement has none."""
         return next((clause for clause in self.clauses if clause.word == word), None)
 
     def value(self, word: str, kind: type[T]) -> T | None:
-        """Return the value of the clause of that word, or None."""
+        """Return the value of the clause with a word, which must be of type `kind`; None if there is no such clause."""
         clause = self.clause(word)
         if clause is None:
             return None
@@ -78,7 +78,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A piece of Spark SQL as it was written, with its syntax tree."""
+    """A Spark SQL expression in a clause: its span, syntax tree, tokens, and the names of its `:name` variables."""
 
     span: Span
     tree: Any = field(compare=False)
@@ -91,7 +91,7 @@ class Expression:
         return self.text_with({})
 
     def text_with(self, literals: Mapping[str, str]) -> str:
-        """Return the expression with a literal in place of each `:name` that has one."""
+        """Return the expression with each `:name` replaced by its text in `literals`, if it has one."""
         source, end = self.span.source.text, self.span.start
         parts: list[str] = []
         for index, token in enumerate(self.tokens):
@@ -110,7 +110,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class RuleSaid:
-    """An EXPECT with its scope. `of` names the table whose rows it checks as they are read."""
+    """A parsed EXPECT. `of` is the input table whose rows it checks; empty for a rule on the result."""
 
     expression: Expression
     name: str | None
@@ -123,7 +123,7 @@ class RuleSaid:
 
 @dataclass(frozen=True, slots=True)
 class MeasureSaid:
-    """One measure; PROFILE has neither expression nor name. `offline` is the period of a job of its own."""
+    """A parsed measure; PROFILE has neither expression nor name. `offline`: the period of OFFLINE, None without it."""
 
     expression: Expression | None
     name: str | None
@@ -134,7 +134,7 @@ class MeasureSaid:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSaid:
-    """One entry of a column list. `declared`: the parts that need no resolving. Others are kept with their place."""
+    """A parsed column of a column list. `declared` has the properties that need no resolving."""
 
     span: Span
     declared: Column
@@ -155,7 +155,7 @@ class ColumnSaid:
 
 @dataclass(frozen=True, slots=True)
 class StaysSaid:
-    """The parts of a KEY that choose its rows: how far back a key is compared, and which of its rows stays."""
+    """The parsed PAST and ORDER BY of a KEY."""
 
     stays: KeyStays
     span: Span
@@ -163,7 +163,7 @@ class StaysSaid:
 
 @dataclass(frozen=True, slots=True)
 class TellsSaid:
-    """The value of a row's origin that a column contains: `file` for `_source.file`."""
+    """The row metadata that a column contains: `file` for `_source.file`, `_change.op` for `_change.op`."""
 
     what: str
     span: Span
@@ -171,7 +171,7 @@ class TellsSaid:
 
 @dataclass(frozen=True, slots=True)
 class RetireSaid:
-    """The day of a RETIRE, as written."""
+    """The day of a RETIRE, as text."""
 
     text: str
     span: Span
@@ -179,7 +179,7 @@ class RetireSaid:
 
 @dataclass(frozen=True, slots=True)
 class ColumnsSaid:
-    """A column list in brackets."""
+    """A parsed column list; an open one ends with `*`."""
 
     columns: tuple[ColumnSaid, ...]
     is_open: bool
@@ -187,7 +187,7 @@ class ColumnsSaid:
 
 @dataclass(frozen=True, slots=True)
 class UnitSaid:
-    """`connection.path` or `connection QUERY 'text'`."""
+    """A parsed unit: `connection.path` or `connection QUERY 'text'`."""
 
     connection: str
     path: str
@@ -197,7 +197,7 @@ class UnitSaid:
 
 @dataclass(frozen=True, slots=True)
 class OptionsSaid:
-    """OPTIONS (...), with the place of each name."""
+    """A parsed OPTIONS (...), with the span of each name."""
 
     values: Options
     spans: Mapping[str, Span]
@@ -205,7 +205,7 @@ class OptionsSaid:
 
 @dataclass(frozen=True, slots=True)
 class EachSaid:
-    """FOR EACH and the table whose rows each cause one request."""
+    """A parsed FOR EACH, with the table for whose rows requests are sent."""
 
     table: str
     span: Span
@@ -213,7 +213,7 @@ class EachSaid:
 
 @dataclass(frozen=True, slots=True)
 class WasSaid:
-    """WAS and the former name of a table."""
+    """A parsed WAS, with the former name of a table."""
 
     table: str
     span: Span
@@ -221,7 +221,7 @@ class WasSaid:
 
 @dataclass(frozen=True, slots=True)
 class AwaitSaid:
-    """AWAIT: the kind of sign, a marker's name or a query, and the longest wait."""
+    """A parsed AWAIT: the kind of sign, the marker's name or the query, and the longest wait (None: forever)."""
 
     sign: Sign
     text: str
@@ -231,7 +231,7 @@ class AwaitSaid:
 
 @dataclass(frozen=True, slots=True)
 class ChangedSaid:
-    """CHANGED, or CHANGED BY a column."""
+    """A parsed CHANGED, or CHANGED BY column."""
 
     column: str | None
     span: Span
@@ -239,7 +239,7 @@ class ChangedSaid:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkSaid:
-    """WATERMARK column lateness PER (columns)."""
+    """A parsed WATERMARK column lateness PER (columns)."""
 
     column: str
     lateness: timedelta
@@ -248,7 +248,7 @@ class WatermarkSaid:
 
 @dataclass(frozen=True, slots=True)
 class DeadlineSaid:
-    """DEADLINE duration BY WATERMARK."""
+    """A parsed DEADLINE duration, with or without BY WATERMARK."""
 
     after: Duration
     is_by_watermark: bool = False
@@ -256,7 +256,7 @@ class DeadlineSaid:
 
 @dataclass(frozen=True, slots=True)
 class BatchedSaid:
-    """BY DATA TIME t LOOKBACK d CHANGED BY m, BY ARRIVAL TIME, or BY CHANGES."""
+    """A parsed BY: DATA TIME t LOOKBACK d CHANGED BY m, ARRIVAL TIME, or CHANGES."""
 
     batching: Batching
     time_column: str | None = None
@@ -266,7 +266,7 @@ class BatchedSaid:
 
 @dataclass(frozen=True, slots=True)
 class TemporalSaid:
-    """The parts of TEMPORAL other than keys, order and deletes; `spans` are the places of the parts, by their words.
+    """The parsed sub-clauses of TEMPORAL except keys, order and deletes; `spans` are those of all, by their words.
 
     `are_all_values` is NULLS VALUE without names, `are_all_missing` NULLS MISSING.
     """
@@ -282,7 +282,7 @@ class TemporalSaid:
 
 @dataclass(frozen=True, slots=True)
 class ModeSaid:
-    """APPEND, REPLACE, or MERGE and TEMPORAL with their sub-clauses; `keys` is empty without ON.
+    """A parsed mode, APPEND, REPLACE, MERGE or TEMPORAL, with its sub-clauses; `keys` is empty without ON.
 
     `where` is the condition of REPLACE WHERE, `per` the columns of PER after APPEND ORDER BY.
     """
@@ -298,7 +298,7 @@ class ModeSaid:
 
 @dataclass(frozen=True, slots=True)
 class QuerySaid:
-    """A query's tokens (sqlglot's), with offsets into the whole text of `span.source`."""
+    """A query as sqlglot tokens, with offsets in the whole text of `span.source`."""
 
     span: Span
     tokens: Sequence[Any] = field(compare=False)
@@ -306,7 +306,7 @@ class QuerySaid:
 
 @dataclass(frozen=True, slots=True)
 class WhenSaid:
-    """WHEN condition AS query, one for each condition; the query of the ELSE is the statement's own."""
+    """A parsed WHEN condition AS query; the query of the ELSE is the clause AS of the statement."""
 
     condition: Expression
     query: QuerySaid
@@ -314,7 +314,7 @@ class WhenSaid:
 
 @dataclass(frozen=True, slots=True)
 class FunctionSaid:
-    """The parameters (name, type), the type and the SQL body of a CREATE FUNCTION."""
+    """The parsed parameters (name, type), return type and SQL body of a CREATE FUNCTION."""
 
     parameters: tuple[tuple[str, str], ...]
     returns: str

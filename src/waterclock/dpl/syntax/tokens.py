@@ -1,4 +1,4 @@
-"""Splits a text into statements with sqlglot's tokenizer: offsets are exact, and no error hides later ones."""
+"""Splits a text into statements with sqlglot's tokenizer, and continues after errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _OPEN_NAMES = {"'": "quote", '"': "quote", "`": "backtick", "/*": "comment"}
 
 
 class Word(NamedTuple):
-    """A token of a header. `kind` is word, name, string, number or symbol; `token` is its index among the tokens."""
+    """A word of a header. `kind` is word, name, string, number, symbol or other; `token` is the index of its token."""
 
     kind: str
     text: str
@@ -52,7 +52,7 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RawStatement:
-    """The tokens of one statement; `query_at` is the index of the first token after the AS that opens its query."""
+    """The tokens of one statement; `query_at` is the index of its query's first token, None without a query."""
 
     source: SourceText
     tokens: Sequence[Token]
@@ -60,22 +60,22 @@ class RawStatement:
 
     @property
     def span(self) -> Span:
-        """The span from its first word to its last."""
+        """The span of the whole statement."""
         return Span(self.source, self.tokens[0].start, self.tokens[-1].end + 1)
 
 
 @cache
 def dialect() -> Dialect:
-    """Return the dialect for queries: Databricks', which accepts more of Spark's syntax than sqlglot's Spark."""
-    logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # it quotes a refused text raw; our error has the place
+    """Return sqlglot's dialect for queries: Databricks, which accepts more of Spark's syntax than its Spark dialect."""
+    logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # it would log refused text unredacted, next to our error
     return Dialect.get_or_raise("databricks")
 
 
 def statements_of(source: SourceText) -> tuple[list[RawStatement], list[WaterclockError]]:
-    """Split a file into statements; errors are collected, and parsing continues after the next semicolon.
+    """Split a file into statements; return them and all errors. Splitting continues after the next semicolon.
 
-    The sources of the statements have blanks in place of comments. So every text cut from them, which Spark may run,
-    consists of the tokens that are checked. E279 is reported for text that Spark would still read differently.
+    In the sources of the statements, comments are replaced by blanks. So every text cut from them, which Spark may run,
+    consists of the tokens that are checked. E279 is reported for text that Spark would still split differently.
     """
     try:
         return _split(source, dialect().tokenize(source.text))
@@ -84,9 +84,9 @@ def statements_of(source: SourceText) -> tuple[list[RawStatement], list[Waterclo
 
 
 def statements_despite_errors(source: SourceText) -> tuple[list[RawStatement], list[WaterclockError]]:
-    """Split a file in which a quote may be unclosed; a quote that contains the end of a statement counts as unclosed.
+    """Split a file that may contain an unclosed quote or comment: one that contains the end of a statement.
 
-    An unclosed quote extends to the next quote, wherever that is, so only the text after it shows the mistake.
+    For the tokenizer, an unclosed quote extends to the next quote, wherever that is.
     """
     found: list[RawStatement] = []
     errors: list[WaterclockError] = []
@@ -113,7 +113,7 @@ def statements_despite_errors(source: SourceText) -> tuple[list[RawStatement], l
 
 
 def words_of(source: SourceText, tokens: Sequence[Token], *, first: int = 0) -> list[Word]:
-    """Return the words of a header; ORDER BY is two words here. Raises  E218 for adjacent strings: `'it''s'`."""
+    """Return the words of a header's tokens; ORDER BY is two words. Raises  E218 for adjacent strings: `'it''s'`."""
     words: list[Word] = []
     for index, token in enumerate(tokens, first):
         word = _word(token, index)
@@ -145,7 +145,7 @@ def _touching_strings_error(source: SourceText, start: int, end: int) -> Watercl
 
 
 def _split(source: SourceText, tokens: Sequence[Token]) -> tuple[list[RawStatement], list[WaterclockError]]:
-    """Split tokens at semicolons, and also where a semicolon is missing before a statement, which is reported."""
+    """Split tokens at semicolons, and where a semicolon is missing before a statement, which is reported."""
     source = source.without_comments(without_comments(source.text, tokens))
     found: list[RawStatement] = []
     errors = [
@@ -178,7 +178,7 @@ def no_semicolon(here: Span) -> WaterclockError:
 
 
 def _begins_statement(tokens: Sequence[Token], index: int) -> bool:
-    """Return whether a statement certainly begins here: its first words occur nowhere in SQL or other statements."""
+    """Return whether a statement certainly begins at `index`: with words that occur only at the start of statements."""
     first = tokens[index].text.upper()
     if first not in _FIRST_WORDS or tokens[index].token_type in _STRINGS or tokens[index - 1].token_type in _JOINING:
         return False
@@ -245,7 +245,7 @@ def _is_hex(literal: str) -> bool:
 
 
 def _chunks(text: str) -> Iterator[tuple[int, int, int | None]]:
-    """Yield (start, end, where it breaks or None) of each statement, found without the tokenizer."""
+    """Yield start, end, and the offset of an unclosed quote or comment (or None) of each statement in a text."""
     start = position = 0
     while position < len(text):
         match = _LEXEME.search(text, position)
@@ -284,13 +284,13 @@ def _comment_end(text: str, start: int) -> int | None:
 
 
 def parse_tokens(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
-    """Parse tokens of a source with sqlglot; identifiers keep their offsets in it. Raises sqlglot's ParseError."""
+    """Parse tokens of a source with sqlglot; nodes have their offsets in it. Raises  sqlglot's ParseError."""
     trees = dialect().parser().parse(tokens_for_parser(tokens), source.text)
     return [complete_pipes(tree, tokens) for tree in trees]
 
 
 def parse_query_text(text: str) -> Any:
-    """Parse a query's text into one tree. Raises sqlglot's ParseError and TokenError."""
+    """Return the syntax tree of a query's text. Raises  sqlglot's ParseError and TokenError."""
     tokens = dialect().tokenize(text)
     tree = next(iter(parse_tokens(SourceText("", text), tokens)), None)
     if tree is None:

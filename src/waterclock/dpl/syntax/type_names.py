@@ -1,4 +1,4 @@
-"""Parses Spark's types: of columns, of parameters and results of functions, and of casts in a query."""
+"""Parses Spark SQL types of columns, of parameters and results of functions, and of casts in queries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TYPES = frozenset(
     "BOOLEAN TINYINT BYTE SMALLINT SHORT INT INTEGER BIGINT LONG FLOAT REAL DOUBLE DECIMAL DEC NUMERIC STRING CHAR "
     "CHARACTER VARCHAR BINARY DATE TIMESTAMP TIMESTAMP_NTZ TIMESTAMP_LTZ ARRAY MAP STRUCT".split()
 )
-_PASSED = frozenset({"INTERVAL", "VARIANT", "TIME", "VOID"})  # types within a query, which no column has
+_PASSED = frozenset({"INTERVAL", "VARIANT", "TIME", "VOID"})  # valid within a query, but not for stored columns
 _UNSTORED = {
     "VARIANT": "STRING", "VOID": "STRING", "NULL": "STRING", "TIME": "TIMESTAMP_NTZ",
     "INTERVAL": "BIGINT, a number of its unit",
@@ -35,7 +35,7 @@ _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 
 
 def take_type(cursor: Cursor, *, is_stored: bool = False) -> str:
-    """Take a type of Spark SQL as written. Raises  E219 for an unknown one or, if `is_stored`, an unstorable one."""
+    """Parse a Spark SQL type; return its text. Raises  E219 for an unknown one, or an unstorable one if `is_stored`."""
     start = cursor.index
     word = cursor.name("a type")
     span = cursor.span(word)
@@ -80,11 +80,11 @@ def _check_length(span: Span, upper: str) -> None:
 
 
 def _refuse_digits(span: Span, upper: str) -> None:
-    """Raise E219 for a DECIMAL with more digits than Spark supports, or with more decimals than digits."""
+    """Raise E219 for a DECIMAL with too many digits, or with more decimals than digits."""
     said = _DIGITS.search(span.text) if upper in {"DECIMAL", "DEC", "NUMERIC"} else None
     if said is None:
         return
-    digits, behind = (int((text or "0")[:9]) for text in said.groups())  # of many digits, more than any type has
+    digits, behind = (int((text or "0")[:9]) for text in said.groups())  # 9 digits suffice to be out of range
     if not 1 <= digits <= MOST_DIGITS or behind > digits:
         raise span.refuse(
             "E219",
@@ -115,7 +115,7 @@ def _inner_types(cursor: Cursor, upper: str, *, is_stored: bool) -> None:
 
 
 def skip_brackets(cursor: Cursor) -> None:
-    """Skip from an opening bracket to the closing one."""
+    """Move the cursor from an opening bracket past the closing one. Raises  E204 if there is none."""
     opening = cursor.here()
     depth = 0
     while not cursor.is_done:

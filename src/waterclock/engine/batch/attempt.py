@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CommittedGroup:
-    """The result of a group that was committed: its rows, its earlier windows that were read again, its warnings."""
+    """The result of a group that was committed: the counts of rows and of earlier windows read again, and warnings."""
 
     rows: int
     earlier: int

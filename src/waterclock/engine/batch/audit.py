@@ -45,7 +45,7 @@ class GroupAudit:
 
 
 def audit(attempt: GroupAttempt, claim: Claim, bound: Bound, sealed: SealedGroup) -> GroupAudit:
-    """Judge each label. Rows that the collect quarantined are reported with the newest label.
+    """Judge each label by the rules of its table. Rows that the collect quarantined are reported with the newest label.
 
     Raises  E740 where a rule fails a batch or a past window, E755 where a rule holds some of several batches: the group
             is split
@@ -66,7 +66,7 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: Bound, sealed: SealedGroup
         before = [each for each in written.manifests if each.label <= manifest.label]
         of_table = [*sealed.asked.of(manifest.label).findings]
         of_table += [*table_findings(work, spark, table, before, bound.pins.get(manifest.label, ()))]
-        if keys:  # a destination would keep one of several rows, and not say which
+        if keys:  # a destination would keep one of several rows, and not report which
             of_table += [(Action.FAIL, said) for said in key_findings(spark, folder, manifest, keys, "ON")]
         if judging.is_needed:
             compared, measures[manifest.label] = judging.of(spark, folder, manifest, own)

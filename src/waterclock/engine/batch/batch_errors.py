@@ -1,4 +1,4 @@
-"""Converts an exception of a batch's step into the error of the batch, with its place."""
+"""Converts an exception that a batch raised into an error that names the batch and its statement."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def batch_error(work: RunContext, table: Table, raised: Exception, where: str) -
 
 
 def without_values(columns: Columns, error: WaterclockError) -> WaterclockError:
-    """Return the error of a publish with these columns without values, as it is stored, alerted and sent in events."""
+    """Return an error without values of rows, which the column list of a publish may hide on purpose.
+
+    It is this error that is stored in the ledger and sent in alerts and events.
+    """
     is_made = any(column.made_as for column in columns.named)
     if not is_made or error.code not in _OF_ROWS or (error.why or "").startswith(_OF_NO_ROW):
         return error

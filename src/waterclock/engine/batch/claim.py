@@ -30,7 +30,10 @@ def bind(attempt: GroupAttempt) -> Bound:
 
 
 def take_claim(attempt: GroupAttempt, bound: Bound) -> tuple[Bound, Claim]:
-    """Take the claim. If another runner has collected the same changes meanwhile, bind and try again."""
+    """Take the claim of the group, and return it with the bound inputs.
+
+    If another runner has collected the same changes meanwhile, the inputs are bound again, and the claim is retried.
+    """
     claims = attempt.work.ledger.claims
     for _ in range(_MOST_LOOKS):
         try:
@@ -79,7 +82,7 @@ def _restates(attempt: GroupAttempt, bound: Bound) -> str | None:
 
 
 def _inputs_elsewhere(attempt: GroupAttempt, bound: Bound) -> dict[datetime, tuple[Input, ...]]:
-    """Return the inputs of a linked table from another project; the recorded ones if it is made from kept rows."""
+    """Return the inputs of a linked table from another project; the recorded ones if they are not read again."""
     table, group, held = attempt.table, attempt.group, attempt.held
     if held is not None:
         return {} if bound.pins[held.manifest.label] else dict(held.request.inputs)

@@ -1,7 +1,7 @@
 """Closes the books of windows: evaluates CLOSE WHEN conditions at boundaries, and records the results.
 
 Every run does this before it plans. One Spark query evaluates many boundaries of many windows: the rows are read once,
-and each row counts for the boundaries that see it. The ledger keeps the results, so that two runners agree on the first
+and each row counts for all boundaries after it. The ledger keeps the results, so that two runners agree on the first
 tick.
 """
 
@@ -48,7 +48,7 @@ def look(
     past: Callable[[], LedgerSnapshot],
     tried: Collection[tuple[str, datetime]] = (),
 ) -> list[tuple[Books, WaterclockError]]:
-    """Close the books of all windows whose condition holds at a visible boundary, and record the boundaries evaluated.
+    """Close the books of all windows whose condition holds at a settled boundary, and record the boundaries evaluated.
 
     Returns the tables whose condition could not be evaluated, with Spark's error. It is not evaluated for a table whose
     oldest open window is in `tried`, by table and label: it has failed in this run.
@@ -78,7 +78,7 @@ def look(
 
 
 def _record_failure(work: RunContext, books: Books, error: WaterclockError) -> None:
-    """Record for the oldest open window the code of its condition's error, unless recorded before or passing."""
+    """Record the code of a condition's error for the oldest open window, unless it is recorded or transient."""
     window = books.first_open()
     if window is not None and not error.transient:
         found = Closing(reason=UNCHECKED, why=error.code, asked=books.condition_hash)
@@ -121,7 +121,7 @@ def _look_at(work: RunContext, books: Books, pairs: Sequence[Pair]) -> None:
 def _with_behind(
     closing: Closing, answers: Mapping[Pair, tuple[bool, str]], pairs: Sequence[Pair], label: datetime
 ) -> Closing:
-    """Add the part that was furthest behind at the newest boundary of an open window."""
+    """Add to the closing of an open window the part of its data that was furthest behind at its newest boundary."""
     of_label = [pair for pair in pairs if pair.window.start == label and pair in answers]
     is_open = closing.tick is None and of_label
     return replace(closing, behind=answers[of_label[-1]][1]) if is_open else closing
@@ -163,7 +163,7 @@ def _require_boolean(closes: Closes, kind: str, where: str) -> None:
 def _read_visible_rows(
     work: RunContext, spark: SparkSession, books: Books, read: Read, pairs: Sequence[Pair]
 ) -> DataFrame:
-    """Return the rows that the boundaries see, once for each boundary, with the number of its pair."""
+    """Return the rows before each boundary, with the number of its pair. A row occurs once for each boundary."""
     from pyspark.sql import functions as F  # noqa: N812
 
     bounds = [_bind_read(books, read, pair) for pair in pairs]

@@ -168,7 +168,7 @@ def _fold(
     manifests: Sequence[Manifest],
     at: datetime | None,
 ) -> None:
-    """Merge a new label into the head, or put late, restated and new labels in their places."""
+    """Commit slices to a MERGE or TEMPORAL table: a new label onto its newest state, others among the older slices."""
     placed = sorted(manifests, key=lambda each: each.label)
     is_new = len(placed) == 1 and (at is None or placed[0].label > at)
     merge = table.merge

@@ -1,4 +1,4 @@
-"""Keeps both forms of a retiring column until its RETIRE day, and sets it to NULL in the labels from then on."""
+"""Computes a retiring column until its RETIRE day, and sets it to NULL in the labels from then on."""
 
 from __future__ import annotations
 

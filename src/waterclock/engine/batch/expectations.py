@@ -177,7 +177,7 @@ def not_null_columns(table: Table) -> list[str]:
 
 
 def surely_there(table: Table) -> list[str]:
-    """Return the columns that are never NULL in the table: those whose NULLs are neither only warned of nor held."""
+    """Return the columns that are never NULL in the table: those where a NULL fails the batch or removes its row."""
     said = {column.name: column for column in table.columns.named}
     found = []
     for name in not_null_columns(table):
@@ -191,7 +191,7 @@ def surely_there(table: Table) -> list[str]:
 def unproven_keys(table: Table, source: Table) -> tuple[str, ...]:
     """Return the keys of a MERGE publish if several rows of a label may have the same ones; else nothing.
 
-    They cannot where the KEY of the published table is among them, and is not only warned of or held.
+    They cannot repeat where they include the KEY of the published table, and its rule fails the batch or removes rows.
     """
     if table.kind is not Kind.PUBLISH or table.mode is not Mode.MERGE:
         return ()
@@ -236,14 +236,14 @@ def _is_filtered_by_key(table: Table, sifted: Sifted | None) -> bool:
 
 
 def _set_aside(measures: Mapping[str, Any], rows: int) -> Iterator[str]:
-    """Report how many rows have no place on a timeline: they stay in the stage, and are part of no version."""
+    """Yield warnings with the number of rows without a key or a valid time, which are part of no version."""
     for name, what in _ASIDE.items():
         if count := measures.get(f"aside:{name}") or 0:
             yield f"left out, {what}: {count} of {rows}"
 
 
 def left_out_warnings(counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Report the rows of a source that no batch takes, by the counts of its collect."""
+    """Return warnings with the number of rows of a source that no batch takes. `counts` has it by reason."""
     return tuple(f"left out, {what}: {count}" for what, count in counts.items())
 
 

@@ -34,7 +34,7 @@ def close_failed(attempt: GroupAttempt, raised: Exception) -> WaterclockError | 
         _give_back(attempt, claim, error)
     except (ClaimClosed, ClaimRefused):
         pass  # another runner has taken it over, or has the batch: it closes its own claim
-    except Exception as unsettled:  # noqa: BLE001 - it stays open, and is settled by a takeover
+    except Exception as unsettled:  # noqa: BLE001 - the claim stays open, and a takeover resolves it
         if claim is not None:
             work.leave(claim)
             said = to_error(unsettled, where=attempt.where).what

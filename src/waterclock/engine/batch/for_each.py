@@ -26,9 +26,9 @@ def gather_each(
     group: Group,
     pins: Mapping[datetime, Sequence[PinnedRead]],
 ) -> CollectResult:
-    """Query the source for the rows of the read table in the group's windows that were not answered before.
+    """Query the source for each row of the read table in the group's windows. Queries answered before are not repeated.
 
-    A label that is made again repeats no answered query, unless a user requests to recollect it.
+    A user who recollects a label has all of its queries repeated.
     """
     each, source = table.each, table.source
     if each is None or source is None:

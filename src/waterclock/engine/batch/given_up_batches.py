@@ -33,9 +33,8 @@ def rows_given_up(
 ) -> tuple[DataFrame, Notes]:
     """Return stand-in rows for the group's labels, and notes on how many rows were lost.
 
-    There are no stand-in rows, except for a snapshot: an empty one would mean that every key was deleted. So the rows
-    of the next undamaged snapshot are used, as for one that was never taken. If none is later, those of the one before
-    it are used.
+    They are empty, except for snapshots and states of REPLACE tables: an empty one would mean that every row was
+    deleted. There the rows of the next undamaged slice are used, or those of the one before if none is later.
     """
     frames: list[DataFrame] = []
     notes: dict[datetime, dict[str, Any]] = {}
@@ -50,7 +49,10 @@ def rows_given_up(
 
 
 def damaged_labels(work: RunContext, table: Table, labels: Sequence[datetime]) -> dict[datetime, Slice]:
-    """Return the slices of the done labels, all damaged. Cost: a scan of undamaged ones. Raises  E413 for these."""
+    """Return the slices of those of `labels` that are done. Cost: a scan of their rows.
+
+    Raises  E413 where one of them is not damaged
+    """
     found = {}
     for label in labels:
         piece = current_slice(work, table.name, label)
@@ -69,7 +71,10 @@ def damaged_labels(work: RunContext, table: Table, labels: Sequence[datetime]) -
 
 
 def give_up(work: RunContext, table: Table, labels: Sequence[datetime], *, why: str) -> None:
-    """Request that the next run gives up damaged labels, whose failures block no more. Raises  E413 if undone."""
+    """Request that the next run gives up damaged labels, so that their failures no longer block readers.
+
+    Raises  E413 where a label is not done
+    """
     who = work.settings.who
     work.ledger.decisions.retry(table.name, labels, who=who)
     work.ledger.decisions.request_restate(table.name, labels, GIVE_UP, who=who)
@@ -86,7 +91,7 @@ def _rows(
 
 
 def _stand_in(work: RunContext, table: Table, label: datetime) -> Manifest | None:
-    """Return the next undamaged snapshot, else the one before it, or None."""
+    """Return the next undamaged slice after a label, else the last one before it, or None."""
     folder, pieces = work.folder(table), work.ledger.reads.slices(table.name, BEGINNING, FOREVER)
     later = [piece for piece in pieces if piece.label > label]
     earlier = [piece for piece in reversed(pieces) if piece.label < label]

@@ -1,4 +1,4 @@
-"""Leaves past windows that a rule holds out of the batch whose LOOKBACK read them; each is then held on its own.
+"""Removes past windows that a rule holds from the batch whose LOOKBACK read them. Each is then held on its own.
 
 Such a window keeps its earlier slice, and is collected again by a batch of its own, which the same rule holds. The
 request precedes the commit: a scan for changed windows counts them as read once it is committed.

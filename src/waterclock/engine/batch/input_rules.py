@@ -46,7 +46,7 @@ class InputFindings:
     findings: tuple[tuple[Action, str], ...] = ()
 
     def of(self, action: Action) -> tuple[str, ...]:
-        """Return the findings that call for an action."""
+        """Return the texts of the findings with this action."""
         return tuple(said for called, said in self.findings if called is action)
 
     def measures(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class InputFindings:
 
 @dataclass(frozen=True, slots=True)
 class InputRuleResult:
-    """The findings on the inputs of a group, by label, and the place of quarantined rows (None if there are none)."""
+    """The findings on a group's inputs, by label, and its quarantined rows (None if no rule quarantines any)."""
 
     by_label: Mapping[datetime, InputFindings] = field(default_factory=dict)
     aside: SetAside | None = None

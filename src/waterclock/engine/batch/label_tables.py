@@ -16,8 +16,8 @@ from waterclock.timelabel.label import label_of
 def find_dropped_labels(work: RunContext, table: Table, before: datetime) -> tuple[str, ...]:
     """Return the labels before an instant that still have a table behind the view of a publish.
 
-    Without the newest label: the next delivery checks that its rows are there. None for other tables, or without
-    delivery.
+    Without the newest label: the next delivery checks that its rows are there. Empty for other tables, or if the
+    project does not publish.
     """
     keeper = _keeper(work, table)
     there = keeper.labels(unit_of(work, table), work.flow.project, table.name) if keeper else ()

@@ -87,9 +87,10 @@ def late_rows_warnings(table: Table, manifest: Manifest) -> tuple[str, ...]:
 def newest_late(
     work: RunContext, spark: SparkSession, table: Table, labels: Iterable[datetime]
 ) -> dict[datetime, datetime]:
-    """Return the newest tick up to which late rows of windows are kept. Windows without late rows are left out.
+    """Return, by label, the end of the newest slice that has late rows of its window.
 
-    So are windows that cannot be made again. Cost: one Spark query for each table of late rows that has any.
+    Windows without late rows, and those that cannot be made again, are left out. Cost: one Spark query for each table
+    of late rows that has any.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -143,7 +144,7 @@ def _since(work: RunContext, of: Table, labels: Sequence[datetime]) -> ClosedSin
 
 
 def _find_dropped_spans(work: RunContext, of: Table) -> dict[str, tuple[datetime, datetime]]:
-    """Return the span that RETAIN has dropped from a table and from its inputs, for `find_remakeable_windows`.
+    """Return the span that RETAIN has dropped from a table and each of its inputs, for `find_remakeable_windows`.
 
     Cost: one ledger query for each of them, and a second one if something was dropped.
     """

@@ -33,8 +33,8 @@ from waterclock.storage.log.open_tables import has_columns
 def carry_out(work: RunContext, group: Group, now: datetime) -> GroupReport:
     """Take a group through its lifecycle once. Never raises if the batch fails: the report has the error.
 
-    A claim that was taken is closed at the end, as done, failed or lost. A claim whose outcome cannot be settled now
-    stays open: this run settles it before it ends, as a takeover does, or reports that it cannot.
+    A claim that was taken is closed at the end, as done, failed or lost. A claim whose outcome cannot be determined now
+    stays open: this run resolves it before it ends, as a takeover does, or reports that it cannot.
     """
     attempt = GroupAttempt(work, work.flow.tables[group.table], group, now)
     try:
@@ -69,7 +69,7 @@ def _run(attempt: GroupAttempt) -> None:
             sealed = leave_out_held_windows(attempt, claim, sealed, audited.past)
             audited = audit(attempt, claim, bound, sealed)
         if audited.hold is not None:
-            # the record of a held slice is what its release records
+            # a release writes these results to the ledger
             write_claim_record(attempt.folder, claim, held_results(attempt, bound, sealed, audited, audited.hold))
             raise held_batch_error(table, attempt.where, audited.hold)
     fault("audited")

@@ -38,7 +38,7 @@ _ORDERED = frozenset(
 
 
 def list_comparison_rules(table: Table) -> tuple[Rule, ...]:
-    """Return the batch rules that compare it with earlier batches."""
+    """Return the rules of a table that compare a batch with earlier ones."""
     return tuple(rule for rule in table.rules if rule.scope is Scope.BATCH and rule.comparison is not None)
 
 
@@ -110,7 +110,7 @@ class MeasureHistory:
     known: dict[datetime, tuple[int, Mapping[str, Measured]]] = field(default_factory=dict)
 
     def add(self, label: datetime, rows: int, values: Mapping[str, Measured]) -> None:
-        """Add a label of this group, in place of its earlier revision."""
+        """Add the measured values of a label of this group, in place of those of its earlier revision."""
         self.known[label] = (rows, values)
 
     def last_good(self, label: datetime, aggregate: str) -> Measured | None:
@@ -244,7 +244,7 @@ def evaluate_comparisons(
 
 
 def _answers(spark: SparkSession, asked: Sequence[tuple[Rule, str]], bound: Mapping[str, str | None]) -> list[object]:
-    """Return the results of rules with values, as literals, for their aggregates. Raises  E757 for an invalid rule."""
+    """Return the results of rules whose aggregates are replaced by literals. Raises  E757 for a rule that fails."""
     from pyspark.errors import PySparkException
 
     columns = ", ".join(f"({text}) AS r{index}" for index, (_, text) in enumerate(asked))

@@ -123,7 +123,10 @@ def _is_of_other_code(work: RunContext, table: Table, last: Slice) -> bool:
 
 
 def last_by_key(work: RunContext, table: Table, rows: DataFrame) -> DataFrame:
-    """Keep the newest label's rows of each key; the audit refuses several, of which an APPEND label may have some."""
+    """Return the newest label's rows of each key of an APPEND table, and all rows of any other table.
+
+    If a label of an APPEND table has several rows of one key, all are returned, and the audit refuses them.
+    """
     source = work.flow.tables[table.reads[0].table]
     if source.mode is not Mode.APPEND:
         return rows
@@ -131,7 +134,10 @@ def last_by_key(work: RunContext, table: Table, rows: DataFrame) -> DataFrame:
 
 
 def newest_by_key(rows: DataFrame, keys: Sequence[str], *, keep_ties: bool = False) -> DataFrame:
-    """Return the newest label's row of each key, or all of them. Cost: a shuffle, with `keep_ties` also a sort."""
+    """Return the row of the newest label for each key; with `keep_ties` all its rows of that label.
+
+    Cost: a shuffle, with `keep_ties` also a sort.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -47,7 +47,7 @@ def group_to_release(work: RunContext, table: Table, label: datetime, now: datet
 
 @dataclass(frozen=True, slots=True)
 class HeldBatch:
-    """The remains of a held batch: its sealed slice, the claim that sealed it, and the result to record.
+    """A held batch to release: its sealed slice, the claim that sealed it, and the result to record.
 
     `said`: who requested a runner to release it, and why; empty if the user of this run releases it.
     """
@@ -59,7 +59,7 @@ class HeldBatch:
 
 
 def find_held(work: RunContext, table: Table, group: Group, pins: Mapping[datetime, Sequence[PinnedRead]]) -> HeldBatch:
-    """Return the remains of a held batch. `pins` are its current reads.
+    """Return the held batch that a group releases. `pins` are its current reads.
 
     Raises  E756 where the slice is gone, where its inputs have changed since, where further late rows were found for
             it, where it was compared with a delivery that another one followed, or where the request to release it was

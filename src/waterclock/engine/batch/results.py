@@ -48,7 +48,7 @@ class Notes:
     holds: Mapping[datetime, str] = field(default_factory=dict)
 
     def parents_missing(self, manifest: Manifest, sifted: Sifted | None) -> Mapping[str, Any]:
-        """Count the rows of a FLAT whose parent is missing. No warning, since some have none by nature."""
+        """Return the measure of rows of a FLAT whose parent is missing. It is no warning: rows may have no parent."""
         found = self.without_parent(manifest.label, manifest.rows if sifted is None else sifted.rows)
         return {"without parent": dict(found)} if found else {}
 

@@ -25,8 +25,8 @@ def carry_out_with_retries(work: RunContext, group: Group, now: datetime) -> tup
 
     Transient errors are retried with growing waits. Permanent errors are not, nor is a batch that needs a JVM that is
     gone. A group of several labels that fails is split into halves, and these again, until each bad label is alone and
-    blocks no others. Labels that a rule holds are known, and are separated at once. At the end, no claim of the group
-    is open.
+    blocks no others. Labels that a rule holds are known, and are separated at once. At the end, a claim of the group
+    is open only if its outcome is unknown.
 
     Raises  E701 to E704 where Spark does not start: before any claim, and the same for every group of the run
     """

@@ -99,12 +99,15 @@ def orphan_marks(table: Table) -> dict[str, str]:
 
 
 def findings(table: Table, sifted: Sifted) -> Iterator[tuple[Action, str]]:
-    """Yield the action for each check that rows broke. Dropped rows are not reported."""
+    """Yield an action and a description for each check of a table that rows broke. Dropped rows are not reported."""
     return find_actions(checks_of(table), sifted)
 
 
 def find_actions(checks: Iterable[Check], sifted: Sifted, *, of: str = "") -> Iterator[tuple[Action, str]]:
-    """Yield the actions for some checks. `of`: a description of the rows, if they are not the batch's own."""
+    """Yield an action and a description for each check that rows broke, but not for dropped rows.
+
+    `of` describes the rows, if they are not the batch's own.
+    """
     for check in checks:
         broken = sifted.broken.get(check.name, 0)
         action = outcome(check.ladder, broken, sifted.rows)

@@ -45,7 +45,7 @@ def with_rows_seen_before(
     part: GroupPart,
     shaped: tuple[Conformed, Columns, Mapping[str, str]],
 ) -> GroupPart:
-    """Return the rows read from windows of a fold, with the rows of the slices of windows that are read again.
+    """Return the rows read for a MERGE or TEMPORAL table, with the stored rows of the windows that are read again.
 
     `shaped`: the rows read, in the table's columns, these columns, and the source's conversions of texts. A window
     whose slice has other columns than the source has now is not changed, and is reported: a column that is missing from
@@ -96,7 +96,7 @@ def _mark_new(rows: Conformed, *, is_new: bool) -> Conformed:
 
 
 def _newest(table: Table, frame: DataFrame) -> DataFrame:
-    """Remove kept rows for which the source now has rows of the same window, key, order and time."""
+    """Remove stored rows for which the source now has rows of the same window, key, order and time."""
     fold = table.merge or table.temporal
     if fold is None:
         raise AssertionError(f"{table.name} is not folded, and its caller did not ask")

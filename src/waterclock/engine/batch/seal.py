@@ -39,7 +39,7 @@ class SealedGroup:
 
 
 def seal(attempt: GroupAttempt, claim: Claim, bound: Bound, made: MadeSlices | None) -> SealedGroup:
-    """Seal the slices: from `made`, from rows made now, or from the existing slices of a publish or a held batch."""
+    """Seal the group's slices: write their rows (`made`, or made now), or link those of a publish or a held batch."""
     work, table, group = attempt.work, attempt.table, attempt.group
     if attempt.held is not None:
         with attempt.step("seal"):
@@ -85,7 +85,7 @@ def _write(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: InputRu
             labels=part.labels,
             lake=attempt.work.lake,
             measures=of_rows,
-            merge=table.merge if table.kind is not Kind.PUBLISH else None,
+            fold=table.fold if table.kind is not Kind.PUBLISH else None,
             code=table.fingerprint,
             source=made.notes.source,
             name=table.name,

@@ -29,7 +29,7 @@ def step_rows(
     window: Window,
     frames: Mapping[Any, DataFrame],
 ) -> DataFrame:
-    """Return the rows that a step makes for this table: its state, or its output rows.
+    """Return the rows that a stateful function makes for this table: its new state, or its output rows.
 
     Cost: an exchange of both sides by the key; all rows of one key go through Python together, in one task.
     """
@@ -61,7 +61,7 @@ def step_rows(
 
 
 def _mark(frame: DataFrame | None) -> Any:
-    """Return a watermark, in UTC, or None if there is none, or no row yet. Cost: a job over a small table."""
+    """Return the newest watermark, in UTC; None without a frame or without rows. Cost: a job over a small table."""
     return None if frame is None else frame.selectExpr("max(watermark) AS at").toArrow().column("at")[0].as_py()
 
 

@@ -9,7 +9,7 @@ from waterclock.storage import symlinks
 
 
 def keep_manifest(work: RunContext, table: Table) -> None:
-    """Update the manifest of a table; a failure is only reported, because the next commit makes up for it."""
+    """Update the symlink manifest of a table that declares one. A failure is only reported: the next commit retries."""
     if table.manifest is None:
         return
     try:

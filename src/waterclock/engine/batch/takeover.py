@@ -1,4 +1,4 @@
-"""Settles claims of unknown outcome: first a kill is committed, then the log shows which commit won."""
+"""Resolves claims of unknown outcome: first a kill is committed, then the log shows which commit won."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from waterclock.timelabel.label import instant_of, label_of
 
 @dataclass(slots=True)
 class TakenOver:
-    """The number of claims that were settled, and the errors of those that could not be."""
+    """The number of claims that were resolved, and the errors of those that could not be."""
 
     settled: int = 0
     unsettled: list[WaterclockError] = field(default_factory=list)
 
 
 def take_over(work: RunContext, left: Sequence[Claim]) -> TakenOver:
-    """Settle claims that were left open, as far as that is possible now."""
+    """Record or close the claims that were left open, as far as their outcome can be determined now."""
     found = TakenOver()
     for claim in left:
         table = work.flow.tables.get(claim.request.table)
@@ -43,7 +43,7 @@ def take_over(work: RunContext, left: Sequence[Claim]) -> TakenOver:
         try:
             _take_over(work, table, claim)
             found.settled += 1
-        except Exception as raised:  # noqa: BLE001 - a claim that cannot be settled does not block the others
+        except Exception as raised:  # noqa: BLE001 - a claim that cannot be resolved does not block the others
             error = _unsettled_claim_error(table, claim, raised)
             work.listener.on_message(error.what)
             found.unsettled.append(error)
@@ -53,7 +53,8 @@ def take_over(work: RunContext, left: Sequence[Claim]) -> TakenOver:
 def _close_undeclared(work: RunContext, claim: Claim) -> bool:
     """Close a claim of a table that is no longer declared, and return True, if it has committed nothing.
 
-    Open, it keeps the slices that it reads. Deliveries are left open, as their destination is not known any more.
+    As long as it is open, the slices that it reads are kept. Deliveries are left open, as their destination is not
+    known any more.
     """
     record = work.ledger.reads.find_table(claim.request.table)
     if record is None or record.kind == Kind.PUBLISH:
@@ -93,7 +94,7 @@ def _take_over(work: RunContext, table: Table, claim: Claim) -> None:
             ended = "the lease of {} expired" if claim.has_expired(work.real_now()) else "{} has ended"
             work.ledger.claims.close_lost(claim, why=ended.format(left_by))
     except ClaimClosed:
-        return  # another runner has settled it in the meantime
+        return  # another runner has resolved it in the meantime
     what = "had committed: recorded" if had_committed else f"was abandoned by {left_by}: killed"
     work.listener.on_message(f"claim {claim.number} of {table.name} {what}")
 
@@ -182,6 +183,6 @@ def _note_releases(work: RunContext, table: Table, claim: Claim, results: Sequen
 
 
 def parse_snapshot_start(manifest: Manifest) -> datetime | None:
-    """Return the instant from which a sealed snapshot stands, according to its manifest."""
+    """Return the start of the period that a sealed snapshot stands for, according to its manifest, or None."""
     text = manifest.source.get("stands_from")
     return None if text is None else datetime.fromisoformat(str(text))

@@ -77,7 +77,7 @@ def _past_of(
 
 
 def _build_notes(batch: Batch) -> dict[str, Any]:
-    """Return the notes of a batch: the query that made it, the closing of its books, and its missing inputs."""
+    """Return the notes of a batch: its query, how its window closed, its open windows, and its missing inputs."""
     noted: dict[str, Any] = {} if batch.choice is None else {"choice": batch.choice}
     noted |= {} if batch.closing is None else {"closing": batch.closing.to_dict()}
     noted |= {"open_windows": [each.window.label for each in batch.opened]} if batch.opened else {}

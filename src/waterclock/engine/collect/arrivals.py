@@ -16,9 +16,9 @@ STAMP_RESOLUTION = timedelta(seconds=1)
 def assign(
     items: Iterable[Item], windows: Sequence[Window], sealed: IntervalSet, *, others_open: Sequence[Window] = ()
 ) -> Mapping[datetime, tuple[Item, ...]]:
-    """Return the items that each of `windows` (oldest first) takes, by label. Windows that take none are left out.
+    """Return by label the items that each of `windows` (oldest first) takes; an empty tuple if it takes none.
 
-    An item belongs to the window of its stamp. If that window is sealed, or is before the table's first one, the oldest
+    An item belongs to the window of its stamp. If that window is sealed, or is before the oldest open one, the oldest
     open window takes the item, so that no late item is lost. `others_open` are open windows that are not being made
     now: their items are left for them. Items stamped after the last window wait for theirs.
     """

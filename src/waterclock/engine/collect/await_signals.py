@@ -19,7 +19,7 @@ _WORDS = {Sign.MARKER: "the marker", Sign.NEXT: "the next item", Sign.QUERY: "th
 
 
 def has_sign(work: RunContext, table: Table, window: Window) -> bool:
-    """Return whether the sign that a table awaits for a window has come."""
+    """Return whether the sign that a table awaits for a window (AWAIT) has arrived. True for a table without one."""
     if table.source is None or table.source.awaits is None:
         return True
     unit = work.connections.resolve_unit(table.source.unit)
@@ -36,7 +36,7 @@ def is_given_up(table: Table, window: Window, now: datetime) -> bool:
 
 
 def require_signs(work: RunContext, table: Table, windows: Iterable[Window]) -> None:
-    """Raise an error for windows whose awaited sign has not come in time. Raises  E826."""
+    """Raise an error for windows whose awaited sign has not arrived. Raises  E826."""
     awaits = None if table.source is None else table.source.awaits
     if awaits is None or (missing := next((each for each in windows if not has_sign(work, table, each)), None)) is None:
         return

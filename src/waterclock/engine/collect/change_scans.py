@@ -46,7 +46,10 @@ class ChangeScan:
 
     @property
     def seen_claims(self) -> Mapping[datetime, int]:
-        """By label, its claim at the time of the scan, if no other runner may have changed it since."""
+        """The claims of the windows to collect again, by label, as the scan saw them; the new claim checks them.
+
+        Empty if another runner may change these windows meanwhile.
+        """
         return {piece.label: piece.claim for piece in self.again} if self.is_exact else {}
 
     def merge_notes(self, source: Mapping[datetime, Mapping[str, Any]]) -> Mapping[datetime, Mapping[str, Any]]:
@@ -71,7 +74,7 @@ def look_back(work: RunContext, table: Table, group: Group, spark: Callable[[], 
     past = find_revisited_slices(work.ledger, table, group)
     source = table.source
     if source is None or source.changed is None or group.is_made_of_kept:
-        # a fold keeps the rows of these slices: its claim is refused if another runner has changed one since
+        # a MERGE or TEMPORAL table keeps these slices' rows: its claim is refused if another runner changed one since
         return ChangeScan(past, is_exact=table.is_fold)
     own = [batch.window for batch in group.batches]
     by = compute_scan_key(table, source)
@@ -97,7 +100,7 @@ def _query_changes(
 
 
 def compute_scan_key(table: Table, source: Source) -> str:
-    """Return a key that differs if an earlier scan does not apply to the source as it is now declared."""
+    """Return a hash of a source's declaration. Scans that were made with another hash do not apply to it."""
     options = sorted((name, str(value)) for name, value in source.unit.options.items())
     said = f"{source.unit} {source.unit.query} {options} {source.time_column} {source.changed} {table.cadence}"
     return blake2b(said.encode(), digest_size=8).hexdigest()
@@ -137,7 +140,7 @@ def read_note(label: datetime, source: Mapping[str, Any], by: str) -> Noted:
 
 
 def marks_of(windows: Sequence[Window], noted: Iterable[Noted]) -> dict[datetime, Mark]:
-    """Return by window start the notes of the newest scan that covers it. `windows` ascend."""
+    """Return by window start the notes of the newest scan that covers it. `windows` are in ascending order."""
     left = [window.start for window in windows]
     marks: dict[datetime, Mark] = {}
     for look in sorted((each for each in noted if each.of_all is not None), key=lambda each: each.at, reverse=True):
@@ -162,9 +165,9 @@ def notes_of(
     past: Sequence[Slice],
     changed: Mapping[datetime, str],
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Return the notes for each label: the position of the scan for its own ones, the reason for restated ones.
+    """Return the notes by label: the position of the scan for the group's labels, the reason for changed past ones.
 
-    The notes on past windows are stored with the first of the own ones.
+    The notes on all past windows are stored with the first of the group's labels.
     """
     notes: dict[datetime, Mapping[str, Any]] = {label: {CHANGED: why} for label, why in changed.items()}
     for window in own:

@@ -1,4 +1,4 @@
-"""Copies large values to rows whose key was changed from their old key: the log does not contain them."""
+"""Completes rows of a change log whose key was changed: copies large values, which the log omits, from the old key."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def may_be_committed(work: RunContext, table: str) -> bool:
 def newest_noted(work: RunContext, table: Table) -> Mapping[str, Any] | None:
     """Return the notes of the last read of the source, whatever became of its label. None before the first.
 
-    A label that was made again from kept rows, or a released held one, has the position of its original read. Other
+    A label that was made again from stored rows, or a released held one, has the position of its original read. Other
     batches may have read on since.
     """
     most, copies = 16, list[Mapping[str, Any]]()
@@ -119,7 +119,7 @@ def _own_rows(work: RunContext, spark: SparkSession, table: Table) -> DataFrame 
 
 
 def _confirm_changes(table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead, work: RunContext) -> None:
-    """Let the source discard the committed changes, and those kept under earlier names."""
+    """Allow the source to discard the committed changes, and those that it keeps under earlier names."""
     collector.confirm(unit, read.noted)
     names = [name for name in work.ledger.past.kept_at_sources(table.name) if name != read.name]
     for name in collector.let_go(unit, names):

@@ -61,7 +61,7 @@ def gather(
 
 
 def _values(work: RunContext, table: Table) -> dict[str, str]:
-    """Return by column the source's conversion of texts, for columns whose type mismatches mark single rows."""
+    """Return by column the SQL with which the source parses texts, for columns whose invalid values mark their rows."""
     loose = loose_types(table)
     if table.source is None or not loose:
         return {}
@@ -199,7 +199,7 @@ def _item_to_dict(item: Item) -> dict[str, Any]:
 
 
 def _read(source: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the notes of a window's or a snapshot's read: other labels may read the same item, and none takes it."""
+    """Return a read's notes with `items` renamed to `read`: other labels may read the same items, so none owns them."""
     return {"read" if name == "items" else name: value for name, value in source.items()}
 
 

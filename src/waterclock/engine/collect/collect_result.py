@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 RECOMPUTED, RELEASED = "recomputed_from", "released"
 COPIED = frozenset({RECOMPUTED, RELEASED})
-"""Entries of a batch's source that name the slice from which it was made, and whose other entries it has."""
+"""Entries of a batch's source notes that name the slice from which its rows and all other notes were copied."""
 
 
 def do_nothing_after(_: RunContext) -> None:

@@ -1,4 +1,4 @@
-"""Makes the rows of tables that collect another project's: pinned before the claim, and read at that version."""
+"""Makes the rows of tables that collect from another project. Its versions are pinned before the claim is taken."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ def gather_linked(work: RunContext, spark: SparkSession, table: Table, pins: Seq
 
 
 def _pin_to_dict(pin: Pin) -> dict[str, object]:
-    """Return the table, version and batches from which the rows come."""
+    """Return the upstream table and version, and the claims of the slices, as source notes for the manifest."""
     return {"upstream": pin.table, "version": pin.version, "claims": sorted({piece.claim for piece in pin.slices})}

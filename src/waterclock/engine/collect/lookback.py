@@ -49,7 +49,7 @@ def windows_read(group: Group, again: Sequence[Slice]) -> list[Window]:
 def filter_changed_slices(
     manifests: Sequence[Manifest], again: Sequence[Slice], folder: str | None = None
 ) -> tuple[Manifest, ...]:
-    """Return the slices except those of windows read again whose digest is unchanged: they cost nothing more.
+    """Return the slices except those of windows that were read again and have the same digest as before.
 
     If rows may be quarantined, the table's `folder` is given: a slice with other quarantined rows has changed as well.
     """

@@ -23,7 +23,8 @@ _TOLD = {what: (IN_ROWS[what], kind) for what, kind in TYPES.items()} | {
 def with_origins(table: Table, frame: DataFrame) -> DataFrame:
     """Add the columns with the origin of rows, and the hidden ones that are stored with quarantined rows.
 
-    Kept rows have these columns already. They are NULL if neither the rows nor the source have a value.
+    Rows that are read from the stage have these columns already. They are NULL if neither the rows nor the source have
+    a value.
     """
     there = {name.lower(): name for name in frame.columns}
     values: dict[str, str] = {}

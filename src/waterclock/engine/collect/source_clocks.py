@@ -55,7 +55,7 @@ class SourceClocks:
         return tuple(self._held.values())
 
     def complete(self, group: Group) -> Group:
-        """Leave out the labels whose windows the source has not passed yet, or whose awaited sign is missing.
+        """Return a group without labels whose windows the source has not passed, or whose awaited sign is missing.
 
         Labels whose wait for a sign has expired stay if there are no others: they are to fail.
         """
@@ -135,5 +135,5 @@ def _clock_at(now: datetime, listing: Listing) -> datetime:
 
 
 def filter_arrived(listing: Listing, now: datetime) -> Listing:
-    """Leave out items that had not arrived at `now`: a replay of the past does not see the future."""
+    """Return a listing without items that had not arrived at `now`: a replay of the past does not see the future."""
     return dataclasses.replace(listing, items=tuple(item for item in listing.items if item.stamp < now))

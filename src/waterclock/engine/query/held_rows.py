@@ -69,7 +69,7 @@ def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> Da
 
 
 def _with_ours(rows: DataFrame) -> DataFrame:
-    """Add the columns that no row of the table has, if they are missing."""
+    """Add the columns `_claim`, `_row` and `_broken` as NULL where they are missing."""
     return rows.withColumns({name: F.lit(None).cast(of) for name, of in _OURS.items() if name not in rows.columns})
 
 

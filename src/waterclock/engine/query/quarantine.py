@@ -52,7 +52,7 @@ def quarantine_frame(work: RunContext, spark: SparkSession, table: Table, moment
 
 
 def rows_set_aside(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
-    """Return the quarantined rows of one or more slices, in the columns of a quarantine."""
+    """Return the quarantined rows of one or more slices, in the columns of a `_quarantine` view."""
     of_rules = (_rows(spark, folder, each) for each in _alike(manifests))
     return reduce(lambda left, right: left.unionByName(right), of_rules)
 

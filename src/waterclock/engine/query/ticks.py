@@ -1,4 +1,4 @@
-"""Finds the tick, and the instant of knowledge, for a query of several tables."""
+"""Finds the tick as of which a query reads several tables, and the instant at which their content was known."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _LEAST = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """A user's request: a tick as `planner.ticks.read_tick` parses it, and an instant of knowledge (None: now).
+    """A user's request: the text of a tick (`planner.ticks.read_tick`), and the instant `known_at` (None: now).
 
-    With `is_partial`, missing windows are left out, and named.
+    Only rows that were committed by `known_at` count. With `is_partial`, missing windows are left out, and named.
     """
 
     tick: str
@@ -90,7 +90,7 @@ def moment_of(work: RunContext, tables: Collection[str], asked: AsOf) -> Moment:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Finds moments by one ledger, at one time of its clock."""
+    """Finds the moments at which tables can be queried together, from one ledger at one time of its clock."""
 
     planner: Planner
     ledger: Ledger
@@ -134,7 +134,7 @@ class _Search:
     asked: AsOf
 
     def worlds(self, tick: datetime, since: datetime) -> Worlds:
-        """Return the states of knowledge since an instant, of labels before a tick."""
+        """Return the content of tables before a tick, as known at any instant since `since`."""
         asked = dict.fromkeys(self.tables, tick)
         history = self.questions.ledger.reads.history(self.questions.planner.flow, asked, since)
         return Worlds(self.ticks.graph, self.ticks.snapshot, history, self.ticks.starts)
@@ -179,7 +179,7 @@ class _Search:
         return self._gaps({name: IntervalSet.from_intervals([gap]) for name, gap in found.items()})
 
     def _refuse_unknown(self, left_out: Mapping[str, IntervalSet], tick: datetime, worlds: Worlds) -> None:
-        """Raise an error for an instant of knowledge at which some labels were not made yet."""
+        """Raise an error if some labels were not made yet at the instant `known_at` of the query."""
         for name, gaps in left_out.items():
             if self.asked.known_at is not None and not self._may_lack(name):
                 node = self.ticks.graph.nodes[name]
@@ -207,7 +207,7 @@ class _Search:
 
 
 def _more(lacks: Mapping[str, IntervalSet], left_out: Mapping[str, IntervalSet]) -> dict[str, IntervalSet]:
-    """Return the missing labels that are not left out anyway."""
+    """Return the missing labels that are not in `left_out`."""
     found = {name: gaps - left_out.get(name, IntervalSet()) for name, gaps in lacks.items()}
     return {name: gaps for name, gaps in found.items() if gaps}
 

@@ -17,7 +17,7 @@ from waterclock.planner.ticks import Ticks
 
 
 def find_viewed_table(flow: Flow, name: str) -> str | None:
-    """Return the table whose view, including open windows, a name is. None for any other name."""
+    """Return the table for the name of its view, if the view has open windows. None for any other name."""
     table = tables_by_view(flow).get(name) if name not in flow.tables and name not in flow.views else None
     return table if table is not None and open_windows_table(flow, table) is not None else None
 
@@ -29,7 +29,7 @@ def without_own_views(flow: Flow, name: str) -> str:
 
 
 def with_views(flow: Flow, ledger: Ledger, ticks: Ticks, names: Collection[str]) -> tuple[Ticks, list[str]]:
-    """Return the tables that names stand for, and ticks with the tables that are queried by their view.
+    """Return `ticks` with the tables that are queried by their view, and the tables to read for all `names`.
 
     Cost: for each such table, a row for each window that was ever closed.
     """

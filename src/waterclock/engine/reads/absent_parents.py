@@ -17,7 +17,7 @@ _ROWS = "rows"
 
 @dataclass(frozen=True, slots=True)
 class AbsentParents:
-    """The observed counts of a group's FLATs, by label; none over Spark Connect, which loses counts below views."""
+    """Counts FLAT rows whose parent is missing, by label; none over Spark Connect, which loses counts below views."""
 
     seen: dict[datetime, tuple[Observation, Mapping[str, str]]] = field(default_factory=dict)
 

@@ -37,7 +37,7 @@ def commit_records(ledger: Ledger, table: str) -> list[DataCommit]:
 
 
 def steps_before(ledger: Ledger, table: str, high: datetime) -> tuple[LogStep, ...]:
-    """Return a MERGE table's current slices with labels before `high`, and the versions that have their states."""
+    """Return a MERGE or TEMPORAL table's current slices before `high`, with the versions that have their states."""
     versions = ledger.reads.versions(table)
     slices = ledger.reads.slices(table, BEGINNING, high)
     return tuple(LogStep(each.label, each.slice_path, versions.get(each.label, NO_VERSION)) for each in slices)

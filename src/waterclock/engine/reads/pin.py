@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class PinnedRead:
     """One reference, bound to a state at claim: its input for the audit trail, and the slices that it contains.
 
-    `steps` are set for a state of a MERGE table that no version has any more: it is made from these.
+    `steps` are set for a state of a MERGE or TEMPORAL table that no version has any more: it is made from these.
     """
 
     bound: BoundRead
@@ -77,7 +77,7 @@ def _pin_read(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: P
 
 
 def _steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin) -> tuple[LogStep, ...]:
-    """Return the steps of a MERGE state that no version has, or whose files VACUUM has removed."""
+    """Return the steps from which to make a MERGE or TEMPORAL state that no readable version has; otherwise none."""
     if not flow.tables[found.table].is_fold or not found.slices or bound.low >= bound.high:
         return ()
     if is_readable(lake.folder(found.table), found.slices[0].version):

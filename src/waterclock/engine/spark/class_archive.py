@@ -27,7 +27,7 @@ _PATIENCE = 600  # seconds from the end of the work to that of the JVM, which wr
 
 
 def archive_file() -> Path:
-    """Return the path of the archive for this Java, PySpark and jars, which may not exist. Raises  E701 to E703."""
+    """Return the path of the archive for this Java, PySpark and jars. It may not exist yet. Raises  E701 to E703."""
     java = Path(require_java()).resolve()
     # an update replaces Java at the same path, and the archive no longer fits
     parts = [str(java), str(java.stat().st_mtime_ns), version("pyspark"), *map(str, delta_jars())]
@@ -54,7 +54,7 @@ def _is_own(path: Path) -> bool:
 
 
 def write_archive(path: Path, options: str = "") -> None:
-    """Start Spark in its own process, run a little of everything, and write the loaded classes to `path`.
+    """Start Spark in its own process, run a small batch, and write the loaded classes to `path`.
 
     `options` are the JVM's own. Raises  E707 where no archive was written. Cost: a minute of one core, 170 MB of disk
     """

@@ -1,4 +1,4 @@
-"""Starts the JVM of queries confined: it reads the tables, writes to a work folder, and inherits no secrets.
+"""Starts the JVM of queries in a sandbox: it can read the tables, write to a work folder, and inherits no secrets.
 
 A query is checked twice before Spark runs it. The confinement limits one that passes both checks by mistake. Landlock
 confines the JVM and its Python workers. On other systems than Linux 5.13 or later, only the environment is reduced. TCP

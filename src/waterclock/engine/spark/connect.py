@@ -32,7 +32,7 @@ _HOW = (
 def connect_session(settings: SparkSettings) -> SparkSession:
     """Open a session at the server that `settings` name, and check the server, which takes some 50 ms.
 
-    Raises  E714 where the client is not installed, or the server does not answer or has settings that rows do not allow
+    Raises  E714 where the client is not installed, the server does not answer, or it lacks Delta, UTC or our version
     """
     session = another(settings)
     try:

@@ -84,7 +84,7 @@ def _jars(jar_set: _JarSet) -> tuple[Path, ...]:
 
 
 def _require_own(directory: Path) -> None:
-    """Take the rights of other users from the folder of fetched jars, whose code runs as this user."""
+    """Remove other users' write access to the folder of fetched jars, whose code runs as this user. Raises  E702."""
     if not directory.is_dir() or foreign_writer(directory.stat(), str(directory)) is None:
         return
     with suppress(OSError):

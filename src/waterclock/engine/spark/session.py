@@ -97,7 +97,7 @@ class Sessions:
 
     @classmethod
     def of(cls, session: SparkSession) -> Sessions:
-        """Use an existing session, and give batches sessions next to it. Closing leaves it running."""
+        """Return sessions that share the Spark of an existing session. Closing them leaves it running."""
         refuse_foreign_types()
         borrowed = cls(work_folder=Path())
         borrowed._root = session
@@ -180,9 +180,9 @@ class Sessions:
         return self._root is not None and not _answers(self._root)
 
     def revive(self) -> bool:
-        """Return whether Spark had ended, its JVM killed or its context stopped. The next `root` starts it again.
+        """Forget a Spark that has ended, by a killed JVM or a stopped context, and return whether it had.
 
-        Call it between batches only: objects of the old session are of no use then.
+        The next `root` starts Spark again. Call this between batches only: objects of the old session become invalid.
         """
         with self._lock:
             self._refusal = None

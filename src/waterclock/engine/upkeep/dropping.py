@@ -83,9 +83,10 @@ def look(work: RunContext, table: Table, said: Labels, now: datetime) -> Droppab
 
 
 def drop(work: RunContext, found: Droppable, *, why: str) -> int:
-    """Drop windows, record who did it and why, and drop them behind views. Return the number of labels dropped there.
+    """Drop windows from a table, and the tables of their labels behind views of destinations. Return how many of these.
 
-    If it is killed after the record, the next maintenance removes the windows from the table.
+    The ledger records first who does it and why. If this is killed after that, the next maintenance removes the windows
+    from the table.
 
     Raises  E407, E436, E644 as `look`: a batch or a rebuild may have started, or a batch may have become due, while the
             user was asked

@@ -17,7 +17,7 @@ from waterclock.ledger.read.kept_at_sources import LET_GO
 
 @dataclass(slots=True)
 class KeptForNobody:
-    """A slot that a source keeps although no table of the project needs it. `failed` is why it still exists."""
+    """A replication slot that no table of the project needs. `failed` is the reason why it still exists."""
 
     name: str
     table: str
@@ -27,7 +27,7 @@ class KeptForNobody:
 
 
 def look_at_sources(work: RunContext) -> list[KeptForNobody]:
-    """Find the slots that no table needs, as far as the ledger has recorded them. Queries no source, and starts no JVM.
+    """Find replication slots in the ledger's records that no table needs. Queries no source, and starts no JVM.
 
     Slots that a table with an open claim or a held batch may use are left for another time.
     """

@@ -13,7 +13,7 @@ from waterclock.ledger.store.locations import place_of, redact_url_text
 
 @dataclass(frozen=True, slots=True)
 class MovedLedger:
-    """The old and the new place of a ledger, without passwords. `batches` is the number of batches in it."""
+    """The old and the new URL of a ledger, without passwords, and the number of batches in it."""
 
     old: str
     new: str

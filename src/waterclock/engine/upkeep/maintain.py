@@ -212,7 +212,7 @@ def _collect_retention_facts(work: RunContext, table: Table, now: datetime) -> R
 
 
 def _drop_before(work: RunContext, table: Table, now: datetime, needed: datetime) -> datetime | None:
-    """Return the window before which RETAIN drops all. Kept ticks and unfinished batches do not read before it.
+    """Return the window before which RETAIN drops all. No unfinished batch and no kept version needs older ones.
 
     Windows that were dropped before are dropped again if the table still shows them: a drop was killed.
     """
@@ -297,7 +297,7 @@ def _repair_manifest(table: Table, folder: str) -> None:
 
 
 def _look_behind(work: RunContext, table: Table, found: Upkeep) -> None:
-    """Find the labels behind a destination's view that its table has dropped."""
+    """Find the labels whose tables a destination still keeps although the published table has dropped them."""
     before = work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)
     if before is not None:
         found.labels = find_dropped_labels(work, table, before)

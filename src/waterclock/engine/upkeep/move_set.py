@@ -70,7 +70,10 @@ class Move:
 
 
 def prepare(live: RunContext, cut: Cut, work: RunContext, linked: list[tuple[str, int]]) -> list[Move]:
-    """Link all new files into the live folders, unseen by readers, and record them in `linked`. Cost: a link each."""
+    """Link all new files into the live folders, unseen by readers, and return the moves to make, upstream first.
+
+    `linked` gets the table and claim of each move with links. Cost: a link per file.
+    """
     moves = []
     for name in cut.flow.order:
         if name in cut.recut_collects or name in cut.transforms:
@@ -225,7 +228,10 @@ def write_down(live: RunContext, token: str, moves: Sequence[Move], asked_again:
 
 
 def carry_on(live: RunContext) -> tuple[str, ...]:
-    """Move the recorded tables in, upstream first, and record all at once. Return their names. Raises  E645."""
+    """Replace live tables by the new ones that the file lists, upstream first, and record all at once in the ledger.
+
+    Return their names. Raises  E645
+    """
     place = entry_path(live.lake.root, PLACE)
     known = live.ledger.keeping.current_rebuilding()
     if known is None or not known.is_moving:

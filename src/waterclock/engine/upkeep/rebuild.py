@@ -151,13 +151,13 @@ def _has_unusable_log(work: RunContext, table: Table) -> bool:
 
 
 def _may_be_settled_after(work: RunContext, table: Table) -> bool:
-    """Return whether only abandoned claims are open, which cannot be settled before the table has a log."""
+    """Return whether only abandoned claims are open, which cannot be resolved before the table has a log."""
     left = _settled_after(work, table)
     return all(claim.number in left for claim in work.ledger.claims.open() if claim.request.table == table.name)
 
 
 def _settled_after(work: RunContext, table: Table) -> frozenset[int]:
-    """Return the abandoned claims that are settled once the table has a log again; none if it has a usable one."""
+    """Return the abandoned claims that can be resolved once the table has a log again; none if it has a usable one."""
     if table.kind is Kind.PUBLISH or has_usable_log(work, table):
         return frozenset()
     return frozenset(claim.number for claim in expired_claims(work))
@@ -180,14 +180,14 @@ def _means_other_rows(table: Table, changed: Sequence[Difference], manifests: Se
     parts = {what for what, _, _ in changed}
     if "mode" in parts or (table.is_fold and "keys" in parts):
         return True
-    # with another ORDER BY or DELETE WHEN other rows win, and the bounds of slices are unknown
-    return table.merge is not None and any(not is_measured_for(each, table.merge) for each in manifests)
+    # with another ORDER BY or DELETE WHEN other rows win, and with other HIDDEN columns there are other versions
+    return table.fold is not None and any(not is_measured_for(each, table.fold) for each in manifests)
 
 
 def _as_claim(
     work: RunContext, table: Table, slices: Sequence[Slice], manifests: Sequence[Manifest], claim: int
 ) -> CommittedClaim:
-    """Return the claim that makes slices current that were sealed once more, with the recorded inputs of each."""
+    """Return the claim that makes resealed slices the current ones, with the recorded inputs of each label."""
     ledger, now = work.ledger, work.real_now()
     codes = {work.former.code(manifest.code, table.fingerprint) for manifest in manifests}
     request = ClaimRequest(

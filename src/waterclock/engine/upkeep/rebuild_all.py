@@ -1,9 +1,9 @@
-"""Rebuilds every table from one cut of the stage, next to the live ones, and moves all of them in at once.
+"""Rebuilds every table next to the live ones, from the slices collected up to one moment, and swaps all of them in.
 
-From the cut on no batch of the project is claimed, so that the live content equals the cut. Data that arrives in the
-meantime is collected afterwards. If the rebuild is killed before the move, the old set stays, and the next rebuild
-starts over and removes the leftovers. If it is killed during the move, `query` reads the old set until a runner
-finishes the move.
+From that moment, the cut, no batch of the project is claimed, so that the live content equals the cut. Data that
+arrives in the meantime is collected afterwards. If the rebuild is killed before the move, the old set stays, and the
+next rebuild starts over and removes the leftovers. If it is killed during the move, `query` reads the old set until a
+runner finishes the move.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def finish_killed_rebuild(work: RunContext) -> tuple[str, ...]:
 
 @reporting_damage
 def rebuild_all(work: RunContext, now: datetime) -> RemadeAll:
-    """Rebuild every table as of the cut at `now`, and move all of them in.
+    """Rebuild every table from the slices collected up to `now`, and replace the live tables by the new ones.
 
     If an earlier rebuild was killed during its move, that move is finished instead.
 
@@ -142,7 +142,7 @@ def rebuild_all(work: RunContext, now: datetime) -> RemadeAll:
 
 
 def _give_up(work: RunContext, token: str, linked: Sequence[tuple[str, int]], *, why: str) -> bool:
-    """Remove the files of this rebuild, and release its lock. False if it is in its move, or has lost the lock."""
+    """Remove the files of this rebuild, and release its lock. False if it moves tables already, or lost the lock."""
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.token != token or known.is_moving or known.is_done:
         return False
@@ -183,7 +183,7 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
 
 
 def _ahead(work: RunContext, cut: Cut) -> dict[str, Sequence[Current]]:
-    """Return the future slices of tables whose collected slices now mean other rows."""
+    """Return the slices that collects with a changed declaration will have."""
     tables = cut.flow.tables
     return {
         name: results_of(pieces_of(work, tables[name], cut.collected[name]))
@@ -194,7 +194,7 @@ def _ahead(work: RunContext, cut: Cut) -> dict[str, Sequence[Current]]:
 
 
 def _bring_collected(work: RunContext, cut: Cut, other: RunContext) -> None:
-    """Bring the collected slices of changed tables into the second set: by links, or cut into their new windows."""
+    """Add the collected slices of changed tables to the second set: by links, or cut into their new windows."""
     for name in cut.recut_collects:
         table, current = cut.flow.tables[name], cut.collected[name]
         if cut.has_other_windows(name):
@@ -257,7 +257,7 @@ def find_released_before(
 
 
 def _list_changed_publishes(work: RunContext, cut: Cut) -> list[str]:
-    """Return the publishes of tables whose slices now mean other rows."""
+    """Return the publishes of tables whose declaration changed."""
     return [
         name
         for name, table in work.flow.tables.items()

@@ -48,10 +48,10 @@ def is_left(known: Rebuilding) -> bool:
 
 
 def await_quiet(work: RunContext) -> None:
-    """Wait for the end of batches that were running when the lock was taken, and settle abandoned claims.
+    """Wait for the end of batches that were running when the lock was taken, and resolve abandoned claims.
 
     Claims of tables that are no longer declared are left alone: no rebuild moves these tables.
-    Raises  E407 for an abandoned claim of a table whose declaration has changed: only the old one can settle it
+    Raises  E407 for an abandoned claim of a table whose declaration has changed: only the old one can resolve it
     """
     from waterclock.engine.batch.takeover import take_over
 

@@ -44,7 +44,7 @@ _LOCAL = frozenset({"date", "timestamp_ntz"})
 
 @dataclass(frozen=True, slots=True)
 class RecutSlice:
-    """A new window, the old slices that may have rows of it, and, for a snapshot, from when on it stands.
+    """A new window, the old slices that may have rows of it, and the start of the period that a snapshot stands for.
 
     `is_state`: it is one unchanged old slice, a snapshot or the state of another project's table.
     """
@@ -190,9 +190,10 @@ def recut(live: RunContext, work: RunContext, table: Table, current: Sequence[Cu
 
 
 def _schema_of(table: Table, piece: RecutSlice, known: Mapping[datetime, Manifest], schema: str) -> str:
-    """Return the columns of a new slice: those of its old ones, since a missing column of a fold is no NULL.
+    """Return the columns of a new slice: for MERGE and TEMPORAL those of its old ones, else those of all slices.
 
-    Columns that order and delete rows are NULL where they are missing, as they are read.
+    In these modes a missing column keeps older values, and a NULL replaces them. Columns that order and delete rows are
+    NULL where they are missing, as they are read.
     """
     old = [fields_of(known[each.result.label].schema) for each in piece.of if each.result.rows]
     if not table.is_fold or not old:
@@ -232,7 +233,7 @@ def _write_slices(
             claim=claim,
             labels=[piece.window.start for piece in pieces],
             lake=work.lake,
-            merge=table.merge,
+            fold=table.fold,
             code=table.fingerprint,
             source={piece.window.start: _source(piece, known) for piece in pieces},
             name=table.name,

@@ -86,7 +86,10 @@ def missing_column_error(
 
 
 def refuse_unaskable(work: RunContext, table: Table, lost: Sequence[Slice]) -> None:
-    """Raise E752 for a lost slice of a state that cannot be made again, with the `skip` that continues without it."""
+    """Raise E752 for a lost slice that cannot be made again, with the `skip` command that continues without it.
+
+    A REPLACE table continues with its other slices, and raises no error.
+    """
     for piece in lost:
         if table.mode is not Mode.REPLACE and verb_of(work, table, piece.label) is None:
             where = f"{work.lake.location(table.name)}/{piece.slice_path}"
@@ -130,7 +133,7 @@ def renew_log(
 ) -> None:
     """Replace an unusable log of a table by a new one, above every version that was ever recorded.
 
-    The claim of a `former` rebuild or reset is killed, as by `kill_former`. Abandoned claims are settled afterwards:
+    The claim of a `former` rebuild or reset is killed, as by `kill_former`. Abandoned claims are resolved afterwards:
     before, nothing could be committed.
     """
     folder, above = work.folder(table), work.ledger.reads.table(table.name).head_version
@@ -185,7 +188,7 @@ def _reseal_slice(work: RunContext, spark: SparkSession, table: Table, piece: Sl
     except WaterclockError:
         otherwise = None  # the log is damaged as well
     try:
-        manifest = reseal(spark, work.folder(table), known, table.merge, otherwise=otherwise)
+        manifest = reseal(spark, work.folder(table), known, table.fold, otherwise=otherwise)
     except Exception as raised:
         if damaged_file(work.lake, raised) is None:
             raise

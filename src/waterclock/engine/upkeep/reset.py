@@ -34,7 +34,7 @@ _OTHER_ROWS = frozenset({"type", "mode", "keys"})
 
 @dataclass(frozen=True, slots=True)
 class Resettable:
-    """A table that can be reset: its content, changes of its declaration, its readers, and deliveries of it."""
+    """A table that can be reset: the size of its content, changes of its declaration, its readers and publishes."""
 
     table: Table
     labels: int
@@ -45,7 +45,7 @@ class Resettable:
 
 
 def prepare_reset(work: RunContext, name: str) -> Resettable | None:
-    """Settle abandoned claims. Return the effects of a reset, or None without batches. Raises  E407, E432, E644."""
+    """Resolve abandoned claims. Return the effects of a reset, or None without batches. Raises  E407, E432, E644."""
     refuse_beside_rebuild(work, is_looking=True)
     table, ledger = work.flow.tables[name], work.ledger
     if not ledger.keeping.is_resettable(name):

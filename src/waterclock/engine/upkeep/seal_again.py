@@ -38,7 +38,7 @@ def seal_linked_slices(
             order_high=measures.get("_order_high"),
             order_low=measures.get("_order_low"),
             delete_high=measures.get("_delete_high"),
-            measured_for=measured_for(table.merge),
+            measured_for=measured_for(table.fold),
         )
         linked.append(
             link_slice(

@@ -17,7 +17,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner import Runner
 from waterclock.engine.upkeep.seeded_tables import bring, build_commit_record
 from waterclock.files.filesystem import entry_path
-from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.choices import Kind, Mode, OnRestate
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.signatures import Difference
@@ -54,10 +54,10 @@ class SetLake(Lake):
 class Cut:
     """The start of a rebuild of all tables: the live content of each table of the flow.
 
-    `differing` has the changes of declarations. `collected` are the current slices of each COLLECT. `dropped` is, by
-    table with other labels, the instant before which its windows stay dropped: a user dropped them, or their slices
-    were removed. `kept` are, by transform, the labels that cannot be made again, since they are before START or RETAIN
-    has dropped their inputs: they stay as they are.
+    `differing` has the changes of declarations. `collected` are the current slices of each COLLECT, `held` those of
+    each TRANSFORM. `dropped` is, by table with other labels, the instant before which its windows stay dropped: a user
+    dropped them, or their slices were removed. `kept` are, by transform, the labels that cannot be made again, since
+    they are before START or RETAIN has dropped their inputs: they stay as they are.
     """
 
     flow: Flow
@@ -75,15 +75,15 @@ class Cut:
 
     @property
     def recut_collects(self) -> tuple[str, ...]:
-        """The collected tables whose slices now mean other rows."""
+        """The collected tables whose declaration changed."""
         return tuple(name for name in self.collected if name in self.differing)
 
     def has_other_windows(self, name: str) -> bool:
-        """Return whether a table's slices are of other windows than its current ones."""
+        """Return whether a table's existing slices have other windows than those it declares now."""
         return any(what in {"cadence", "zone"} for what, _, _ in self.differing.get(name, ()))
 
     def is_recut(self, name: str) -> bool:
-        """Return whether the labels of a table now mean something else, so that none of its rows are kept."""
+        """Return whether a table's declaration changed since its rows were made, so that none of them are kept."""
         return name in self.differing
 
 
@@ -92,8 +92,12 @@ def cut_of(work: RunContext, now: datetime) -> Cut:
 
     The cut is at `now`, or later where a live label is due later.
     """
-    keeping = work.ledger.keeping
-    tables = {name: table for name, table in work.flow.tables.items() if table.kind is not Kind.PUBLISH}
+    keeping, snapshot = work.ledger.keeping, work.ledger.reads.snapshot(work.flow)
+    tables = {
+        name: _as_made_at_once(table, has_partial=bool(snapshot.of(name).partial))
+        for name, table in work.flow.tables.items()
+        if table.kind is not Kind.PUBLISH
+    }
     flow = replace(work.flow, tables=tables, order=tuple(name for name in work.flow.order if name in tables))
     held: dict[str, Sequence[Current]] = {name: keeping.current_of(name) for name in flow.order}
     differing = {name: found for name, found in keeping.differences(work.flow).items() if name in tables}
@@ -116,6 +120,16 @@ def cut_of(work: RunContext, now: datetime) -> Cut:
         held={name: held[name] for name in flow.order if tables[name].kind is Kind.TRANSFORM},
         dropped=dropped,
     )
+
+
+def _as_made_at_once(table: Table, *, has_partial: bool) -> Table:
+    """Return a table with the waiting rules of the second set, in which nothing is collected, and no user decides.
+
+    A batch follows inputs that are released, or succeed in a second attempt, after it was made, as if it were made
+    after them. Batches that were made with all inputs wait for them here too, although PARTIAL AFTER is over.
+    """
+    is_patient = table.closes is None and not has_partial
+    return replace(table, on_restate=OnRestate.RECOMPUTE, partial_after=None if is_patient else table.partial_after)
 
 
 def _find_removed_end(
@@ -181,9 +195,10 @@ def _read_closings(live: RunContext, table: Table) -> list[tuple[datetime, Closi
 
 
 def look_ahead(live: RunContext, cut: Cut, work: RunContext, brought: Mapping[str, Sequence[Current]]) -> Plan:
-    """Return the plan of everything to make, as if all collected slices existed. `brought` are cut into new windows.
+    """Return the plan of everything to make, as if all collected slices existed.
 
-    Batches that stay as they are, or wait for windows after the newest of the live set, are left out.
+    `brought` has, by table, the slices of collects as they will be in their new windows. Batches that stay as they are,
+    or wait for windows after the newest of the live set, are left out.
 
     Raises  E433 where new windows have rows in the live set that cannot be made again
     """
@@ -219,7 +234,7 @@ class _SetRunner(Runner):
         self._beside, self._picked, self._cut = work, picked, cut
 
     def snapshot(self) -> LedgerSnapshot:
-        """Return the past of the second set, with the live LATEST ticks. Linked projects do not affect it."""
+        """Return the ledger snapshot of the second set, with the live ticks of LATEST and without linked projects."""
         known = self._beside.ledger.reads.snapshot(self._beside.flow, asking=self._states)
         tables = dict(known.tables)
         for name, picked in self._picked.items():

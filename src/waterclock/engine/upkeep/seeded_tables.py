@@ -65,7 +65,10 @@ def request_of(
 
 
 def bring(live: RunContext, work: RunContext, table: Table, pieces: Sequence[Current]) -> None:
-    """Start a table of the second set with slices of the live one, by links. The state of a fold is made from them."""
+    """Start a table of the second set with slices of the live one, by links.
+
+    The state of a MERGE or TEMPORAL table is made from them.
+    """
     source = live.folder(table)
     spark = work.sessions.own()
     try:

@@ -81,7 +81,7 @@ def inputs_of(claims: Iterable[Claim], table: str) -> list[Input]:
 
 
 def is_read(table: Table, leaf: Leaf, inputs: Iterable[Input]) -> bool:
-    """Return whether one of the inputs may read a leaf. A state may be made from any of the slices before it."""
+    """Return whether one of these inputs may include a slice. A state may be made from any of the slices before it."""
     label = leaf.label
     if label is None:
         return False

@@ -87,7 +87,7 @@ def warned_since_look(database: LedgerDatabase, up_to: int, also: Collection[str
 
 
 def alert_of_row(row: AnyRow) -> Alert:
-    """Build an alert from its row."""
+    """Build an alert from its database row."""
     known = row.acknowledged_at
     return Alert(
         number=row.number,
@@ -104,7 +104,7 @@ def alert_of_row(row: AnyRow) -> Alert:
 
 
 def outgoing_of_row(row: AnyRow) -> Outgoing:
-    """Build a message from its row."""
+    """Build a message from its database row."""
     return Outgoing(row.number, row.target, row.at, row.body, row.attempts, row.try_at, row.error or "")
 
 

@@ -99,9 +99,9 @@ _Read = Mapping[str, Mapping[datetime, Mapping[int, tuple[AnyRow, ...]]]]
 def history(database: LedgerDatabase, flow: Flow, asked: Bounds, since: datetime) -> History:
     """Return how tables, and all of their inputs, have changed since an instant by the ledger's clock.
 
-    `asked` has, by table, the instant before which its labels count. Cost: a check of each claim that was done since.
-    For the counting labels, three queries for each table with commits since, one for each changed span, and the inputs
-    of the batches that rest on these.
+    `asked` has an instant by table: only labels before it are included. Cost: a check of each claim that was done
+    since. For the included labels, three queries for each table with commits since, one for each changed span, and
+    the inputs of the batches that depend on these.
     """
     with database.read() as connection:
         modes = {row.name: row.mode for row in connection.execute(_MODES)}
@@ -116,7 +116,7 @@ def history(database: LedgerDatabase, flow: Flow, asked: Bounds, since: datetime
 
 
 def _above(flow: Flow, asked: Bounds) -> dict[str, datetime]:
-    """Return the tables in `asked` and all their upstream tables, with the instant before which labels count.
+    """Return the tables in `asked` and all their upstream tables. Labels before the instant of each are included.
 
     A batch reads data before its end, except by LATEST; a snapshot covers windows before its own.
     """
@@ -173,9 +173,10 @@ def _of_labels(
 
 
 def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> RevisionFact:
-    """Return a revision. The current one has the ledger's weight, since a rebuild may have changed its meaning.
+    """Build a revision from its row. A current one gets its weight from `now`: a rebuild may have changed the weight.
 
-    It counts as known from its record on, but not earlier than the one `before` it, even if clocks disagree.
+    It counts as known from the time of its record on, but not earlier than the revision `before` it, even if clocks
+    disagree.
     """
     if now is not None and now.current_claim == row.claim:
         weighs = (now.hash_high, now.hash_low)
@@ -193,7 +194,7 @@ def _since(of_label: list[RevisionFact], since: datetime) -> tuple[RevisionFact,
 
 
 def _rows_read(connection: sa.Connection, flow: Flow, bounds: Bounds, made: _Made) -> _Read:
-    """Return the inputs of batches that may have rested on other content: changed ones and all that rest on them."""
+    """Return the inputs of changed batches and of all batches that depend on them, directly or through others."""
     seeds: dict[Key, Span] = {
         (row.table_name, row.label): (row.stands_from or row.label, row.end)
         for row in connection.execute(_SUSPECT, {"names": sorted(bounds)})

@@ -32,12 +32,12 @@ class ClockBack:
 
 
 def clock_back(database: LedgerDatabase) -> ClockBack | None:
-    """Return how far the ledger's clock is back now; None where it is not."""
+    """Return how far the ledger's clock is behind the ledger's newest record now; None if it is not behind."""
     with database.read() as connection:
         last = connection.execute(_LAST_RECORDED).scalar()
     return compare_clock(database, database.clock(), last)
 
 
 def compare_clock(database: LedgerDatabase, now: datetime, last: datetime | None) -> ClockBack | None:
-    """Return a clock that is back by a second or more at `now`, where the newest record was at `last`."""
+    """Return a `ClockBack` if `now` is a second or more before the newest record, which was at `last`; else None."""
     return None if last is None or last - now < _LEAST else ClockBack(now, last, database.clock_place)

@@ -64,12 +64,12 @@ def closings_of(
     reads: Mapping[str, Collection[AnyRow]],
     since: Mapping[str, datetime],
 ) -> Found:
-    """Return by table the closings of windows not done, of `doubted` ones, and of the last ones before gaps.
+    """Return by table the closings of undone windows, of `doubted` windows, and of the last window before each gap.
 
-    For tables of which another table has the open windows, all closings from `since` on are returned. A done window
-    without a stored closing was closed where its recorded input ends; `reads` are the inputs of doubted windows. Cost:
-    two queries for each table with CLOSE WHEN, one more for each in `since` and for each gap after a skipped window;
-    none for other tables.
+    For a table that has a speed table (`spd_<table>`), all closings from `since` on are returned. A done window without
+    a stored closing was closed where its recorded input ends; `reads` are the inputs of doubted windows. Cost: two
+    queries for each table with CLOSE WHEN, one more for each in `since` and for each gap after a skipped window; none
+    for other tables.
     """
     found: defaultdict[str, dict[datetime, Closing]] = defaultdict(dict)
     for name in (name for name in covered if name in flow.tables and flow.tables[name].closes is not None):
@@ -94,10 +94,10 @@ def closings_of(
 def find_first_closing_ticks(
     flow: Flow, covered: Mapping[str, IntervalSet], *again: Mapping[str, Collection[datetime]]
 ) -> dict[str, datetime]:
-    """Return, for tables whose open windows another table has, the tick from which on all closings are needed.
+    """Return for each table that has a speed table (`spd_<table>`) the tick from which on all its closings are needed.
 
-    A state made after the newest one needs the closings from there on. A state made `again` needs those from its own
-    tick on.
+    The next state of the speed table needs the closings since its newest state. A state that is made `again` needs
+    those from its own tick on.
     """
     found: dict[str, datetime] = {}
     for name, table in flow.tables.items():

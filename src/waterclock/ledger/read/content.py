@@ -99,7 +99,7 @@ def weight(label: datetime, digest: str | None, rows: int, claim: int, *, ends_k
 
 
 def running_contents(rows: Sequence[AnyRow]) -> Sums:
-    """Return both halves of the running content of a table's first slices, from none of them to all."""
+    """Return the running sums of the slices' weights, one list for each half; both begin with 0."""
     highs = accumulate((row.hash_high or 0 for row in rows), initial=0)
     lows = accumulate((row.hash_low or 0 for row in rows), initial=0)
     return list(highs), list(lows)
@@ -114,7 +114,7 @@ def content_between(sums: Sums, first: int, last: int) -> str:
 def contents_of(
     connection: sa.Connection, modes: Mapping[str, str], wanted: Iterable[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], str]:
-    """Return the contents of many intervals. A table with many of them is read only once."""
+    """Return the content of each interval `(table, low, high)`. A table with many intervals is read only once."""
     by_table: defaultdict[str, set[Interval]] = defaultdict(set)
     for table, low, high in wanted:
         by_table[table].add((low, high))
@@ -152,7 +152,7 @@ def _few_sums(
 def _few_standing(
     connection: sa.Connection, wanted: Sequence[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], str]:
-    """Return the contents that cover windows of REPLACE tables, for any tables in one statement."""
+    """Return for windows of REPLACE tables the content of the batch that covers each, some windows in one statement."""
     texts = dict.fromkeys(wanted, NOTHING)
     asked = [each for each in wanted if each[1] < each[2]]
     for start in range(0, len(asked), MOST_AT_ONCE):

@@ -95,7 +95,7 @@ def find_table(database: LedgerDatabase, name: str) -> TableRecord | None:
 
 
 def unknown_claims(database: LedgerDatabase, numbers: Collection[int]) -> frozenset[int]:
-    """Return the numbers that are not numbers of a claim in this ledger."""
+    """Return the given numbers that no claim of this ledger has."""
     with database.read() as connection:
         asked, found = sorted(numbers), set[int]()
         for first in range(0, len(asked), _MOST_NUMBERS):
@@ -182,7 +182,7 @@ def changed_slices(database: LedgerDatabase, name: str, after: int) -> list[Comm
 
 
 def content(database: LedgerDatabase, name: str, low: datetime, high: datetime) -> str:
-    """Return the content of a table's interval, as `facts.InputFact` compares it. Raises  E412 for an unknown table."""
+    """Return the short text that identifies the content of a table's interval. Raises  E412 for an unknown table."""
     return contents(database, [(name, low, high)])[name, low, high]
 
 
@@ -214,7 +214,7 @@ def pins(database: LedgerDatabase, wanted: Collection[tuple[str, datetime, datet
 
 
 def taken_items(database: LedgerDatabase, name: str, names: Iterable[str] | None = None) -> set[str]:
-    """Return the source items that a table has taken: those among `names`, or all."""
+    """Return the names of source items, such as files, that a table has collected: those among `names`, or all."""
     with database.read() as connection:
         if names is None:
             return set(connection.execute(_TAKEN, {"of": name}).scalars())
@@ -229,7 +229,7 @@ def taken_items(database: LedgerDatabase, name: str, names: Iterable[str] | None
 def owned_items(
     database: LedgerDatabase, name: str, labels: Iterable[datetime], span: tuple[str, str]
 ) -> tuple[Mapping[datetime, tuple[Mapping[str, Any], ...]], tuple[datetime, Mapping[str, Any]] | None]:
-    """Return the items owned by labels of a table, and the last item whose name is in a span, with its label."""
+    """Return the source items that labels collected, and the label and the data of the last item named in `span`."""
     found: dict[datetime, list[Mapping[str, Any]]] = defaultdict(list)
     with database.read() as connection:
         for row in connection.execute(_OWNED, {"of": name, "labels": list(labels)}):
@@ -262,7 +262,7 @@ def _pin(
     made: Slice | None,
     held: SlicesContent | None,
 ) -> Pin:
-    """Bind one reference: to the slices in `held` for an APPEND table, otherwise to a state with known content."""
+    """Build the pin of one reference: the slices in `held` for an APPEND table, else a state with known content."""
     name, low, high = wanted
     if held is not None:
         return Pin(name, low, high, row.location, int(row.head_version), held.content, held.slices, row.changes)

@@ -45,12 +45,13 @@ def find_dependent_batches(
     most: int | None = None,
     besides: int = 0,
 ) -> Mapping[str, set[datetime]]:
-    """Return the seeds and every done batch that rests on one, by table.
+    """Return by table the labels of the seeds and of every done batch that depends on one, directly or through others.
 
     `within` limits the result to its tables, and to labels before an instant of each. The search goes from table to
     table by merged spans, not from batch to batch. Tables that read each other in a cycle (through PREVIOUS) are
     included in full from the oldest span on: an upper bound, found in one step instead of one per window.
-    Raises  E525 as soon as more than `most` batches rest on the seeds, beyond the `besides` already known
+
+    Raises  E525 as soon as more than `most` batches depend on the seeds, beyond the `besides` already known
     """
     circles = circles_of({name: {read.table for read in table.reads} for name, table in flow.tables.items()})
     readers = _Readers(connection, flow)
@@ -75,7 +76,7 @@ def find_dependent_batches(
 
 
 class _Readers:
-    """The readers of a table's spans, prefetched for all downstream tables: a ripple mostly stays in its span."""
+    """Finds the batches that read a span of a table. It reads ahead for all downstream tables, as spans are similar."""
 
     def __init__(self, connection: sa.Connection, flow: Flow) -> None:
         self.connection = connection
@@ -83,7 +84,7 @@ class _Readers:
         self._known: defaultdict[str, list[tuple[Span, list[AnyRow]]]] = defaultdict(list)
 
     def of(self, name: str, low: datetime, high: datetime) -> Iterable[AnyRow]:
-        """Return the current reads of a table that overlap a span, and some others."""
+        """Return the inputs of current revisions that read a table within a span, and some that read it outside."""
         for span, rows in self._known[name]:
             if span[0] <= low and high <= span[1]:
                 return rows

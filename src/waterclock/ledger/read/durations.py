@@ -32,7 +32,7 @@ _BY_LABEL = (
 def durations(
     database: LedgerDatabase, names: Collection[str], low: datetime, high: datetime
 ) -> dict[datetime, timedelta]:
-    """Return the total time of all claims that made a label in `[low, high)`, including restatements.
+    """Return by label in `[low, high)` the total time of all claims that made it, including restatements.
 
     A claim of several labels counts in equal parts. Cost: some 3 µs a label and claim, in the database
     """

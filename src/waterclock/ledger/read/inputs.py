@@ -18,7 +18,7 @@ IS_CURRENT = sa.and_(
     batches.c.label == inputs.c.label,
     batches.c.current_claim == inputs.c.claim,
 )
-"""An input of a batch's current revision."""
+"""The join condition of an input with its batch: the input belongs to the batch's current revision."""
 _OVERLAPS = (
     inputs.c.table_name.in_(sa.bindparam("names", expanding=True)),
     inputs.c.high > sa.bindparam("low"),
@@ -56,7 +56,7 @@ def find_reads_starting_within(
 ) -> dict[tuple[str, datetime], tuple[Input, ...]]:
     """Return the batches whose read of `table` starts in `(after, until]`, each with all of its inputs.
 
-    They are done or being made: a claim keeps the inputs with which it was given.
+    Batches that are being made are included: an open claim has its inputs already.
     """
     found: dict[tuple[str, datetime], list[Input]] = {}
     with database.read() as connection:

@@ -1,4 +1,4 @@
-"""Reads the findings of runs at the sources of tables: named replication slots, and windows that wait for a source."""
+"""Reads events about the sources of tables: their replication slots, and windows that wait for a source."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _SEEN = sa.select(events.c.table_name, events.c.at, events.c.data).where(events.
 
 @dataclass(frozen=True, slots=True)
 class SeenAtSource:
-    """The last finding of a run at a table's source, as it was recorded."""
+    """The last event about a table's source: its time and its data."""
 
     at: datetime
     data: Mapping[str, Any]
 
 
 def kept_at_sources(database: LedgerDatabase, name: str | None = None) -> Mapping[str, Mapping[str, Any]]:
-    """Return the objects that sources retain for a table, or for all, by name: their `table`, and the recorded data.
+    """Return by name the objects that sources retain for a table, or for all: their `table`, and the recorded data.
 
     Cost: the events of the table that belong to no batch; without a table, all events
     """

@@ -50,7 +50,7 @@ def kept_labels(database: LedgerDatabase, table: str) -> dict[datetime, KeptLabe
 
 
 def states(database: LedgerDatabase, table: str, low: datetime, high: datetime) -> dict[datetime, tuple[int, Any]]:
-    """Return the claims and states of the labels in `[low, high)` that were measured and can be merged."""
+    """Return by label in `[low, high)` the claim and the mergeable states of its measurement, if it has states."""
     with database.read() as connection:
         rows = connection.execute(_STATES, {"of": table, "low": low, "high": high})
         return {row.label: (row.claim, row.states) for row in rows if row.states is not None}

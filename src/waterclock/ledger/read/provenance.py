@@ -136,7 +136,7 @@ def downstream(database: LedgerDatabase, table: str, label: datetime, *, depth: 
 
 
 def _new(found: dict[tuple[str, datetime, int], Link], rows: Iterable[tuple[AnyRow, bool]], away: int) -> list[Link]:
-    """Add the batches that were not found before, and those now found to rest on replaced rows. Return both."""
+    """Add the batches that were not found before, and those now found to depend on replaced rows. Return both."""
     new: dict[tuple[str, datetime, int], Link] = {}
     for row, is_replaced in rows:
         key = (row.table_name, row.label, row.claim)
@@ -160,9 +160,9 @@ def _read_by(connection: sa.Connection, label: datetime, claim: int) -> Iterator
 
 
 def _readers_of(connection: sa.Connection, edge: Mapping[_Batch, bool]) -> Iterator[tuple[AnyRow, bool]]:
-    """Yield the readers of batches, each with whether it rests on rows that others have replaced since.
+    """Yield the readers of batches, each with whether it depends on rows that others have replaced since.
 
-    `edge` has, by batch, whether it rests on such rows itself. Cost: two statements for tables with the same labels,
+    `edge` has, by batch, whether it depends on such rows itself. Cost: two statements for tables with the same labels,
     and one for each period that they cover, independent of the number of tables.
     """
     spans: dict[_Batch, AnyRow] = {}

@@ -67,7 +67,7 @@ _Inputs = Mapping[tuple[int, datetime], Sequence[Input]]
 
 
 def read_happenings_after(database: LedgerDatabase, after: int, most: int) -> Happened:
-    """Return the happenings after an event, from `most` events; unmade labels of a claim follow its made ones."""
+    """Return the outcomes in the next `most` events. Labels that a claim did not make follow those that it made."""
     with database.read() as connection:
         rows = connection.execute(_AFTER, {"after": after, "most": most}).all()
         numbers = sorted({row.claim for row in rows if row.claim is not None})
@@ -78,7 +78,7 @@ def read_happenings_after(database: LedgerDatabase, after: int, most: int) -> Ha
 
 
 def openlineage_state(database: LedgerDatabase) -> OpenLineageState:
-    """Return how far happenings were sent, and how many were not. Cost: a check of the events since."""
+    """Return how far outcomes were sent to OpenLineage, and how many wait. Cost: a check of the events since."""
     with database.read() as connection:
         row = connection.execute(_SENT).first()
         waiting = connection.execute(_COUNT, {"after": 0 if row is None else row.event}).scalar_one()

@@ -264,7 +264,7 @@ def _merge_covered_windows(rows: Collection[AnyRow] | None) -> IntervalSet:
 
 
 def _trouble(row: AnyRow, read: Collection[InputFact]) -> FailedBatch:
-    """Build the trouble of a row. `read` has the inputs of a held batch."""
+    """Build a failed or held batch from its row. `read` has the inputs of a held batch."""
     return FailedBatch(
         status=BatchStatus(row.status),
         claim=row.claim,
@@ -293,7 +293,7 @@ def _map_period_starts(rows: Collection[AnyRow]) -> Mapping[datetime, datetime]:
 def _find_uncertain_batches(
     connection: sa.Connection, flow: Flow, remade: Collection[AnyRow], most: int | None, besides: int
 ) -> Mapping[str, set[datetime]]:
-    """Find the batches whose rows may change (suspect, partial, requested, made again) and all that rest on them."""
+    """Find the batches whose rows may change (suspect, partial, requested, made again) and all that depend on them."""
     rows = [*connection.execute(_SUSPECT), *(row for row in remade if row.end is not None)]
     seeds: dict[Key, tuple[datetime, datetime]] = {
         (row.table_name, row.label): (row.stands_from or row.label, row.end) for row in rows

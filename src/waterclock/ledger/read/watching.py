@@ -1,4 +1,4 @@
-"""Reads the progress of tables: claims at work, when the newest labels were done, and their numbers of rows.
+"""Reads the progress of tables: open claims, when the newest labels were done, and their numbers of rows.
 
 Each query is one statement, whatever the number of tables, and reads only the newest labels.
 """
@@ -111,7 +111,7 @@ _BEGAN_BY = sa.select(
 
 
 def at_work(database: LedgerDatabase, names: Collection[str]) -> tuple[AtWork, ...]:
-    """Return the claims of some tables that are not closed."""
+    """Return the open claims of some tables."""
     with database.read() as connection:
         rows = connection.execute(_AT_WORK, {"names": sorted(names)})
         return tuple(AtWork(row.table_name, row.number, row.first, row.labels, row.claimed_at) for row in rows)

@@ -1,4 +1,4 @@
-"""Reads the current set of one table, which a rebuild of all tables copies from one ledger to another."""
+"""Reads the current revisions of one table with their inputs, as a rebuild of all tables copies them."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def list_skipped_windows(database: LedgerDatabase, name: str) -> list[tuple[date
 
 
 def recuts_of(database: LedgerDatabase, name: str) -> Mapping[int, datetime]:
-    """Return the versions at which a table was recut, with the instants. Earlier commits no longer count."""
+    """Return the versions at which a table was emptied, by a reset or for other windows, each with its instant."""
     with database.read() as connection:
         rows = connection.execute(_RECUTS, {"of": name})
         return {int(row.data["version"]): row.at for row in rows if row.data.get("is_recut")}
 
 
 def begun_anew(database: LedgerDatabase, name: str) -> list[tuple[int, datetime]]:
-    """Return each claim that emptied a table, by a reset or for other windows, with its instant, oldest first.
+    """Return each claim that emptied a table, by a reset or for other windows, with its instant; oldest first.
 
     All revisions of earlier claims ended then. A publish that was only declared again has the claim 0.
     """

@@ -37,10 +37,10 @@ class Backend(Protocol):
         """Return the lock that threads of this process hold during a transaction."""
 
     def exists(self, engine: sa.Engine, url: sa.URL) -> bool:
-        """Return whether anything exists at the ledger's place."""
+        """Return whether the ledger's file or schema exists and is not empty."""
 
     def make_room(self, engine: sa.Engine, url: sa.URL) -> None:
-        """Create the place of a new ledger: a folder, a schema."""
+        """Create the file or the schema of a new ledger."""
 
     def begin(self, connection: sa.Connection, url: sa.URL, *, writes: bool, first: Said | None) -> Any:
         """Begin the database's own transaction. Return the first row of its first statement's result."""

@@ -185,12 +185,12 @@ class LedgerDatabase:
         return self._schema_version()
 
     def exists(self) -> bool:
-        """Return whether anything exists at the ledger's place."""
+        """Return whether the ledger's file or schema exists and is not empty."""
         with translate_database_errors(self.url):
             return self.backend.exists(self._engine, self.url)
 
     def make_room(self) -> None:
-        """Create the place of a new ledger."""
+        """Create the file or the schema of a new ledger."""
         try:
             with translate_database_errors(self.url):
                 self.backend.make_room(self._engine, self.url)
@@ -198,7 +198,7 @@ class LedgerDatabase:
             raise refused_databases.refused_operation_error(self.url, error) from error
 
     def upgrade_schema(self) -> None:
-        """Create the tables of a new ledger, or upgrade those of an older one; free where they are up to date.
+        """Create the tables of a new ledger, or upgrade those of an older one. Do nothing if they are up to date.
 
         Raises  E401 where the database is no ledger, E402 where newer code or a development version has written it
         """
@@ -217,7 +217,7 @@ class LedgerDatabase:
                 _write_first_row(connection, self.clock())
 
     def carry_out(self, function: Callable[Concatenate[LedgerDatabase, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a function of one transaction again where its connection broke. Raises  E423 for a lasting failure."""
+        """Call a function that is one transaction, and again if its connection broke. Raises  E423 if that lasts."""
         for _ in range(_MOST_TRIES - 1):
             try:
                 return function(self, *args, **kwargs)

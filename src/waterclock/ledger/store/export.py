@@ -69,7 +69,7 @@ class Head:
     renamed_at: int = 0
 
     def continues(self, earlier: Head) -> bool:
-        """Return whether this is a later moment of the ledger of `earlier`, in the same format."""
+        """Return whether this is a later moment of the ledger of `earlier`, with the same schema and table names."""
         return (
             self.created_at == earlier.created_at
             and self.schema == earlier.schema
@@ -242,7 +242,7 @@ def _put(connection: sa.Connection, name: str, rows: list[dict[str, Any]]) -> li
 
 
 def _storable(column: sa.Column[Any], value: Any) -> Any:
-    """Convert a text of an older ledger to today's form."""
+    """Convert a value of an older export to the form that every database can store."""
     if not isinstance(value, str):
         return value
     is_json = isinstance(column.type, sa.JSON) and any(word in value for word in ("NaN", "Infinity"))

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_TURN = timedelta(hours=1)
-"""More than any turn to send, and than any delay before the next attempt."""
+"""Longer than any lease of a sender, and than any delay before a next attempt."""
 
 
 def to_micros(instant: datetime) -> int:
@@ -40,5 +40,5 @@ class Instant(sa.types.TypeDecorator[datetime]):
 
 
 def is_pending(until: datetime | None, now: datetime) -> bool:
-    """Return whether a turn or a delay lasts at `now`. One of over an hour is from before the clock was set back."""
+    """Return whether a lease or delay until `until` lasts at `now`. Over an hour from now, the clock was set back."""
     return until is not None and now < until <= now + LONGEST_TURN

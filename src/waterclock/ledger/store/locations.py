@@ -1,4 +1,4 @@
-"""Manages the place of a ledger as a whole: a file or a schema. A new ledger is made as a draft, and then moved in."""
+"""Manages the file or schema of a ledger. A new ledger is made as a draft, which is then moved into place."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _ASIDE = re.compile(r"_\d{8}t\d{6}z$")  # the suffix of ledgers that `put_draft`
 
 
 class LedgerPlace(Protocol):
-    """The place of a ledger. Every method can be called again after an interruption."""
+    """The file or schema of a ledger. Every method can be called again after an interruption."""
 
     @property
     def name(self) -> str:
         """The name for display, without a password."""
 
     def is_taken(self) -> bool:
-        """Return whether anything exists there."""
+        """Return whether the file or schema exists and is not empty."""
 
     def others(self, project: str) -> list[str]:
         """Return the other places in the same database with a ledger of the project, closest name first."""
@@ -55,7 +55,7 @@ def place_of(url: str) -> LedgerPlace:
 
 
 def require_known(url: str) -> None:
-    """Raise an error for a URL that no ledger can have, whatever is there. Raises  E403, E424 without a driver."""
+    """Check the URL of a ledger without connecting. Raises  E403 for an invalid one, E424 without a driver."""
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite":
         postgres.create_engine(parsed).dispose()

@@ -137,7 +137,7 @@ class ServerClock:
 
 
 def clock() -> ServerClock:
-    """Return the clock of a ledger: the one that all its runners share."""
+    """Return the clock of a ledger: the server's, which all its runners share."""
     return ServerClock()
 
 
@@ -173,7 +173,7 @@ def schemas_of(engine: sa.Engine, project: str) -> list[str]:
 
 
 def make_room(engine: sa.Engine, url: sa.URL) -> None:
-    """Create the schema, concurrently or not, unless it exists: even IF NOT EXISTS requires CREATE on the database."""
+    """Create the schema unless it exists. It is looked up first: even IF NOT EXISTS requires CREATE on the database."""
     schema = _quote_identifier(schema_of(url))
     with engine.connect() as connection:
         connection.execute(sa.text("SELECT pg_advisory_lock(hashtext('waterclock'))"))

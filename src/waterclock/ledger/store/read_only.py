@@ -24,7 +24,7 @@ R = TypeVar("R")
 _MOST_LOOKS = 50
 _BUSY_SECONDS = 60.0
 _MOST_SECONDS = 300.0  # for all statements of a connection
-_STEPS = 1_000_000  # of SQLite's machine, between two looks at the clock
+_STEPS = 1_000_000  # of SQLite's virtual machine, between two checks of the clock
 VIEWS = ("batches", "inputs", "events", "measures", "measured_spans")
 
 

@@ -191,7 +191,7 @@ batches = sa.Table(
     sa.Column("stands_from", Instant),
     sa.Column("code", NAME),
     sa.Column("recorded_at", Instant),
-    # the missing inputs of the current revision, in JSON for `batches.facts.missing_of`
+    # the missing inputs of the current revision, as JSON for `ledger_snapshot.parse_missing_inputs`
     sa.Column("missing", TEXT),
     # the number of quarantined rows of the current revision, NULL for none
     sa.Column("aside", sa.BigInteger),

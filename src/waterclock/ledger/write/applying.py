@@ -1,4 +1,4 @@
-"""Records a flow's declarations: its tables, the fingerprint that claims must carry, and each table's START."""
+"""Records a flow's declarations: its tables, the fingerprint that claims must have, and each table's START."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NAMES = sa.select(tables.c.name)
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The flow that claims must carry: the `number`-th applied here, at `at` by the ledger's real clock."""
+    """The flow whose fingerprint claims must have: the `number`-th applied here, at `at` by the ledger's real clock."""
 
     number: int
     fingerprint: str
@@ -66,7 +66,7 @@ def apply(
     statements: Callable[[], Mapping[str, str]] = dict,
     reading_back: Callable[[], Mapping[str, Collection[datetime]]] = dict,
 ) -> Applied:
-    """Make `flow` the applied one; free where it already is.
+    """Record a flow as the applied one, with its tables and statements. Write nothing if it is applied already.
 
     `statements` returns the text of each table's statement; new texts are stored. `reading_back` returns, by table, the
     labels, done or being made, that read further back under the new flow; a request to make them again is recorded. It
@@ -132,7 +132,7 @@ def refuse_pending(database: LedgerDatabase, flow: Flow) -> None:
 
 
 def read_applied_flow(database: LedgerDatabase) -> Applied | None:
-    """Return the flow that claims must carry; None before the first."""
+    """Return the flow whose fingerprint claims must have; None before the first is applied."""
     with database.read() as connection:
         row = connection.execute(_NEWEST_FLOW).first()
     return None if row is None else Applied(row.number, row.fingerprint, row.applied_at)

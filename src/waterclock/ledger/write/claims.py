@@ -1,4 +1,4 @@
-"""Grants the right to commit given labels of one table, once, and records its owner."""
+"""Gives claims: the exclusive right of one runner to make labels of a table."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ _LABELS = (
 
 
 def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
-    """Return the right to commit the labels of `request`, once, in one transaction, or refuse all of it.
+    """Give a claim of all labels of `request`, in one transaction, or refuse it.
 
     Raises  E406 under a flow that is not the applied one, E407 where another claim is open, E408 for a label that is
             done, whole, and neither requested nor suspect (unless the request has a reason to restate), E409 for a
@@ -140,7 +140,7 @@ def restore_claim(write: Write, request: ClaimRequest, number: int, lease_until:
 
 
 def open_claims(database: LedgerDatabase) -> list[Claim]:
-    """Return all claims that are not closed, with their labels and inputs, oldest first."""
+    """Return all open claims, with their labels and inputs, oldest first."""
     with database.read() as connection:
         rows = sorted(connection.execute(_OPEN).all(), key=lambda row: row.number)
         return [_read_claim(connection, row) for row in rows]
@@ -163,7 +163,7 @@ def _put(
 
 
 def _at_hand(write: Write, request: ClaimRequest) -> tuple[Mapping[str, AnyRow], Mapping[datetime, AnyRow]]:
-    """Return the tables of the request by name, and those of its labels that are in the ledger."""
+    """Return the rows of the request's tables by name, and the stored rows of its labels."""
     names = {pinned.table for of_label in request.inputs.values() for pinned in of_label} | {request.table}
     values = {"of": request.table, "labels": request.labels, "names": sorted(names)}
     rows = write.execute(_AT_HAND, values).all()

@@ -173,7 +173,7 @@ def reopen(
 
 
 def _ask(write: Write, asked: Sequence[tuple[str, datetime]], how: sa.Update = _REOPEN_LATE) -> None:
-    """Request batches again that are done or being made. Others will be made with the new tick anyway."""
+    """Request that batches are made again that are done or running. Others will be made with the new tick anyway."""
     for table, label in asked:
         of = {"of": table, "label_": label}
         if (row := write.execute(_RELEASING, of).first()) is not None:  # a held batch is missing the late rows
@@ -242,7 +242,7 @@ def add_closings(
 
 
 def add_told(write: Write, table: str, results: Iterable[BatchResult], *, who: str) -> None:
-    """Record the closing ticks that batches carry in their source, unless the ledger has them already."""
+    """Record the closing ticks that batches have in their source notes, unless the ledger has them already."""
     closings = ((each.label, each.source["closing"]) for each in results if "closing" in each.source)
     for label, said in sorted(closings, key=lambda it: it[0]):
         add_closings(write, table, [(label, Closing.of_dict(said))], who=who)

@@ -172,7 +172,7 @@ def _report_clock(database: LedgerDatabase, write: Write) -> None:
 
 
 def _before(write: Write, held: Claim, results: Sequence[BatchResult]) -> tuple[AnyRow, dict[datetime, AnyRow]]:
-    """Return the table, and its labels as they were."""
+    """Return the row of the table, and the rows of the labels before they are recorded."""
     labels = [found.label for found in results]
     spans = [_span(found) for found in results]
     values = {"of": held.request.table, "labels": labels, "number_": held.number}
@@ -317,7 +317,7 @@ def _count_codes(write: Write, held: Claim, before: Mapping[datetime, AnyRow]) -
 
 
 def _take_items(write: Write, held: Claim, results: Sequence[BatchResult]) -> None:
-    """Record the source items that are taken. Items of an older revision that this one does not have become free.
+    """Record the source items that batches collected. Items that only the former revision collected become free.
 
     Cost: one query, and one more for each 10,000 items of all labels together
     """

@@ -155,7 +155,7 @@ def request_restate(  # noqa: PLR0913 - the parts of a request, and how it is re
     said: str = "",
     is_retry: bool = False,
 ) -> tuple[datetime, ...]:
-    """Request that done batches are made again, by a verb of `STRENGTH`. Return those without such a request before.
+    """Request that done batches are made again, by a verb of `STRENGTH`. Return those that had no such request before.
 
     `said` is the command that made the request, where its name differs from the verb. With `is_retry`, a batch whose
     attempt to be made again failed or is held is tried again, as by `retry`.
@@ -351,7 +351,7 @@ def withdraw(
 
 
 def end_following(database: LedgerDatabase, table: str, labels: Collection[datetime], *, who: str) -> None:
-    """Remove the request to follow from those of `labels` that have it, since none of their inputs has changed."""
+    """Remove the `follow` requests of labels, since none of their inputs has changed."""
     with database.write() as write:
         asked = [row for row in read_batches(write, table, labels).values() if row.requested == FOLLOW]
         values = {"of": table, "verb": None, "sequence": None}

@@ -1,4 +1,4 @@
-"""Empties a table in the ledger whose labels are about to change their meaning; its past stays."""
+"""Removes a table's batches from the ledger when its labels change their meaning. Revisions and events stay."""
 
 from __future__ import annotations
 
@@ -38,16 +38,13 @@ _ASK_AGAIN = (
 
 
 def ask_again(write: Write, names: Iterable[str]) -> None:
-    """Request that all batches of some tables are made again: equal input content now means other rows.
-
-    They are done or being made.
-    """
+    """Request that all done or running batches of some tables are made again: equal content now means other rows."""
     for name in names:
         write.execute(_ASK_AGAIN, {"of": name, "then": write.sequence})
 
 
 def empty_table(write: Write, name: str, claim: int) -> None:
-    """Remove a table's current data from the ledger, since its labels change their meaning. Its past stays."""
+    """Remove a table's batches from the ledger, since its labels change their meaning. Revisions and events stay."""
     for forget in _FORGET:
         write.execute(forget, {"of": name})
     write.execute(_EMPTY, {"of": name})

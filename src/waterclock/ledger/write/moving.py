@@ -15,7 +15,7 @@ _SET = sa.update(ledger).values(moved_to=sa.bindparam("to"))
 
 
 def refuse_moved(database: LedgerDatabase) -> None:
-    """Raise an error for a ledger that was moved. Raises  E425."""
+    """Raise E425 if the ledger was moved."""
     to = _read_new_location(database)
     if to is not None:
         raise refusals.moved_ledger_error(database.url, to)

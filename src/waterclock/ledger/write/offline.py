@@ -73,7 +73,7 @@ _FORGET = (
 
 
 def take_look(database: LedgerDatabase, table: str, *, seen: datetime | None, lease: timedelta) -> bool:
-    """Take the measurement of a table that follows the one `seen`; False where another runner has it or took it."""
+    """Reserve the next measurement of a table, after the one at `seen`; False if another runner has it or made it."""
     with database.write_unordered() as (connection, now):
         connection.execute(_FIRST, {"of": table, "never": NEVER})
         values = {"of": table, "seen": seen or NEVER, "now": now, "until": now + lease}
@@ -99,7 +99,7 @@ def keep_found(database: LedgerDatabase, table: str, code: str, found: Iterable[
             connection.execute(_LABEL, rows)
 
 
-def end_look(  # noqa: PLR0913 - each is a part of what came of it
+def end_look(  # noqa: PLR0913 - each is a part of the outcome
     database: LedgerDatabase,
     table: str,
     code: str,

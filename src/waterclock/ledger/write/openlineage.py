@@ -1,4 +1,4 @@
-"""Records how far happenings were sent to a lineage tool. Concurrent senders take turns by locking one row.
+"""Records up to which event outcomes were sent to a lineage tool. Concurrent senders take turns by locking one row.
 
 These writes do not concern batches, so they leave the ledger's sequence unchanged and wake no runner.
 """
@@ -84,6 +84,6 @@ def give_back(database: LedgerDatabase) -> None:
 
 
 def begin_again(database: LedgerDatabase) -> None:
-    """Reset the progress, so that all happenings are sent once more."""
+    """Reset the progress, so that all outcomes are sent once more."""
     with database.write_unordered() as (connection, _):
         connection.execute(_AGAIN)

@@ -101,9 +101,9 @@ def find_holds(database: LedgerDatabase) -> dict[str, str]:
 
 
 def refuse_holds(write: Write, name: str | None = None) -> None:
-    """Raise an error if a reset or rebuild of a declared table, or of one of them, has begun and not ended.
+    """Raise E407 if a reset or rebuild of a declared table (of `name`, if given) has begun and not ended.
 
-    Raises  E407 naming the table, and the command that finishes it
+    The error names the table, and the command that finishes the reset or rebuild.
     """
     for row, found in _search_holds(write.execute(_DECLARED)):
         if name in {None, row.name}:

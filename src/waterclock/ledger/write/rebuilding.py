@@ -54,7 +54,7 @@ def renew_rebuilding(database: LedgerDatabase, token: str, *, lease_seconds: flo
 
 
 def begin_moving(database: LedgerDatabase, token: str) -> None:
-    """Keep the rebuild lock until all tables show the new set, whichever runner completes the move. Raises  E644."""
+    """Keep the rebuild lock until all tables have their new rows, whichever runner completes the move. Raises  E644."""
     with database.write() as write:
         write.execute(_SET, {"said": replace(require_own(write, token), is_moving=True).to_json()})
 
@@ -96,7 +96,7 @@ def require_own(write: Write, token: str) -> Rebuilding:
 
 
 def clear(write: Write) -> None:
-    """Allow claims again."""
+    """Release the rebuild lock; the current tables stay in use."""
     known = write.rebuilding
     left = None
     if known is not None and known.standing is not None:  # shows queries that no other set was moved in
@@ -106,7 +106,7 @@ def clear(write: Write) -> None:
 
 
 def end(write: Write, known: Rebuilding) -> None:
-    """Allow claims again, on the new set."""
+    """Release the rebuild lock; the new tables are in use."""
     write.execute(_SET, {"said": replace(known, is_moving=False, is_done=True).to_json()})
 
 

@@ -84,7 +84,7 @@ def begin_rebuild(
     """Pause a table until its rebuild is recorded, and return the number of a claim for its commit.
 
     Without the pause, a batch that commits after the slices were read would be removed from the table again. `left` are
-    abandoned claims that can only be settled during the rebuild. The second number is the claim of an earlier rebuild
+    abandoned claims that can only be resolved during the rebuild. The second number is the claim of an earlier rebuild
     or reset that did not end: it is taken over, and must never commit.
     Raises  E407 where a batch is running, E644 while all tables are rebuilt
     """

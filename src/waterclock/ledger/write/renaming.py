@@ -109,8 +109,7 @@ _LINEAGES_OF = sa.select(code_lineage.c.code).where(code_lineage.c.table_name ==
 def say_pending(database: LedgerDatabase, flow: Flow) -> None:
     """Apply the next run's renames of tables and code to everything read and written from now on.
 
-    Free for a flow without WAS. Cost: three queries if all renames are done, otherwise five; none of them scans
-    batches.
+    Cost: no query for a flow without WAS, three if all renames are done, otherwise five; none of them scans batches.
     """
     database.use_names({})
     if not any(table.was for table in flow.tables.values()):

@@ -1,4 +1,4 @@
-"""Records the runners at work: one row for each, which it updates as long as it lives.
+"""Records the active runners: one row for each, which the runner updates while it is alive.
 
 These rows do not concern batches, so they leave the ledger's sequence unchanged and wake no runner.
 """
@@ -38,7 +38,7 @@ _HELD = (
 
 
 def register(database: LedgerDatabase, runner: str, *, who: str, command: str, flow: str, lease_seconds: float) -> None:
-    """Record that a runner is at work. Delete the rows of runners that were not seen for a day."""
+    """Record that a runner has started. Delete the rows of runners that were not seen for a day."""
     with database.write_unordered() as (connection, at):
         connection.execute(_FORGET, {"before": at - _FORGOTTEN_AFTER})
         connection.execute(_LEAVE, {"name": runner})
@@ -59,7 +59,7 @@ def leave(database: LedgerDatabase, runner: str) -> None:
 
 
 def all_runners(database: LedgerDatabase) -> list[RunnerSeen]:
-    """Return the runners at work with their open claims, also unregistered ones; oldest first. Cost: a scan of both."""
+    """Return the active runners with their open claims, also unregistered ones; oldest first. Cost: a scan of both."""
     with database.read() as connection:
         seen = connection.execute(_ALL).all()
         held: dict[str, list[AnyRow]] = {}

@@ -1,4 +1,4 @@
-"""Marks done batches that may rest on other data than the current data.
+"""Marks done batches whose inputs have changed since they were claimed.
 
 A batch is suspect if an input of its current revision has other content now than at its claim. The flag is updated as
 data is recorded: each change of an interval marks the interval's readers, and checks those marked earlier again, since

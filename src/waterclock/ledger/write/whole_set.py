@@ -170,7 +170,7 @@ def seed(
     head_version: int,
     states: Mapping[datetime, int] | None = None,
 ) -> None:
-    """Initialize a ledger with slices that exist elsewhere; `states` has the version of each state."""
+    """Fill a new ledger with committed claims, whose slices exist; `states` has the version of each label's state."""
     with database.write() as write:
         for each in found:
             restore_claim(write, each.request, each.number, each.at)
@@ -194,7 +194,7 @@ def seed_past(
     dropped_before: datetime | None,
     skipped: Sequence[tuple[datetime, datetime]],
 ) -> None:
-    """Initialize a ledger with the windows of a table that RETAIN has dropped, and with the skipped ones."""
+    """Record the windows of a table that RETAIN has dropped, and the skipped ones, in a new ledger."""
     with database.write() as write:
         if dropped_before is not None:
             write.execute(_DROPPED, {"of": name, "before": dropped_before})

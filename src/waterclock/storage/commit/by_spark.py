@@ -29,7 +29,7 @@ _MOST_TRIES = 5
 def commit_by_spark(
     spark: SparkSession, folder: str, identity: Identity, manifests: Sequence[Manifest], *, mode: str
 ) -> int:
-    """Write sealed slices into the table again, in place of their labels' rows (or of all rows: mode 'replace').
+    """Write the rows of sealed slices into the table by Spark, in place of their labels' (or all: mode 'replace').
 
     Return the version that carries the claim's id, also if it was committed before. Cost: a read of the slices and a
     Delta write, about a second; needed only where `commit_slices` raises NeedsSpark.
@@ -63,7 +63,7 @@ def commit_by_spark(
 
 
 def _save(writer: DataFrameWriter, folder: str, claim: int) -> None:
-    """Write, and retry if another commit came between, such as OPTIMIZE or a kill of another claim."""
+    """Write the rows to Delta, and retry if another commit came first, such as OPTIMIZE or a kill of another claim."""
     for attempt in range(_MOST_TRIES):
         try:
             writer.save(folder)

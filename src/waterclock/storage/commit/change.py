@@ -50,14 +50,14 @@ def change_for(table: OpenTable, manifests: Sequence[Manifest], mode: str) -> Ch
 
 
 def change_of_state(table: OpenTable, files: Sequence[DataFile], instead_of: Sequence[LiveFile] | None) -> Change:
-    """Return the change that replaces files of this very snapshot by new ones. None replaces all of its files."""
+    """Return the change that adds `files` in place of live files; `instead_of` None replaces all live files."""
     now = int(time.time() * 1000)
     gone = list(table.files.values()) if instead_of is None else instead_of
     return Change([add_of(file, None, now) for file in files], removes_of(gone), is_overwrite=instead_of is None)
 
 
 def may_rewrite(table: OpenTable) -> bool:
-    """Return whether a commit may replace the whole state. A change feed would not show which rows changed."""
+    """Return whether a commit of pointers may replace all files. Not with a change feed: it would list every row."""
     try:
         require_known_layout(table)
     except NeedsSpark:

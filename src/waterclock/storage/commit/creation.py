@@ -55,7 +55,7 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
     Raises  E601 where the table belongs to another project
             E624 where it is partitioned differently
             E615 where a type cannot be stored
-            E622 where the store was busy with another such put at each attempt, transient
+            E622 where another writer's first commit was in progress at each attempt (transient)
     """
     wanted = [TIMELABEL] if is_partitioned else []
     for attempt in range(1, _MOST_TRIES + 1):
@@ -85,7 +85,7 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
 
 
 def _columns(table: OpenTable, schema: str, partition_columns: Sequence[str]) -> Change:
-    """Return the change that gives a bare table its columns."""
+    """Return the change that adds columns to a table that has none since it was reset."""
     actions = [metadata_of(table, schema, partition_columns)]
     if "timestamp_ntz" in schema and (protocol := needed_protocol(protocol_of(table), _FOR_LOCAL_TIMES)):
         actions.insert(0, {"protocol": protocol})
@@ -146,7 +146,7 @@ def refuse_stranger(table: OpenTable, project: str) -> None:
 
 
 def partitioned_otherwise(folder: str, found: Sequence[str], wanted: Sequence[str]) -> WaterclockError:
-    """Return the error for a table whose partitioning belongs to the other type of table."""
+    """Return the error for a table that is partitioned by other columns (`found`) than declared (`wanted`)."""
     return WaterclockError(
         "E624",
         f"the table is partitioned by {', '.join(found) or 'nothing'}, not by {', '.join(wanted) or 'nothing'}",

@@ -114,7 +114,7 @@ def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]
 
 
 def add_new_columns(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> None:
-    """Add the columns to a table that only slices have."""
+    """Add to a table the columns that only its slices have."""
     for _ in range(_MOST_LOOKS):
         with open_table(folder) as table:
             wide = with_columns_of(table.schema, manifests)

@@ -33,7 +33,7 @@ _MOST_LOOKS = 20
 
 
 def has_exact_files(folder: str, manifests: Sequence[Manifest], *, is_partitioned: bool) -> bool:
-    """Return whether a table shows exactly the files of these slices, in this layout."""
+    """Return whether a table's live files are exactly those of these slices, with this partitioning."""
     with open_table(folder) as table:
         columns = table.partition_columns
         live = set(table.files)
@@ -43,7 +43,7 @@ def has_exact_files(folder: str, manifests: Sequence[Manifest], *, is_partitione
 def remake(
     spark: SparkSession, folder: str, identity: Identity, manifests: Sequence[Manifest], *, is_partitioned: bool
 ) -> int:
-    """Make a table show these slices and nothing else. Return the new version, or the newest if nothing has to change.
+    """Make these slices a table's only content. Return the new version, or the newest if nothing has to change.
 
     A table that was TEMPORAL gets the columns that only its slices have. Cost: milliseconds if the layout stays the
     same; else all rows are written once.
@@ -66,7 +66,7 @@ def remake(
 
 
 def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int:
-    """Replace all rows of a table by these, in one commit under the claim's id. Return its version.
+    """Replace all rows of a table by those of `state`, in one commit under the claim's id. Return its version.
 
     Cost: one write of the rows, and one more for each commit that came between.
 
@@ -84,7 +84,7 @@ def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int
 
 
 def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: int) -> int | None:
-    """Replace the rows of a table at version `base` by these, whose columns are in the table's order.
+    """Replace the rows of a table at version `base` by those of `state`, whose columns are in the table's order.
 
     Return the version, or None if another commit came since. Cost: one write of the rows.
 

@@ -61,8 +61,9 @@ class Content:
 def content_brought(made: str, folder: str, linked: Sequence[tuple[Manifest, Manifest]], claim: int) -> Content:
     """Link the live files of the table at `made` into `folder`, and return them as its content.
 
-    `linked` are pairs of a slice there and the same slice as it was linked here already. Other live files, such as
-    those of a state, are linked below `state/`. Cost: a link per file, and reading the footers of the latter.
+    `linked` has the slices that are linked already, each as its manifest in `made` and that in `folder`. Other live
+    files, such as those of a state, are linked below `state/`. Cost: a link per file, and reading the footers of the
+    latter.
     """
     here = {
         old.path: (new, int(after.sealed_at.timestamp() * 1000))
@@ -104,7 +105,7 @@ def remove_brought(folder: str, claim: int) -> None:
 
 
 def commit_content(folder: str, identity: Identity, content: Content) -> int:
-    """Make a table show this content and nothing else, in one commit of metadata alone. Return its version.
+    """Make this a table's only content, in one commit that writes no data. Return its version.
 
     A missing table is created. An earlier commit under the claim's id is left as it is.
 

@@ -1,5 +1,6 @@
 """Writes a commit to a table's log: one file, created put-if-absent.
 
+M1, M2 and M6 are rules of docs/decisions/commits-are-pointers.md.
 delta-rs writes the checkpoints and cleans up what they make obsolete.
 """
 
@@ -63,7 +64,7 @@ def add_of(file: DataFile, label: str | None, at: int) -> Action:
 
 
 def removes_of(files: Sequence[LiveFile]) -> list[Action]:
-    """Return the actions that remove live files of this very snapshot, with their true size (M6)."""
+    """Return the actions that remove live files of the version that was read, with their true size (M6)."""
     now = _now()
     return [
         {
@@ -133,7 +134,7 @@ def protocol_of(table: OpenTable) -> Action:
 
 
 def needed_protocol(known: Action, wanted: Action) -> Action | None:
-    """Return a protocol with the features of both, or None if the known one already has all that are wanted."""
+    """Return a protocol with the features of `known` and `wanted`, or None if `known` already has all of them."""
     names = ("readerFeatures", "writerFeatures")
     if all(known[version] >= wanted[version] for version in ("minReaderVersion", "minWriterVersion")) and all(
         set(wanted.get(name, ())) <= set(known.get(name, ())) for name in names

@@ -1,8 +1,8 @@
 """Copies a Parquet file without some of its rows, given their positions.
 
 Arrow copies the remaining rows batch by batch. It compares and decides nothing, so no type can be interpreted
-differently from Spark. Ten million rows of six columns take 2.5 s of CPU. `can_thin` refuses beforehand a file whose
-copy would differ in kind.
+differently from Spark. Ten million rows of six columns take 2.5 s of CPU. `can_thin` checks beforehand that a copy
+would have the same schema and codec.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _FLOATING = frozenset({"FLOAT", "DOUBLE"})
 
 @dataclass(frozen=True, slots=True)
 class _CopyKind:
-    """The properties that files must share to be joined in one, and that are needed to write it."""
+    """The schema and codec that files must share to be joined into one."""
 
     schema: pa.Schema
     codec: str
 
 
 def can_thin(folder: Path, paths: Sequence[str]) -> bool:
-    """Return whether copies of these files would be of the very same kind. Cost: one footer each."""
+    """Return whether Arrow can copy these files with the same schema and codec. Cost: one footer each."""
     return all(_kind(folder / path) is not None for path in paths)
 
 
@@ -66,7 +66,7 @@ def thin(folder: Path, gone: Mapping[str, pa.Array], into: str) -> None:
 
 
 def _kind(path: Path) -> _CopyKind | None:
-    """Return the kind of a file, or None if Arrow would write another kind of file."""
+    """Return the schema and codec of a file, or None if Arrow cannot write a file with the same ones."""
     with pq.ParquetFile(readable(path)) as file:
         schema, parquet, metadata = file.schema_arrow, file.schema, file.metadata
     codecs = {

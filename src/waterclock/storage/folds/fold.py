@@ -69,7 +69,7 @@ def winners_of(
     schema: str,
     past: Past,
 ) -> DataFrame:
-    """Return the fold of some keys, a row each, with deletes marked. Cost: a shuffle of their rows, a read of all."""
+    """Return the winning row of each of `keys`, with deletes marked. Cost: a shuffle of their rows, a read of all."""
     rows = _all_rows(spark, folder, manifests, merge, schema, past)
     same = [F.col(quote_name(key)).eqNullSafe(F.col(f"_asked{index}")) for index, key in enumerate(merge.keys)]
     asked = keys.select(*(F.col(quote_name(key)).alias(f"_asked{index}") for index, key in enumerate(merge.keys)))
@@ -96,7 +96,7 @@ def last_row_by_key(rows: DataFrame, keys: Sequence[str], order: Column | None) 
 
 
 def own_rows(spark: SparkSession, folder: str, manifest: Manifest, merge: Merge, schema: str) -> DataFrame:
-    """Return a slice's own columns in the table's types, those of ORDER BY, and a mark for rows that are deletes.
+    """Return a slice's rows: its own columns in the table's types, those of ORDER BY, and one that marks deletes.
 
     ORDER BY and DELETE WHEN may name a column that is newer than the slice, and NULL in its rows.
     """
@@ -137,7 +137,10 @@ def may_be_beaten(merge: Merge) -> bool:
 def slices_with_later_deletes(
     folder: str, earlier: Iterable[str], later: Sequence[Manifest], merge: Merge, schema: str
 ) -> tuple[Manifest, ...]:
-    """Return slices with a delete after the first row of a later slice. Cost: each manifest is read once a process."""
+    """Return the slices of `earlier` (paths) with a delete that sorts after the first row of a later slice.
+
+    Cost: each manifest is read once a process.
+    """
     if not may_be_beaten(merge):
         return ()
     fields = fields_of(schema)
@@ -190,7 +193,7 @@ def with_all_columns(rows: DataFrame, schema: str) -> DataFrame:
 def _all_rows(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str, past: Past
 ) -> DataFrame:
-    """Return all rows that take part in the fold, each with its order, its slice and the columns that it carries."""
+    """Return all rows that take part in the fold, each with its order, its slice and the number of its column set."""
     parts = []
     for number, (_, members) in enumerate(_by_columns(manifests).items()):
         paths = [file.path for manifest in members for file in manifest.files]
@@ -241,7 +244,7 @@ def _select_winners(rows: DataFrame, manifests: Sequence[Manifest], merge: Merge
 
 
 def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: Merge) -> DataFrame:
-    """Return the winners where some slices have no value for a column: the last row that carries it gives its value."""
+    """Return the winners where some slices have no value for a column: that of the last row with the column wins."""
     from pyspark.sql import Window
 
     keys = [F.col(quote_name(key)) for key in merge.keys]

@@ -152,7 +152,7 @@ def _is_same(old: Manifest, new: Manifest) -> bool:
 
 
 def _differs(schema: str) -> str:
-    """Return the condition that `s` is another row than `t`, so that unchanged rows are not written."""
+    """Return SQL that is TRUE if the row `s` differs from the row `t`, so that unchanged rows are not written."""
     fields = fields_of(schema)
     if any('"map"' in json.dumps(field["type"]) for field in fields.values()):
         return "true"  # maps are not compared

@@ -178,7 +178,10 @@ def manifests_of(folder: str, steps: Iterable[LogStep]) -> tuple[Manifest, ...]:
 def with_slices_placed(
     folder: str, manifests: Sequence[Manifest], steps: Sequence[LogStep]
 ) -> tuple[tuple[LogStep, ...], list[Manifest]]:
-    """Return the steps before the first of some slices, and the slices from there on. Raises  E640 for a lost one."""
+    """Return the steps before the first label of `manifests`, and the table's slices from that label on.
+
+    `manifests` are among them, in place of the current slices of their labels. Raises  E640 for a lost slice.
+    """
     labels = {each.label for each in manifests}
     first = min(labels)
     others = manifests_of(folder, [step for step in steps if step.label > first and step.label not in labels])
@@ -201,7 +204,7 @@ def _place(lake: Lake, table: str, step: LogStep, name: str) -> Path:
 
 
 def _keep(state: DataFrame, place: Path) -> Path:
-    """Write a state into the history, last the file that names its folder. Another process that was first wins."""
+    """Write a state below `history/` and return its folder, or that of another process that finished first."""
     own = place / uuid.uuid4().hex
     is_ours = False
     fault("history")

@@ -63,7 +63,7 @@ def place_slices(
     *,
     is_whole: bool = False,
 ) -> int:
-    """Commit sealed slices of new, late or restated labels to their places, in one commit. Return its version.
+    """Commit sealed slices of new, late or restated labels to a TEMPORAL table, in one commit. Return its version.
 
     `steps` are the current slices of all labels, including replaced ones. The versions of the keys that the old and the
     new slices touch are recomputed from all their raw rows. They replace those keys' versions as `swap_rows` does;
@@ -139,7 +139,7 @@ def versions_after(
 def _among(
     folder: str, table: Table, manifests: Sequence[Manifest], steps: Sequence[LogStep], *, is_whole: bool
 ) -> _Among | None:
-    """Find the slices to place, without those equal to the current ones, and their rivals. None if none remain."""
+    """Find the new slices that differ from the current ones, and their rivals. Return None if nothing changes."""
     new = {each.label: each for each in manifests}
     known = manifests_of(folder, [step for step in steps if step.label in new])
     for each in known:

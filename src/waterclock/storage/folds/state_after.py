@@ -55,7 +55,7 @@ def state_after(
 def merged_state(
     spark: SparkSession, lake: Lake, manifests: Sequence[Manifest], merge: Merge, schema: str, steps: Sequence[LogStep]
 ) -> DataFrame:
-    """Return the state that all slices of a MERGE table fold into, with some placed at their labels, for a schema."""
+    """Return the state of a MERGE table as it will be with the slices `manifests`, in the columns of `schema`."""
     name = manifests[0].table
     folder = lake.folder(name)
     before, placed = with_slices_placed(folder, manifests, steps)

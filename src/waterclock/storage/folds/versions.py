@@ -142,7 +142,7 @@ def require_instant(made: str, temporal: Temporal, *, table: str) -> None:
 
 
 def lacking_sql(temporal: Temporal) -> Mapping[str, str]:
-    """Return, by kind of fault, the condition under which a raw row has no place on a timeline. At most one is true."""
+    """Return SQL conditions, by kind of fault, for raw rows without a key or a valid time. At most one is TRUE."""
     no_key = " OR ".join(f"{quote_name(key)} IS NULL" for key in temporal.keys)
     found = {"no_key": f"({no_key})"}
     if temporal.at:
@@ -158,7 +158,7 @@ def versions_of(
     """Return the versions that slices add up to, for some keys or for all, in the columns of the table.
 
     Rows of one key and time are ordered by ORDER BY, then by label. `timelabel` is that of the row that started the
-    version. Rows that have no place on a timeline (`lacking_sql`) are left out. For snapshots, see `_with_lives`.
+    version. Rows without a key or a valid time (`lacking_sql`) are left out. For snapshots, see `_with_lives`.
     Cost: a scan of the slices, and one shuffle and sort of the remaining rows; for snapshots one more sort.
     """
     from waterclock.temporal import compute_temporal

@@ -6,8 +6,8 @@ are irrelevant. A replaced slice matters only through the rows it takes back: ke
 has with a lower order. For these alone the fold recomputes the winners.
 
 All this requires that a winner has a value for every column of its key. A late slice without some columns is decided by
-the head as well if no newer slice lets its rows pass. Its rows then win only over rows of older labels, which have the
-same values as the state before it. All other cases need the fold.
+the head as well if none of its rows sorts after a row of a newer slice. Its rows then win only over rows of older
+labels, which have the same values as the state before it. All other cases need the fold.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Restatement:
-    """A label's new slice, the one it replaces if that had rows, and its neighbours; `schema` is the table's."""
+    """A label's new slice, the slice it replaces (`old`; None if that had no rows), and the slices of other labels.
+
+    `before` and `after` are the slices of older and newer labels, `schema` is the table's.
+    """
 
     lake: Lake
     merge: Merge
@@ -97,10 +100,10 @@ def _may_pass(asked: Restatement, later: Manifest) -> bool:
 
 
 def winners_at_head(spark: SparkSession, asked: Restatement, *, is_unique: bool) -> Winners:
-    """Return the winners to compare with the head's rows. `is_unique`: the new slice has one row per key.
+    """Return the rows that may replace those of the newest state. `is_unique`: the new slice has one row per key.
 
-    Cost: a read of both slices of the label, and of the slices whose deletes may beat it. Where rows are taken back,
-    also a fold of their keys.
+    Cost: a read of both slices of the label, and of the slices whose deletes may beat it. If the new slice lacks rows
+    of the old one, also a fold of their keys.
 
     Raises  E640 where slices that are needed are gone
     """

@@ -78,7 +78,7 @@ def may_copy(spark: SparkSession, folder: str, files: Sequence[LiveFile]) -> boo
     """Return whether this process copies files, and not Spark.
 
     This process copies up to 4 GiB if Spark runs locally, and 256 MiB if it is a cluster. It never copies a file whose
-    copy would be of another kind. Cost: one footer per file.
+    schema or codec Arrow cannot write. Cost: one footer per file.
     """
     is_home = (spark.conf.get("spark.master", "") or "").startswith("local")
     most = _MOST_BYTES_COPIED if is_home else _MOST_BYTES_COPIED_FOR_A_CLUSTER
@@ -149,7 +149,7 @@ def _write(rows: DataFrame, folder: str, path: str) -> None:
 
 
 def _match_winners(spark: SparkSession, folder: str, winners: Winners, look: MergeLook) -> DataFrame:
-    """Return the winners' keys that the table has: each row's position, whether the winner beats it, kept values."""
+    """Return the winners' keys that the table has: its row's position, whether the winner wins, and values to keep."""
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     joined = with_places(old).alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "inner")
     keys = [f"s.{quote_name(key)} AS {quote_name(key)}" for key in winners.keys]
@@ -231,7 +231,7 @@ def new_state(old: DataFrame, winners: Winners, schema: str) -> DataFrame:
 
 
 def is_newer(order_by: Sequence[str]) -> str:
-    """Return the condition that `s` does not sort below `t`; at equal order the later label wins."""
+    """Return SQL that is TRUE if the row `s` does not sort before `t`; at equal order the later label wins."""
     if not order_by:
         return "true"
     new, old = (", ".join(f"{side}.{quote_name(name)}" for name in order_by) for side in "st")

@@ -17,11 +17,11 @@ NO_VERSION = -1
 
 @dataclass(frozen=True, slots=True)
 class DataCommit:
-    """One data commit of ours: at `version`, known since `at`, `slices` became current, by label.
+    """One commit of a batch's data: its Delta version, the instant `at` of its record, and its slices' paths by label.
 
-    `stands_from` is set for snapshots: the instant from which the one slice stands. `begins_anew`: the table was reset,
-    so earlier commits no longer count, as their windows were different. The engine creates these records from the
-    ledger, which outlives the log.
+    `stands_from` is set for snapshots: the start of the period that its one slice stands for. `begins_anew`: the table
+    was reset, so earlier commits no longer count, as their windows were different. The engine creates these records
+    from the ledger, which outlives the log.
     """
 
     version: int
@@ -84,8 +84,9 @@ def resolve(
 def version_map(mode: Mode, records: Sequence[DataCommit]) -> dict[datetime, int]:
     """Return by label the version that contains its state, given the records in the order of versions.
 
-    After a commit the table is at its newest label. A commit that restates a MERGE from a label first drops all states
-    from there on. An older REPLACE state does not change the table: its sealed slice contains it, and no version does.
+    After a commit the table has the state of its newest label. If a commit restates an older label of a MERGE or
+    TEMPORAL table, no version contains the states from that label on any more. An older REPLACE state does not change
+    the table: its sealed slice contains it, and no version does.
     """
     versions: dict[datetime, int] = {}
     head: datetime | None = None

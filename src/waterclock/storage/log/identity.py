@@ -23,8 +23,8 @@ class Identity:
     """The origin of a commit: labels as text, `inputs` as the ledger pinned them, `slices` as paths; all JSON.
 
     `slices` are those of `labels`, in their order. `newest_label` is the table's newest label after the commit.
-    `stands_from` is the ISO instant from which a snapshot stands. `known_version`, which is not written, is the version
-    after which other writers' commits are refused; None accepts them.
+    `stands_from` is the start of the period that a snapshot stands for (ISO). `known_version`, which is not written, is
+    the version after which other writers' commits are refused; None accepts them.
     """
 
     project: str
@@ -51,7 +51,7 @@ class Identity:
 
     @property
     def outcome(self) -> str:
-        """'data' or 'killed'."""
+        """'killed' for a commit that kills its claim, 'data' for any other."""
         return "killed" if self.kind == _KILL else "data"
 
     def to_json(self) -> str:
@@ -80,7 +80,7 @@ def app_id(claim: int) -> str:
 
 
 def identity_in(commit_info: Mapping[str, Any]) -> Identity | None:
-    """Read the identity from a commit's info. Return None if it is not a commit of ours."""
+    """Read the identity from a commit's info. Return None if it is not a commit of Waterclock."""
     try:
         said = json.loads(commit_info.get("userMetadata") or "null")[KEY]
         parts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in said.items()}

@@ -135,7 +135,7 @@ class OpenTable:
         return self._delta
 
     def follow(self) -> None:
-        """Update to the newest version. Cost: proportional to the commits since."""
+        """Update this object to the table's newest version. Cost: proportional to the commits since."""
         head = commit_identity(self.folder, self.version)
         is_cleaned = head is None and find_checkpoint_version(self.folder) >= self.version
         if head != self._head and not is_cleaned:
@@ -236,7 +236,10 @@ def _file_of(add: Mapping[str, Any]) -> LiveFile:
 
 @contextmanager
 def open_table(folder: str) -> Iterator[OpenTable]:
-    """Open a folder's table at its newest version, for one thread at a time. Raises  E623 for no table, E643."""
+    """Open a folder's table at its newest version, for one thread at a time.
+
+    Raises  E623 where the folder has no table, E643 where its log is damaged
+    """
     kept = _of(folder)
     with kept.lock:
         try:
@@ -297,7 +300,7 @@ def _of(folder: str) -> _Kept:
 
 
 def _identity_of_log(folder: str) -> tuple[int, ...]:
-    """Return an identity that tells apart two logs of one folder. In an object store only `follow` can do so."""
+    """Return device and inode of a table's log folder, which differ once the log was replaced; nothing for a store."""
     if is_remote(folder):
         return ()
     try:

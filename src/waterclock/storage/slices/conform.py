@@ -1,4 +1,4 @@
-"""Casts and orders a query's rows to fit their table. Nothing runs here: the checks are part of the rows' own pass."""
+"""Casts and orders a query's columns to fit their table. Runs no job: the casts are checked when rows are written."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _SPELLINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Conformed:
-    """Rows in their table's shape. `schema` is the table's new schema: `timelabel` first, everything nullable.
+    """Rows in the columns and types of their table. `schema` is its new schema: `timelabel` first, all nullable.
 
     `left_out` lists the columns that a closed list does not declare, `renamed` those whose names could not be stored.
     If rows may be quarantined, the frame also has hidden columns with the input columns as received. `raw` maps each
@@ -87,11 +87,11 @@ def conform(  # noqa: PLR0913 - each argument is a part of the required shape
 ) -> Conformed:
     """Cast and order rows to fit `declared` and the existing table (`known`, or None before it exists).
 
-    Values are cast to the declared types. A value that cannot be cast fails the rows' pass with an error that names its
-    column (`row_error`). Dates, local times and texts without an offset become a TIMESTAMP, interpreted in `zone`.
-    Columns that a closed list leaves out are reported, new ones of an open list are added last. A `timelabel` column
-    for several labels is kept; `write_slices` sets it for a single label. With `may_lack` the table's columns may be
-    missing (a MERGE keeps their values).
+    Values are cast to the declared types. A value that cannot be cast fails the job that writes the rows, with an error
+    that names its column (`row_error`). Dates, local times and texts without an offset become a TIMESTAMP, interpreted
+    in `zone`. Columns that a closed list leaves out are reported, new ones of an open list are added last. A
+    `timelabel` column for several labels is kept; `write_slices` sets it for a single label. With `may_lack` the
+    table's columns may be missing (a MERGE keeps their values).
 
     `loose` maps columns (lower case) to hidden columns, if rows may be quarantined. A value of such a column that
     cannot be cast becomes NULL, and its hidden column marks it. `values` maps these columns to SQL that parses their

@@ -19,9 +19,9 @@ _LEAF = re.compile(rf"{STAGE}/y=\d+/m=\d+/d=\d+/h=\d+/n=\d+/c=\d+")
 
 @dataclass(frozen=True, slots=True)
 class FilePlace:
-    """The place of a file: in the stage or the folder of a table, at `path` below that folder.
+    """A file of a table or publish stage, at `path` below its folder.
 
-    `slice_path` and `label` are set for a file of a sealed slice.
+    `slice_path` and `label` are set for a file of a slice.
     """
 
     table: str
@@ -36,7 +36,7 @@ class FilePlace:
 
 
 def place_in(root: str, text: str) -> FilePlace | None:
-    """Return the place of the first table file below `root` that a text names, also as an escaped URI, or None."""
+    """Return the first file of a table below `root` that a text names, also as an escaped URI, or None."""
     below = re.escape(unquote(root).rstrip("/"))
     found = re.search(rf"{below}/(?:tables/([^/\s]+)/([^/\s]+)|(publish/[^/\s]+))/([^\s'\",;)\]]+)", unquote(text))
     if found is None:

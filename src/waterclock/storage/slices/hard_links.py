@@ -1,4 +1,4 @@
-"""Stages a sealed slice in another place without writing it, by links to its files, which never change."""
+"""Seals a slice for another table, label or claim without writing rows: by links to an existing slice's files."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def scratch_of(claim: int) -> str:
 def quarantine_input_rows(
     rows: DataFrame, of_input: InputFilter, folder: str, scratch: str, labels: Sequence[datetime]
 ) -> dict[datetime, Counter[int]]:
-    """Write the input rows to quarantine, and count by label which sets of rules rows broke.
+    """Write the input rows to quarantine. Return by label how many rows broke each set of rules (a bit mask).
 
     For rows that pass or are dropped only the broken rules are written. So all counts are exact, whichever tasks ran
     twice. Cost: one job over the inputs
@@ -155,7 +155,7 @@ def quarantine_input_rows(
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """Quarantined input rows of batches from tables `inputs`, in a claim's folder; `rules` name their bits."""
+    """The quarantined input rows of a claim's batches: their folder, the tables they are from, and each bit's rule."""
 
     scratch: str
     inputs: tuple[str, ...]

@@ -54,7 +54,7 @@ def may_be_null(manifests: Iterable[Manifest], keys: Sequence[str]) -> bool:
 
 
 def same_key_sql(keys: Sequence[str], *, may_be_null: bool) -> str:
-    """Return the condition that `s` and `t` have the same key."""
+    """Return SQL that is TRUE if the rows `s` and `t` have the same key."""
     equals = "<=>" if may_be_null else "="
     return " AND ".join(f"s.{quote_name(key)} {equals} t.{quote_name(key)}" for key in keys)
 

@@ -43,9 +43,9 @@ class Manifest:
 
     `digest` is 'rows:high:low', or None if a scan must compute it. `schema` is Spark's schema JSON, `timelabel` first.
     `source` contains positions in the source. For MERGE, `order_high` and `order_low` bound the rows' ORDER BY values,
-    and `delete_high` bounds those of its deletes (in the format of `storage.slices.order_values`); `measured_for` names
-    the ORDER BY and DELETE WHEN. `aside` are the files of quarantined rows, `aside_schema` their columns as received,
-    and `aside_rules` the names of the rules for a row's bits.
+    and `delete_high` bounds those of its deletes (in the format of `storage.slices.order_bounds`); `measured_for` is
+    the text of that module's `measured_for`. `aside` are the files of quarantined rows, `aside_schema` their columns as
+    received, and `aside_rules` the names of the rules for a row's bits.
     """
 
     table: str
@@ -129,7 +129,7 @@ def is_sealed(folder: str, slice_path: str) -> bool:
 
 
 def read_manifest(folder: str, slice_path: str) -> Manifest:
-    """Read the manifest of a sealed slice; one read before costs one `stat`. Raises  E605 for a missing one."""
+    """Read the manifest of a sealed slice; one read before costs one `stat`. Raises  E605 if missing or unreadable."""
     path = entry_path(folder, slice_path, MANIFEST)
     try:
         require_within(slice_path)
@@ -154,7 +154,7 @@ def _read(path: Path, *_: object) -> Manifest:
 
 
 def seal(folder: str, manifest: Manifest) -> None:
-    """Write the manifest, after everything else, and for good. Raises  E604 where the slice is sealed already."""
+    """Write the manifest that seals a slice, once its files are written. Raises  E604 where it is sealed already."""
     fault("seal")
     if not put_if_absent(entry_path(folder, manifest.slice_path, MANIFEST), manifest.to_json()):
         raise already_sealed(folder, manifest.slice_path)
@@ -172,7 +172,7 @@ def already_sealed(folder: str, slice_path: str) -> WaterclockError:
 
 
 def with_columns_of(schema: str, manifests: Iterable[Manifest]) -> str:
-    """Return a table's schema with the columns that only its slices have, without the marks of missing columns."""
+    """Return a table's schema with the columns that only its slices have, except the internal column `MISSING`."""
     for manifest in manifests:
         parsed = json.loads(manifest.schema)
         shown = [field for field in parsed["fields"] if field["name"] != MISSING]

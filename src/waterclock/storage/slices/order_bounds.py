@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
+from waterclock.flow.folds import Merge, Temporal
 from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.digest import JSON_OPTIONS_SQL
 from waterclock.timelabel.label import TIMELABEL
@@ -17,7 +18,6 @@ from waterclock.timelabel.label import TIMELABEL
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from waterclock.flow.folds import Merge
     from waterclock.storage.slices.manifest import Manifest
 
 _UNKNOWN = "unknown"
@@ -40,16 +40,22 @@ def order_measures(merge: Merge) -> list[tuple[str, Column]]:
     return [(name, F.expr(text)) for name, text in texts.items()]
 
 
-def measured_for(merge: Merge | None) -> str:
-    """Return the ORDER BY and DELETE WHEN as a text, for the manifests of slices that are measured by them."""
-    if merge is None:
+def measured_for(fold: Merge | Temporal | None) -> str:
+    """Return a text for the manifest of a slice, which differs if the same rows give another state.
+
+    For a MERGE it is ORDER BY and DELETE WHEN, by which the slice is measured. For a TEMPORAL table it is only what the
+    ledger does not compare: the HIDDEN columns, and the code of functions in DELETE WHEN.
+    """
+    if fold is None:
         return ""
-    return json.dumps([merge.order_by, merge.delete_when, *([merge.calls] if merge.calls else [])])
+    if isinstance(fold, Temporal):
+        return json.dumps({"hidden": fold.untracked, "calls": fold.calls})
+    return json.dumps([fold.order_by, fold.delete_when, *([fold.calls] if fold.calls else [])])
 
 
-def is_measured_for(manifest: Manifest, merge: Merge) -> bool:
-    """Return whether a slice was measured for these ORDER BY and DELETE WHEN. One without rows needs no measures."""
-    return not manifest.rows or manifest.measured_for in {"", measured_for(merge)}
+def is_measured_for(manifest: Manifest, fold: Merge | Temporal) -> bool:
+    """Return whether a slice was sealed under a declaration that gives the same state. One without rows always was."""
+    return not manifest.rows or manifest.measured_for in {"", measured_for(fold)}
 
 
 def with_known_bounds(manifest: Manifest, merge: Merge) -> Manifest:
@@ -64,7 +70,7 @@ def with_known_bounds(manifest: Manifest, merge: Merge) -> Manifest:
 
 
 def deletes_sql(merge: Merge) -> str:
-    """Return the condition of a delete. A row for which it is NULL is not a delete."""
+    """Return SQL that is TRUE for a row that deletes its key (DELETE WHEN), and FALSE for any other."""
     # the line break ends a comment in the user's own expression
     return f"(({merge.delete_when}\n) IS TRUE)" if merge.delete_when else "false"
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path, is_folder, is_there, move_file, readable
+from waterclock.flow.folds import Merge, Temporal
 from waterclock.storage.slices.damage import damage_of_file
 from waterclock.storage.slices.digest import digest_of_row, digests
 from waterclock.storage.slices.manifest import MANIFEST, DataFile, Manifest, read_manifest, seal
@@ -26,7 +27,6 @@ from waterclock.timelabel.label import label_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from waterclock.flow.folds import Merge
 
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 
@@ -46,7 +46,7 @@ class Remembered:
 
 
 def reseal(
-    spark: SparkSession, folder: str, known: Remembered, merge: Merge | None, *, otherwise: str | None
+    spark: SparkSession, folder: str, known: Remembered, fold: Merge | Temporal | None, *, otherwise: str | None
 ) -> Manifest | None:
     """Write a slice's manifest again. Return None if its files do not contain the rows that the ledger recorded.
 
@@ -82,10 +82,10 @@ def reseal(
         sealed_at=datetime.now(UTC),
         **_find_aside(folder, known.slice_path),
     )
-    measured = _measure_rows(spark, folder, draft, merge)
+    measured = _measure_rows(spark, folder, draft, fold)
     if rows and (not measured or digest_of_row(measured) != known.digest):
         return None
-    manifest = _with_order(draft, measured, merge)
+    manifest = _with_order(draft, measured, fold)
     path = entry_path(folder, known.slice_path, MANIFEST)
     if is_there(path):
         move_file(path, path.with_name(f"{MANIFEST}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"))
@@ -116,19 +116,21 @@ def _find_aside(folder: str, slice_path: str) -> dict[str, Any]:
     return {"aside": aside, "aside_digest": digest} | {name: getattr(former, name) for name in names}
 
 
-def _measure_rows(spark: SparkSession, folder: str, draft: Manifest, merge: Merge | None) -> Mapping[str, Any]:
+def _measure_rows(
+    spark: SparkSession, folder: str, draft: Manifest, fold: Merge | Temporal | None
+) -> Mapping[str, Any]:
     if not draft.rows:
         return {}
     rows = frame_of_slices(spark, folder, [draft])
-    return digests(rows, order_measures(merge) if merge else ()).get(label_of(draft.label), {})
+    return digests(rows, order_measures(fold) if isinstance(fold, Merge) else ()).get(label_of(draft.label), {})
 
 
-def _with_order(draft: Manifest, measured: Mapping[str, Any], merge: Merge | None) -> Manifest:
+def _with_order(draft: Manifest, measured: Mapping[str, Any], fold: Merge | Temporal | None) -> Manifest:
     return replace(
         draft,
         has_deletes=bool(measured.get("_deletes")),
         order_high=measured.get("_order_high"),
         order_low=measured.get("_order_low"),
         delete_high=measured.get("_delete_high"),
-        measured_for=measured_for(merge),
+        measured_for=measured_for(fold),
     )

@@ -37,7 +37,7 @@ def is_hidden(column: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RowRule:
-    """One rule on each row. `holds` is SQL that is TRUE for a row that keeps it, and empty for the rule on the key.
+    """One rule on each row. `holds` is SQL that is TRUE for a row that satisfies it; empty for the rule on the key.
 
     `fate` is the consequence for a row that breaks this rule and none before it. `is_alone`: no other rule is checked
     for such a row.

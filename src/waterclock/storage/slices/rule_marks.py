@@ -51,7 +51,7 @@ def add_rule_marks(frame: DataFrame, through: Through) -> DataFrame:
     """Add to each row its fate (`FATE`), and to rows that break rules the details (`ASIDE`).
 
     A quarantined row keeps its original columns as JSON. Cost: one expression per rule, and one exchange for a rule on
-    the key, which includes the keys of its past.
+    the key, which includes the keys of earlier labels that it is compared with.
     """
     row_filter = through.row_filter
     shown = [name for name in frame.columns if not is_hidden(name)]
@@ -127,7 +127,7 @@ def fate_text(row_filter: RowFilter) -> str:
 
 
 def _beside_past(marked: DataFrame, through: Through, names: Sequence[str]) -> DataFrame:
-    """Add the keys of the past as rows without other values, so that one exchange groups them with the new rows."""
+    """Add the keys of earlier labels as rows without other values, so that one exchange groups them with new rows."""
     if through.past is None:
         return marked
     keys = {quote_name(key).lower(): quote_name(key) for key in through.row_filter.keys}
@@ -143,8 +143,8 @@ def _beside_past(marked: DataFrame, through: Through, names: Sequence[str]) -> D
 def _key_mark(row_filter: RowFilter, tie: str, *, has_label: bool, has_past: bool) -> str:
     """Return SQL for the mark of a row with a NULL key, or with the key of another staying row of its label.
 
-    Without an order, none of several rows with one key stays. A key of the past has a mark of its own, and such a row
-    gets no mark for other rows.
+    Without an order, none of several rows with one key stays. A row whose key exists in an earlier label gets a mark of
+    its own instead.
     """
     last = len(row_filter.row_rules) - 1
     bit, out = 1 << last, row_filter.bits(SET_ASIDE, DROPPED) & ~(1 << last)

@@ -33,7 +33,7 @@ _Path = tuple[str, ...]
 
 @dataclass(slots=True)
 class _Leaf:
-    """The statistics of one leaf over the row groups read so far. None means unknown."""
+    """The statistics of one leaf column over the row groups read so far. None means unknown."""
 
     type: pa.DataType
     nulls: int | None = 0

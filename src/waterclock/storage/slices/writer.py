@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, folders_in, is_folder, make_folder, move_folder, remove_folder
+from waterclock.flow.folds import Merge, Temporal
 from waterclock.spark_sql import quote_name
 from waterclock.storage.lake import STAGE, Lake
 from waterclock.storage.log.delta_log import table_of
@@ -57,7 +58,6 @@ from waterclock.timelabel.label import TIMELABEL, label_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from waterclock.flow.folds import Merge
 
 # Up to this number, a group's digests are summed label by label during the write. Above it, and for measures by label,
 # one grouped scan of the sealed files is used. It is as fast for few rows and faster for many: 24 labels of a million
@@ -104,7 +104,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
     lake: Lake,
     code: str,
     measures: Measures = (),
-    merge: Merge | None = None,
+    fold: Merge | Temporal | None = None,
     source: Mapping[datetime, Mapping[str, Any]] | None = None,
     name: str = "",
     of_nothing: bool = False,
@@ -131,8 +131,8 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
             raise already_sealed(folder, path)
     ordered = _with_label(frame, labels)
     shown = StructType([field for field in ordered.schema.fields if not is_hidden(field.name)])
-    draft = _SliceDraft(folder, name or table_of(folder), claim, schema_text(shown), code, through, measured_for(merge))
-    taken = [*measures, *(order_measures(merge) if merge else ())]
+    draft = _SliceDraft(folder, name or table_of(folder), claim, schema_text(shown), code, through, measured_for(fold))
+    taken = [*measures, *(order_measures(fold) if isinstance(fold, Merge) else ())]
     aside: Mapping[datetime, Aside] = {}
     is_nothing = of_nothing and _is_empty(ordered, draft.table)
     if is_nothing:
@@ -242,7 +242,7 @@ def _write_one(frame: DataFrame, leaf: Path, measures: Measures, table: str) -> 
 
 
 def _try_observe(frame: DataFrame, seen: Observation, columns: Sequence[Column]) -> DataFrame | None:
-    """Return the frame with an observation of its write; None if a measure calls SQL functions, which it cannot."""
+    """Return the frame with an observation of its write; None if a measure calls a declared SQL function."""
     try:
         return frame.observe(seen, *columns)
     except PySparkException as raised:
@@ -324,7 +324,10 @@ def _with_inputs(folder: str, label: datetime, path: str, own: Aside, inputs_asi
 def _write_group(
     frame: DataFrame, draft: _SliceDraft, paths: Mapping[datetime, str], measures: Measures
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Write all labels in one job and rename them to their places. Return their digests, unless a scan must."""
+    """Write all labels in one job, and move each to its slice's folder.
+
+    Return the digests by label; nothing if a scan must compute them.
+    """
     scratch = entry_path(draft.folder, STAGE, f"c={draft.claim}")
     remove_folder(scratch)
     in_pass = len(paths) <= MOST_LABELS_IN_PASS and not measures

@@ -257,6 +257,35 @@ def test_a_merge_rebuilt_with_another_delete_gives_other_rows_and_its_readers_fo
     assert again.rows == found.rows
 
 
+@pytest.mark.parametrize("change", ["function", "hidden"])
+def test_versions_rebuilt_with_another_function_or_hidden_column_are_read_by_their_readers(
+    tmp_path: Path, spark: SparkSession, change: str
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    total = "SELECT count(*) AS versions, sum(n) AS total FROM shop.stock"
+    declared = f"""
+CREATE FUNCTION is_gone(state INT) RETURNS BOOLEAN RETURN state = 1;
+COLLECT shop.stock (sku STRING KEY, at TIMESTAMP, n INT, state INT) FROM shop.stock EVERY DAY BY DATA TIME at
+  TEMPORAL AT at DELETE WHEN is_gone(state);
+TRANSFORM marts.versions AS {total};
+"""
+    other = {"function": ("state = 1", "state = 2"), "hidden": (" n INT,", " n INT HIDDEN,")}
+    changes = [("a", f"2020-01-01 1{n}:00:00", n, state) for n, state in enumerate((0, 0, 1, 2))]
+    tiny.source("stock", "sku TEXT, at TEXT, n INT, state INT", changes)
+    tiny.declare(declared)
+    assert not tiny.run(day(2)).failed
+    before = rows(tiny, "marts.versions")
+    tiny.declare(declared.replace(*other[change]))
+    [found] = rebuild(tiny, "shop.stock")
+    assert found.changed == ()
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    assert rows(tiny, "marts.versions") == tiny.rows(total) != before
+    [again] = rebuild(tiny, "shop.stock")
+    assert tiny.run(day(2)).done == 0
+    assert again.rows == found.rows
+
+
 def test_a_merge_becomes_an_append_again(tiny: Tiny) -> None:
     before = rows(tiny, "shop.items")
     tiny.declare(MERGED)

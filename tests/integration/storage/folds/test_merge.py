@@ -69,7 +69,7 @@ class Planes:
             labels=[hour(number)],
             lake=self.lake,
             code="c",
-            merge=self.merge,
+            fold=self.merge,
             name=TABLE,
         ).manifests[0]
         label = label_of(hour(number))

@@ -68,7 +68,7 @@ class Restated:
             labels=[hour(number)],
             lake=self.lake,
             code="c",
-            merge=self.merge,
+            fold=self.merge,
             name=self.table.name,
         ).manifests[0]
 

@@ -197,9 +197,9 @@ def test_nothing_made_of_nothing_costs_no_spark_job_and_is_what_writing_it_gives
     schema = StructType().add("id", LongType()).add("timelabel", StringType())
     merge = Merge(("id",), ("id",), "id < 0")
     frame = no_rows(spark, schema).where("id > 1").groupBy("id", "timelabel").count()
-    written = write(lake, frame, 7, *labels, merge=merge)
+    written = write(lake, frame, 7, *labels, fold=merge)
     before = jobs(spark)
-    sealed = write(lake, frame, 8, *labels, merge=merge, of_nothing=True)
+    sealed = write(lake, frame, 8, *labels, fold=merge, of_nothing=True)
     assert jobs(spark) == before
     for one, other in zip(written.manifests, sealed.manifests, strict=True):
         assert replace(other, claim=one.claim, slice_path=one.slice_path, sealed_at=one.sealed_at) == one

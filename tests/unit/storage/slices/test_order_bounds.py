@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.slices import hour, rows_of, sealed
-from waterclock.flow.folds import Merge
+from waterclock.flow.folds import Merge, Temporal
 from waterclock.storage.slices.order_bounds import is_measured_for, may_beat, measured_for
 
 
@@ -66,3 +66,13 @@ def test_a_slice_is_measured_for_one_order_and_one_delete(tmp_path: Path) -> Non
     assert not is_measured_for(made, replace(merge, delete_when=None))
     assert not is_measured_for(made, replace(merge, calls="code of a function"))
     assert is_measured_for(replace(made, rows=0), replace(merge, delete_when=None))
+
+
+def test_a_slice_of_versions_is_sealed_for_one_set_of_hidden_columns_and_functions(tmp_path: Path) -> None:
+    temporal = Temporal(("k",), delete_when="is_gone(n)", calls="code of a function", untracked=("h",))
+    made = replace(sealed(str(tmp_path), hour(0), 1, rows_of(1)), measured_for=measured_for(temporal))
+    assert is_measured_for(made, temporal)
+    assert is_measured_for(made, replace(temporal, track=("n",)))  # the ledger compares it
+    assert not is_measured_for(made, replace(temporal, untracked=()))
+    assert not is_measured_for(made, replace(temporal, calls="other code"))
+    assert is_measured_for(replace(made, measured_for=""), temporal)  # sealed before this was recorded
