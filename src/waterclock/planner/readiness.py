@@ -391,10 +391,7 @@ class Judge:
         return bound, tuple(dict.fromkeys(causes))
 
     def _ticks(self, node: Node, window: Window, past: TableFacts) -> tuple[dict[str, datetime], list[Cause]]:
-        """Return the ticks of LATEST by table, and a cause for each table without one.
-
-        It is the tick stored at the first run, otherwise the newest that is settled.
-        """
+        """Return by table the tick of LATEST, the stored or else the newest settled one; and a cause where none is."""
         ticks = dict(past.latest.get(window.start, {}))
         causes = []
         for read in node.table.reads_for_window(window):
