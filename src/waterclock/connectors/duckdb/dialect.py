@@ -27,6 +27,7 @@ def session_in(connection: duckdb.DuckDBPyConnection) -> SqlSession:
     """Return a session. It reads each result to its end: an unfinished one would block the next statement."""
 
     def run(sql: str, values: Any) -> SqlResult:
-        return SqlResult(connection.execute(sql, values or None).fetchall())
+        rows = connection.execute(sql, values or None).fetchall()
+        return SqlResult(rows, rows[0][0] if rows and isinstance(rows[0][0], int) else -1)
 
     return SqlSession(DIALECT, run)

@@ -33,6 +33,7 @@ def refuse_cascades(
     replaced: tuple[str, Sequence[Any]],
     first_of: Callable[[str, Sequence[Any]], Any],
     fix: str,
+    limit: str = "LIMIT {}",
 ) -> None:
     """Refuse a delivery whose rows others refer to, before anything is deleted; a MERGE deletes only rows that went.
 
@@ -45,5 +46,5 @@ def refuse_cascades(
     rows, values = replaced
     for each in references:
         same = " AND ".join(f"r.{own} = t.{its}" for own, its in zip(each.columns, each.referred, strict=True))
-        if first_of(f"SELECT 1 FROM {each.table} AS r JOIN ({rows}) AS t ON {same} LIMIT 1", values):
+        if first_of(f"SELECT 1 FROM {each.table} AS r JOIN ({rows}) AS t ON {same} {limit.format(1)}", values):
             raise cascade_error(unit, delivery, each.name, each.rule, fix)

@@ -68,7 +68,7 @@ def add_columns(session: SqlSession, unit: Unit, wanted: Mapping[str, str], know
     missing = {name: kind for name, kind in wanted.items() if name.lower() not in known}
     for name, kind in missing.items():
         quoted = session.dialect.quote_identifier(name)
-        session.execute(f"ALTER TABLE {session.dialect.table_of(unit)} ADD COLUMN {quoted} {kind}")
+        session.execute(f"ALTER TABLE {session.dialect.table_of(unit)} ADD {quoted} {kind}")
     return bool(missing)
 
 
@@ -79,7 +79,9 @@ def refuse_foreign_rows(
     other = session.record.other_project(delivery)
     condition, values = rows_of(delivery, session.dialect, spelt)
     table = session.dialect.escape(session.dialect.table_of(unit))
-    has_rows = is_ours or session.first_of(f"SELECT 1 FROM {table} WHERE {condition} LIMIT 1", values)
+    has_rows = is_ours or session.first_of(
+        f"SELECT 1 FROM {table} WHERE {condition} {session.dialect.limit.format(1)}", values
+    )
     if not other and (is_ours or not has_rows or unit.options.get("adopt")):
         return
     raise foreign_rows(unit, delivery, of=other)

@@ -35,6 +35,9 @@ class SqlDialect:
     - `as_text` is a column as text, by which texts are equal if Spark treats them so; `{}` stands for its name.
     - `bind` converts a value of a condition to one that the driver takes.
     - `null` is the NULL of a type in a view and `label` a label as a text; `{}` stands for the type or the label.
+    - `limit` limits the rows of a query; `{}` stands for their number.
+    - `instant` is the literal of an instant, which `{}` stands for in UTC, and `local` that of a time without a zone.
+    - `is_folded`: a name that is written in lower case is stored in upper case, as SQLAlchemy treats such databases.
     - `types` are the types of columns by Spark type, where they are not those of most databases. `nested` is that of
       nested values, `other` that of all other values, and `text` that of a label; `decimal` takes digits and scale.
     """
@@ -49,10 +52,16 @@ class SqlDialect:
     bind: Callable[[Any], Any] = lambda value: value
     null: str = "NULL"
     label: str = "'{}'"
+    limit: str = "LIMIT {}"
+    instant: str = "'{}'"
+    local: str = "'{}'"
+    is_folded: bool = False
     decimal: Callable[[int, int], str] = "DECIMAL({},{})".format
 
     def quote_identifier(self, name: str) -> str:
         """Return a name as a quoted SQL identifier, whatever characters it contains."""
+        if self.is_folded and name == name.lower():
+            name = name.upper()
         return self.sign + name.replace(self.sign, self.sign * 2) + self.sign
 
     def escape(self, sql: str) -> str:
