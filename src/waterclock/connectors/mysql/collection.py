@@ -7,16 +7,14 @@ A small result is passed to Spark directly. A big one is read by Spark's Python 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.mysql.extract import MysqlExtract, digest_of, parts_of, set_aside
 from waterclock.connectors.mysql.rows import batches
-from waterclock.connectors.spark_frames import DIRECT_ROWS, by_workers, read_if_few
-from waterclock.connectors.sql.columns import arrow_schema_of
-from waterclock.connectors.sql.reading import collect_in_driver
 from waterclock.connectors.sql.refusals import changed_meanwhile
+from waterclock.connectors.sql.row_batches import collect_few_or_parts
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
@@ -36,21 +34,17 @@ def collect_rows(
     *,
     partitions: int = 1,
 ) -> Collected:
-    """Read the rows of `extract` in the open transaction if they are few; else Spark's workers read them.
-
-    `close` ends the transaction. It is called before the frame is returned; if the read fails, the caller ends it.
-    """
-    counts = set_aside(connection, extract)
-    came = [0]  # counts rows before those outside every window are dropped: the SQL bounds ignore gaps between windows
-    read = read_if_few(batches(connection, replace(extract, most=DIRECT_ROWS + 1), came), came)
-    source: dict[str, Any] = {"database": extract.database.name}
-    if read is not None:
-        close()
-        return collect_in_driver(spark, read, arrow_schema_of(extract), counts, left_out, source)
-    parts = parts_of(connection, unit, extract, partitions)
-    close()  # the workers have transactions of their own
-    frame = by_workers(spark, parts, _of_part, extract.fields)
-    return Collected(frame, lambda: counts, left_out, {**source, "parts": len(parts)})
+    """Read the rows of `extract` in the open transaction if they are few; else Spark's workers read them."""
+    return collect_few_or_parts(
+        spark,
+        close,
+        extract,
+        left_out,
+        set_aside(connection, extract),
+        partial(batches, connection),
+        partial(parts_of, connection, unit, extract, partitions),
+        _of_part,
+    )
 
 
 def _of_part(part: MysqlExtract) -> Iterator[pa.RecordBatch]:

@@ -22,16 +22,10 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, ConnectionType, Setting
 from waterclock.connectors.sql.capabilities import CHANGE_SLACK, LOCK_TIMEOUT, LOGIN, database_capabilities
-from waterclock.connectors.sql.collector import (
-    WINDOW_VALUE,
-    CollectsChangedMinutes,
-    SqlReadRequest,
-    partitions_of,
-)
+from waterclock.connectors.sql.collector import CollectsChangedMinutes, SqlReadRequest, partitions_of
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Driver, Option
 from waterclock.flow.declarations import Unit
-from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
@@ -96,18 +90,15 @@ class MysqlCollector(CollectsChangedMinutes["Connection", "MysqlColumn"]):
 
         :window_start and :window_end are times in UTC, as the session shows a TIMESTAMP; :timelabel is the label.
         """
-        del zone
+        from waterclock.connectors.mysql.dialect import DIALECT
         from waterclock.connectors.mysql.statements import run_statement
+        from waterclock.connectors.sql.window_queries import fill_sign_query, is_true, local_literal
 
-        said = {
-            "window_start": f"TIMESTAMP'{window.start.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}'",
-            "window_end": f"TIMESTAMP'{window.end.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}'",
-            TIMELABEL: f"'{window.label}'",
-        }
-        query = WINDOW_VALUE.sub(lambda found: said[found[1]], awaits.text)
+        del zone
+        query = fill_sign_query(awaits.text, window, "UTC", lambda at: f"TIMESTAMP{local_literal(at, DIALECT)}")
         with self.database.open_for_reading(str(unit)) as connection:
             row = run_statement(connection, query).fetchone()
-        return row is not None and _is_true(row[0])
+        return row is not None and is_true(row[0])
 
     @property
     def _source(self) -> MysqlDatabase:
@@ -121,9 +112,10 @@ class MysqlCollector(CollectsChangedMinutes["Connection", "MysqlColumn"]):
         return columns_of(connection, unit)
 
     def _time_kind(self, column: MysqlColumn, unit: Unit) -> str:
-        from waterclock.connectors.mysql.extract import require_time
+        from waterclock.connectors.mysql.dialect import DIALECT
+        from waterclock.connectors.sql.window_queries import require_time
 
-        return require_time(column, unit)
+        return require_time(column, unit, DIALECT, "a timestamp, a datetime, a date")
 
     def _collect(
         self,
@@ -142,25 +134,15 @@ class MysqlCollector(CollectsChangedMinutes["Connection", "MysqlColumn"]):
         return collect_rows(spark, connection, close, unit, extract, request.left_out, partitions=partitions)
 
     def _change_filter(self, column: MysqlColumn, unit: Unit) -> WindowFilter:
-        from waterclock.connectors.mysql.change_scans import change_filter
+        from waterclock.connectors.sql.window_queries import change_filter
 
         return change_filter(column, unit)
 
     def _count_minutes(
         self, connection: Connection, unit: Unit, scan: ChangedIn, asked: MinuteAggregation
     ) -> Iterable[Row]:
-        from waterclock.connectors.mysql.change_scans import count_minutes
+        from waterclock.connectors.mysql.dialect import DIALECT
+        from waterclock.connectors.mysql.statements import run_statement
+        from waterclock.connectors.sql.window_queries import minutes_query
 
-        return count_minutes(connection, unit, scan, asked)
-
-
-def _is_true(value: object) -> bool:
-    """Return whether SQL treats a value as TRUE: a number other than 0, a text of one or `true`, or a BIT as bytes."""
-    if isinstance(value, bytes):
-        return any(value)
-    if isinstance(value, str):
-        try:
-            return float(value) != 0
-        except ValueError:
-            return value.lower() == "true"
-    return bool(value)
+        return run_statement(connection, minutes_query(unit, scan, asked, DIALECT)).rows

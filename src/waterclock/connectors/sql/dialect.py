@@ -36,7 +36,8 @@ class SqlDialect:
     - `bind` converts a value of a condition to one that the driver takes.
     - `null` is the NULL of a type in a view and `label` a label as a text; `{}` stands for the type or the label.
     - `limit` limits the rows of a query; `{}` stands for their number.
-    - `instant` is the literal of an instant, which `{}` stands for in UTC, and `local` that of a time without a zone.
+    - `local` is the literal of a time, and `micros` a time in microseconds since 1970; `{}` stands for the time.
+    - `modulo` is the remainder of a division, and `fingerprint` an aggregate of times that changes if one changes.
     - `is_folded`: a name that is written in lower case is stored in upper case, as SQLAlchemy treats such databases.
     - `types` are the types of columns by Spark type, where they are not those of most databases. `nested` is that of
       nested values, `other` that of all other values, and `text` that of a label; `decimal` takes digits and scale.
@@ -53,8 +54,10 @@ class SqlDialect:
     null: str = "NULL"
     label: str = "'{}'"
     limit: str = "LIMIT {}"
-    instant: str = "'{}'"
     local: str = "'{}'"
+    micros: str = "{}"
+    modulo: str = "({} % {})"
+    fingerprint: str = "SUM({})"
     is_folded: bool = False
     decimal: Callable[[int, int], str] = "DECIMAL({},{})".format
 

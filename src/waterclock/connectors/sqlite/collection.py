@@ -6,23 +6,21 @@ import sqlite3
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.arrow_values import EPOCH_UNITS, Times, column, instant_of, instants
-from waterclock.connectors.column_matching import Taken
+from waterclock.connectors.arrow_values import EPOCH_UNITS, Times, instant_of, instants
 from waterclock.connectors.interface import Collected
-from waterclock.connectors.spark_frames import DIRECT_ROWS, Fetching, by_workers, read_if_few
+from waterclock.connectors.spark_frames import DIRECT_ROWS, by_workers, read_if_few
 from waterclock.connectors.sql.columns import SqlColumn, SqlExtract, SqlRequestedColumn, arrow_schema_of
 from waterclock.connectors.sql.reading import collect_in_driver
 from waterclock.connectors.sql.refusals import changed_meanwhile
+from waterclock.connectors.sql.row_batches import batches_of_rows
 from waterclock.connectors.sql.window_bounds import labels_of, local_bounds
 from waterclock.connectors.sqlite.change_counter import state_of, state_seen_from_outside
 from waterclock.connectors.sqlite.database import SqliteFile
 from waterclock.connectors.sqlite.dialect import quote_identifier
-from waterclock.connectors.type_mismatch import FIRST_MICROS, TypeMismatch
+from waterclock.connectors.type_mismatch import FIRST_MICROS
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
-from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.window import Window
 
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-BATCH_ROWS = 10_000
 _MOST_SCANNED = 1_000_000
 
 _DAY = timedelta(days=1)
@@ -117,43 +114,14 @@ def _rowid_ranges(
 
 
 def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the wanted rows in batches of up to `BATCH_ROWS`, by window with labels. Raises  E812 for misfits."""
-    import pyarrow as pa
-
-    schema = arrow_schema_of(extract)
+    """Yield the wanted rows in batches, by window with labels. Raises  E812 for misfits."""
     names = [one.taken.source for one in extract.wanted]
-    by_window = extract.by_window
-    wanted = [quote_identifier(name) for name in names] + (
-        [quote_identifier(by_window.time_column)] if by_window else []
-    )
+    names += [extract.by_window.time_column] if extract.by_window else []
     conditions, bound = _conditions(extract)
-    sql = f"SELECT {', '.join(wanted) or '1'} FROM {extract.source}{conditions}"
-    cursor = connection.execute(sql, bound)
-    fetching = Fetching(BATCH_ROWS)
-    while rows := cursor.fetchmany(fetching.rows):
-        labels: list[pa.Array] = []
-        if by_window:
-            found, kept = _labels([row[-1] for row in rows], by_window.windows, extract.times)
-            rows = list(compress(rows, kept.to_pylist()))
-            labels = [found.filter(kept)]
-        arrays = [_array([row[at] for row in rows], one.taken, extract) for at, one in enumerate(extract.wanted)]
-        batch = pa.RecordBatch.from_arrays([*arrays, *labels], schema=schema)
-        fetching.update(batch.num_rows, batch.nbytes)
-        yield batch
-
-
-def _array(values: Sequence[Any], taken: Taken, extract: SqliteExtract) -> pa.Array:
-    try:
-        return column(values, taken.type, extract.times)
-    except TypeMismatch as misfit:
-        raise WaterclockError(
-            "E812",
-            f"{taken.source} holds {misfit.value!r}, which is not {taken.type}",
-            where=extract.where,
-            why="a value must fit its column's type; SQLite does not enforce that",
-            fix=f"fix the value at the source, quarantine such rows: {taken.name} {taken.type} ELSE QUARANTINE, "
-            f"or collect the column as {taken.name} STRING",
-        ) from None
+    selected = ", ".join(map(quote_identifier, names)) or "1"
+    cursor = connection.execute(f"SELECT {selected} FROM {extract.source}{conditions}", bound)
+    windows = extract.by_window.windows if extract.by_window else ()
+    return batches_of_rows(cursor.fetchmany, extract, lambda times: _labels(times, windows, extract.times))
 
 
 def _labels(values: Sequence[Any], windows: Sequence[Window], times: Times) -> tuple[pa.Array, pa.Array]:
