@@ -35,7 +35,9 @@ _MAKE_USERS = """
 import sys
 from firebird.driver import connect
 with connect(sys.argv[1], user="SYSDBA") as own:
-    own.execute_immediate(f"CREATE USER {sys.argv[2]} PASSWORD '{sys.argv[3]}' GRANT ADMIN ROLE USING PLUGIN Srp")
+    own.execute_immediate(f"CREATE USER {sys.argv[2]} PASSWORD '{sys.argv[3]}' USING PLUGIN Srp")
+    own.commit()
+    own.execute_immediate(f"GRANT CREATE DATABASE TO USER {sys.argv[2]}")
     own.commit()
 """
 
