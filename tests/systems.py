@@ -636,7 +636,6 @@ class FirebirdDatabase(Tables):
 
     secrets = ("password",)
     zone_of_times: str | None = None
-    change_column = "changed"
 
     def __init__(self, folder: Path, **options: Value) -> None:
         self.server = firebird.server()
@@ -697,6 +696,26 @@ class TimedFirebird(FirebirdDatabase):
             if time is not None and self.times == "bigint":
                 told = int(time.timestamp())
             self.run("INSERT INTO totals VALUES (?, ?)", key, told)
+
+
+class RevisedFirebird(FirebirdDatabase):
+    """The same, in which each row has the time of its last change."""
+
+    change_column: str | None = "changed"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.stamp = datetime(2013, 2, 1)  # noqa: DTZ001 - as the database stores it
+        self.run('CREATE TABLE totals (id VARCHAR(40), "AT" TIMESTAMP, changed TIMESTAMP)')
+
+    def put(self, rows: Sequence[tuple[str, datetime]]) -> None:
+        self.stamp += timedelta(seconds=1)
+        for key, time in rows:
+            self.run("INSERT INTO totals VALUES (?, ?, ?)", key, time.replace(tzinfo=None), self.stamp)
+
+    def revise(self, row: tuple[str, datetime]) -> None:
+        self.stamp += timedelta(seconds=1)
+        self.run("UPDATE totals SET changed = ? WHERE id = ?", self.stamp, row[0])
 
 
 class TimedDatabase(SqliteDatabase):

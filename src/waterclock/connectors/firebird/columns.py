@@ -44,7 +44,7 @@ class FirebirdColumn(ExpressionColumn):
 def kind_at(connection: FirebirdConnection, unit: Unit) -> str:
     """Return `table` or `view`, or an empty text if the name is free."""
     sql = "SELECT RDB$VIEW_BLR IS NULL FROM RDB$RELATIONS WHERE RDB$RELATION_NAME = ?"
-    row = connection.session.first_of(sql, (stored_name(unit.path),))
+    row = connection.in_session().first_of(sql, (stored_name(unit.path),))
     return ("table" if row[0] else "view") if row else ""
 
 
@@ -57,7 +57,7 @@ def columns_of(connection: FirebirdConnection, unit: Unit) -> list[FirebirdColum
     """Return the columns of a table or query, as the server describes them. Raises  E804 for a missing table."""
     if unit.query is None and not kind_at(connection, unit):
         sql = "SELECT TRIM(RDB$RELATION_NAME) FROM RDB$RELATIONS WHERE RDB$SYSTEM_FLAG = 0 ORDER BY 1 ROWS 500"
-        names = [_own_name(row[0]) for row in connection.session.rows_of(sql)]
+        names = [_own_name(row[0]) for row in connection.in_session().rows_of(sql)]
         known = [name for name in names if not name.startswith("waterclock_")]
         raise no_table(unit, known, (unit.path, known))
     return [_column(each, unit) for each in connection.describe(f"SELECT * FROM {DIALECT.source_of(unit)}")]

@@ -86,9 +86,8 @@ class FirebirdConnection:
             self.main.commit()
         return columns
 
-    @property
-    def session(self) -> SqlSession:
-        """A session in this connection."""
+    def in_session(self) -> SqlSession:
+        """Return a session in this connection."""
         return SqlSession(DIALECT, self.run)
 
     @contextmanager

@@ -5,8 +5,8 @@ after another: each inserts the same key in a second transaction, which is never
 Killing a claim first ends the connection that delivers it.
 
 New columns are whole numbers, FLOAT, DOUBLE PRECISION, NUMERIC up to 18 digits, BOOLEAN, DATE, TIMESTAMP (instants in
-UTC), BLOB SUB_TYPE BINARY, and BLOB SUB_TYPE TEXT for all others. Texts of a key are VARCHAR. A MERGE stages its rows in
-a temporary table, which remains, empty.
+UTC), BLOB SUB_TYPE BINARY, and BLOB SUB_TYPE TEXT for all others. Texts of a key are VARCHAR. A MERGE stages its rows
+in a temporary table, which remains, empty.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.firebird.columns import FirebirdColumn, columns_of, kind_at, stored_name
 from waterclock.connectors.firebird.database import DIALECT, FirebirdConnection, FirebirdDatabase
-from waterclock.connectors.slice_rows import batches_of, flat
+from waterclock.connectors.slice_rows import flat
+from waterclock.connectors.sql.cascades import foreign_keys, refuse_cascades
 from waterclock.connectors.sql.delivery_after_ddl import DeliversAfterDdl
 from waterclock.connectors.sql.delivery_record import DELIVERIES
 from waterclock.connectors.sql.destination import (
     DestinationIndex,
     add_columns,
     create_table,
+    is_indexed,
     refuse_foreign_rows,
     refuse_long_names,
     spelling,
@@ -36,13 +38,16 @@ from waterclock.connectors.sql.destination import (
     wanted_index,
 )
 from waterclock.connectors.sql.exact_values import inexact, refuse_inexact
+from waterclock.connectors.sql.plain_rows import rows_of_slice
 from waterclock.connectors.sql.refusals import lock_timeout_error
+from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.staged_slices import GONE, StagedSlice, merge, names_of, refuse_like_keys, stage_of
 from waterclock.connectors.sql.versioned_views import Columns
 from waterclock.connectors.sql.view_tables import SqlViewTables
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,6 +73,17 @@ _INDEXES = (
     "SELECT i.RDB$INDEX_NAME, i.RDB$UNIQUE_FLAG, TRIM(s.RDB$FIELD_NAME) FROM RDB$INDICES AS i"
     " JOIN RDB$INDEX_SEGMENTS AS s ON s.RDB$INDEX_NAME = i.RDB$INDEX_NAME WHERE i.RDB$RELATION_NAME = ?"
     " AND COALESCE(i.RDB$INDEX_INACTIVE, 0) = 0 ORDER BY 1, s.RDB$FIELD_POSITION"
+)
+_CASCADES = (
+    "SELECT '', TRIM(c.RDB$RELATION_NAME), c.RDB$CONSTRAINT_NAME, TRIM(r.RDB$DELETE_RULE), TRIM(own.RDB$FIELD_NAME),"
+    " TRIM(its.RDB$FIELD_NAME) FROM RDB$REF_CONSTRAINTS AS r"
+    " JOIN RDB$RELATION_CONSTRAINTS AS c ON c.RDB$CONSTRAINT_NAME = r.RDB$CONSTRAINT_NAME"
+    " JOIN RDB$RELATION_CONSTRAINTS AS k ON k.RDB$CONSTRAINT_NAME = r.RDB$CONST_NAME_UQ"
+    " JOIN RDB$INDEX_SEGMENTS AS own ON own.RDB$INDEX_NAME = c.RDB$INDEX_NAME"
+    " JOIN RDB$INDEX_SEGMENTS AS its ON its.RDB$INDEX_NAME = k.RDB$INDEX_NAME"
+    " AND its.RDB$FIELD_POSITION = own.RDB$FIELD_POSITION WHERE k.RDB$RELATION_NAME = ?"
+    " AND r.RDB$DELETE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')"
+    " AND c.RDB$RELATION_NAME <> k.RDB$RELATION_NAME ORDER BY 2, 3, own.RDB$FIELD_POSITION"
 )
 _LONGEST_KEY = 240  # characters of all keys together, with pages of 4 KB
 _BLOCK_VALUES, _BLOCK_BYTES, _LONG = 500, 30_000, 2_000
@@ -113,15 +129,16 @@ class FirebirdDeliverer(DeliversAfterDdl[FirebirdConnection, FirebirdColumn]):
         return self.database
 
     def _session(self, connection: FirebirdConnection) -> SqlSession:
-        return connection.session
+        return connection.in_session()
 
     def _transaction(self, connection: FirebirdConnection) -> AbstractContextManager[None]:
         return connection.transaction()
 
     def _tables(self, connection: FirebirdConnection) -> FirebirdTables:
-        return FirebirdTables(connection.session, connection)
+        return FirebirdTables(connection.in_session(), connection)
 
     def _take_claim(self, connection: FirebirdConnection, project: str, claim: int, where: str) -> None:
+        del where
         connection.run(_TAKE, (_hash(project, claim),))
 
     def _end_other(self, where: str, project: str, claim: int) -> None:
@@ -144,14 +161,14 @@ class FirebirdDeliverer(DeliversAfterDdl[FirebirdConnection, FirebirdColumn]):
 
     def _has_record(self, connection: FirebirdConnection) -> bool:
         sql = "SELECT 1 FROM RDB$RELATIONS WHERE RDB$RELATION_NAME = ?"
-        return connection.session.first_of(sql, (DELIVERIES.upper(),)) is not None
+        return connection.in_session().first_of(sql, (DELIVERIES.upper(),)) is not None
 
     def _names_there(self, connection: FirebirdConnection, unit: Unit) -> Mapping[str, str]:
         return spelling(_read(connection, unit))
 
     def _comment_at(self, connection: FirebirdConnection, part: Unit) -> str:
         sql = "SELECT RDB$DESCRIPTION FROM RDB$RELATIONS WHERE RDB$RELATION_NAME = ?"
-        row = connection.session.first_of(sql, (stored_name(part.path),))
+        row = connection.in_session().first_of(sql, (stored_name(part.path),))
         return str(row[0] or "") if row else ""
 
     def _settle(
@@ -160,7 +177,7 @@ class FirebirdDeliverer(DeliversAfterDdl[FirebirdConnection, FirebirdColumn]):
         """Create or alter the destination to fit; return its columns by lower-case name. Raises  E813, E820, E875."""
         longest = 31 if connection.attachment.info.engine_version < 4 else 63
         refuse_long_names(unit, delivery, longest, f"names have up to {longest} bytes there", is_in_bytes=True)
-        session, known, wanted = connection.session, _read(connection, unit), _wanted(delivery)
+        session, known, wanted = connection.in_session(), _read(connection, unit), _wanted(delivery)
         if not known:
             create_table(session, unit, wanted)
             if comment:
@@ -169,6 +186,10 @@ class FirebirdDeliverer(DeliversAfterDdl[FirebirdConnection, FirebirdColumn]):
             if kind_at(connection, unit) == "view":
                 raise _view_error(unit, delivery)
             refuse_foreign_rows(session, unit, delivery, spelling(known), is_ours=is_ours)
+            if not delivery.is_by_label or TIMELABEL in known:
+                keys = foreign_keys(session.rows_of(_CASCADES, (stored_name(unit.path),)), _quote)
+                replaced = replaced_rows("SELECT *", unit, delivery, DIALECT, spelling(known))
+                refuse_cascades(unit, delivery, keys, replaced, session.first_of, "drop the constraint", DIALECT.limit)
             add_columns(session, unit, wanted, known)
         known = _read(connection, unit)
         if index := wanted_index(delivery):
@@ -179,13 +200,13 @@ class FirebirdDeliverer(DeliversAfterDdl[FirebirdConnection, FirebirdColumn]):
         self, connection: FirebirdConnection, unit: Unit, delivery: Delivery, there: _There, number: int
     ) -> StagedSlice:
         table = f"waterclock_{_hash(unit.path)[:12]}_{number}"
-        domains = dict(connection.session.rows_of(_DOMAINS, (stored_name(unit.path),)))
+        domains = dict(connection.in_session().rows_of(_DOMAINS, (stored_name(unit.path),)))
         columns = [there[name.lower()].name for name in names_of(delivery)]
         listed = [f'{DIALECT.quote_identifier(name)} "{domains[stored_name(name)]}"' for name in columns]
         connection.run(f"RECREATE GLOBAL TEMPORARY TABLE {table} ({', '.join(listed)}, {GONE} BOOLEAN NOT NULL)")
         keys = ", ".join(DIALECT.quote_identifier(there[key.lower()].name) for key in delivery.keys)
         connection.run(f"CREATE INDEX {table}_key ON {table} ({keys})")
-        return stage_of(connection.session, table, delivery, spelling(there))
+        return stage_of(connection.in_session(), table, delivery, spelling(there))
 
     def _put(
         self,
@@ -198,8 +219,12 @@ class FirebirdDeliverer(DeliversAfterDdl[FirebirdConnection, FirebirdColumn]):
     ) -> int:
         names = [there[name.lower()].name for name in names_of(delivery)] + ([GONE] if with_marks else [])
         head = f"INSERT INTO {table} ({', '.join(map(DIALECT.quote_identifier, names))}) VALUES"
-        count = 0
-        for rows in _blocks(_rows(delivery, there, with_marks=with_marks), len(names)):
+        where, count = f"{delivery.publish}@{delivery.label_text}", 0
+
+        def convert(values: pa.Array, name: str, kind: str) -> list[Any]:
+            return _values(values, there[name], kind, where)
+
+        for rows in _blocks(rows_of_slice(delivery, convert, with_marks=with_marks), len(names)):
             count += len(rows)
             kinds = [_parameter([row[at] for row in rows]) for at in range(len(names))]
             places = [[f"p{one}_{at}" for at in range(len(names))] for one in range(len(rows))]
@@ -216,8 +241,12 @@ class FirebirdDeliverer(DeliversAfterDdl[FirebirdConnection, FirebirdColumn]):
         self._put(connection, staged.name, delivery, there, with_marks=True)
         texts = [key for key in delivery.keys if there[key.lower()].kind == "text"]
         better = "a collation that distinguishes case, and no blanks at the end of texts"
-        refuse_like_keys(connection.session, unit, delivery, staged, texts, better)
-        return merge(connection.session, unit, delivery, staged)
+        refuse_like_keys(connection.in_session(), unit, delivery, staged, texts, better)
+        return merge(connection.in_session(), unit, delivery, staged)
+
+
+def _quote(stored: str) -> str:
+    return '"' + stored.replace('"', '""') + '"'
 
 
 def _hash(*parts: object) -> str:
@@ -236,10 +265,7 @@ def _wanted(delivery: Delivery) -> dict[str, str]:
 
 
 def _index(session: SqlSession, unit: Unit, wanted: DestinationIndex, known: _There) -> None:
-    members: dict[tuple[str, bool], list[str]] = {}
-    for index, is_unique, column in session.rows_of(_INDEXES, (stored_name(unit.path),)):
-        members.setdefault((index, bool(is_unique)), []).append(column)
-    if any(wanted.is_served_by(names, is_unique=is_unique) for (_, is_unique), names in members.items()):
+    if is_indexed(wanted, session.rows_of(_INDEXES, (stored_name(unit.path),))):
         return
     listed = ", ".join(DIALECT.quote_identifier(known[name.lower()].name) for name in wanted.columns)
     name, kind = _hash(unit.path, *wanted.columns)[:12], "UNIQUE INDEX" if wanted.is_unique else "INDEX"
@@ -256,33 +282,14 @@ def _view_error(unit: Unit, delivery: Delivery) -> WaterclockError:
     )
 
 
-def _rows(delivery: Delivery, there: _There, *, with_marks: bool) -> Iterator[tuple[Any, ...]]:
-    """Yield the slice's rows as values that the driver takes. Raises  E812 for one that a column would change."""
-    names = [name for name, _ in delivery.columns]
-    marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
-    where = f"{delivery.publish}@{delivery.label_text}"
-    for batch in batches_of(delivery.files, names + marks):
-        columns = [
-            _values(batch.column(at), there[name.lower()], kind, where)
-            for at, (name, kind) in enumerate(delivery.columns)
-        ]
-        if delivery.is_by_label:
-            said = batch[delivery.label_column].to_pylist() if delivery.label_column else [None] * batch.num_rows
-            columns.append([label or delivery.label_text for label in said])
-        if with_marks:
-            gone = batch[delivery.deleted_column].to_pylist() if delivery.deleted_column else [False] * batch.num_rows
-            columns.append([bool(went) for went in gone])
-        yield from zip(*columns, strict=True)
-
-
 def _values(values: pa.Array, into: FirebirdColumn, spark_type: str, where: str) -> list[Any]:
     import pyarrow as pa
 
     refuse_inexact(values, into.stored, where)
     is_bytes, is_bool = pa.types.is_binary(values.type), pa.types.is_boolean(values.type)
-    if (is_bytes and into.kind == "text" or is_bool != (into.kind == "boolean")) and values.null_count < len(values):
-        if not (is_bool and into.kind != "boolean"):
-            raise inexact(into.stored, values.drop_null()[0].as_py(), "stores values of another kind", where)
+    is_other = (is_bytes and into.kind != "octets") or (into.kind == "boolean" and not is_bool)
+    if is_other and values.null_count < len(values):
+        raise inexact(into.stored, values.drop_null()[0].as_py(), "stores values of another kind", where)
     if pa.types.is_timestamp(values.type) and into.kind == "timestamp":
         return values.cast(pa.timestamp("us", values.type.tz and "UTC")).cast(pa.timestamp("us")).to_pylist()
     plain = (values if pa.types.is_date(values.type) and into.kind == "date" else flat(values, spark_type)).to_pylist()

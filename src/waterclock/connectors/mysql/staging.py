@@ -7,16 +7,17 @@ silently: both are refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.mysql.destination import MysqlDestinationColumn
 from waterclock.connectors.mysql.dialect import quote_identifier, session_in, table_of
 from waterclock.connectors.mysql.statements import run_statement
-from waterclock.connectors.slice_rows import batches_of, flat
+from waterclock.connectors.slice_rows import flat
 from waterclock.connectors.sql.destination import spelling
 from waterclock.connectors.sql.exact_values import inexact, refuse_inexact
+from waterclock.connectors.sql.plain_rows import rows_of_slice
 from waterclock.connectors.sql.staged_slices import GONE, StagedSlice, names_of, refuse_like_keys, stage_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -90,6 +91,12 @@ def put(
     names = [there[name.lower()].name for name in names_of(delivery)] + ([GONE] if with_marks else [])
     head = f"INSERT INTO {table} ({', '.join(map(quote_identifier, names))}) VALUES "
     places = f"({', '.join(['%s'] * len(names))})"
+    where = f"{delivery.publish}@{delivery.label_text}"
+
+    def convert(values: pa.Array, name: str, kind: str) -> list[Any]:
+        _refuse_cut(values, there[name], where)
+        return flat(values, kind).to_pylist()
+
     rows = 0
     packet = int(run_statement(connection, "SELECT @@max_allowed_packet").fetchone()[0])
     with connection.cursor() as cursor:
@@ -102,7 +109,7 @@ def put(
                 _refuse_warned(connection, delivery)
             held.clear()
 
-        for row in _rows(delivery, there, with_marks=with_marks):
+        for row in rows_of_slice(delivery, convert, with_marks=with_marks):
             made = cursor.mogrify(places, row).encode("utf-8", "surrogateescape")
             if begun + len(made) >= packet:
                 raise _too_big(delivery, begun + len(made), packet)
@@ -137,27 +144,6 @@ def _refuse_warned(connection: Connection, delivery: Delivery) -> None:
         why=f"{said}; the transaction was undone",
         fix="widen the column at the destination, or round or cast it in the transform",
     )
-
-
-def _rows(
-    delivery: Delivery, there: Mapping[str, MysqlDestinationColumn], *, with_marks: bool
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the slice's rows as plain values, with their labels, and `with_marks` whether they are deleted."""
-    names = [name for name, _ in delivery.columns]
-    marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
-    where = f"{delivery.publish}@{delivery.label_text}"
-    for batch in batches_of(delivery.files, names + marks):
-        columns = []
-        for at, (name, kind) in enumerate(delivery.columns):
-            _refuse_cut(batch.column(at), there[name.lower()], where)
-            columns.append(flat(batch.column(at), kind).to_pylist())
-        if delivery.is_by_label:
-            said = batch[delivery.label_column].to_pylist() if delivery.label_column else [None] * batch.num_rows
-            columns.append([label or delivery.label_text for label in said])
-        if with_marks:
-            gone = batch[delivery.deleted_column].to_pylist() if delivery.deleted_column else [False] * batch.num_rows
-            columns.append([bool(went) for went in gone])
-        yield from zip(*columns, strict=True)
 
 
 def _refuse_cut(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:

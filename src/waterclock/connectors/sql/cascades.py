@@ -26,6 +26,23 @@ class ForeignKey:
     referred: tuple[str, ...]
 
 
+def foreign_keys(rows: Iterable[Sequence[Any]], quote: Callable[[str], str]) -> list[ForeignKey]:
+    """Return foreign keys from rows of schema, table, constraint, rule, column and referred column."""
+    found: dict[tuple[str, str, str, str], list[tuple[str, str]]] = {}
+    for schema, table, constraint, rule, own, referred in rows:
+        found.setdefault((str(schema), str(table), str(constraint), str(rule)), []).append((own, referred))
+    return [
+        ForeignKey(
+            table,
+            f"{quote(schema)}.{quote(table)}" if schema else quote(table),
+            rule,
+            tuple(quote(own) for own, _ in columns),
+            tuple(quote(referred) for _, referred in columns),
+        )
+        for (schema, table, _, rule), columns in found.items()
+    ]
+
+
 def refuse_cascades(
     unit: Unit,
     delivery: Delivery,

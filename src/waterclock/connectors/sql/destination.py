@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.sql.destination_refusals import foreign_rows
@@ -29,6 +29,14 @@ class DestinationIndex:
         wanted = [column.lower() for column in self.columns]
         there = [member.lower() for member in members]
         return set(there) == set(wanted) and is_unique if self.is_unique else there[:1] == wanted
+
+
+def is_indexed(wanted: DestinationIndex, rows: Iterable[Sequence[Any]]) -> bool:
+    """Return whether an index serves; `rows` have an index, whether it is unique, and a column, in their order."""
+    members: dict[tuple[Any, bool], list[str]] = {}
+    for index, is_unique, column in rows:
+        members.setdefault((index, bool(is_unique)), []).append(str(column))
+    return any(wanted.is_served_by(names, is_unique=is_unique) for (_, is_unique), names in members.items())
 
 
 class NamedColumn(Protocol):

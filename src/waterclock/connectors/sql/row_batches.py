@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Sequence
 from itertools import compress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.arrow_values import column
 from waterclock.connectors.column_matching import Taken, misfit
-from waterclock.connectors.interface import Collected
-from waterclock.connectors.spark_frames import DIRECT_ROWS, Fetching, by_workers, read_if_few
+from waterclock.connectors.spark_frames import Fetching
 from waterclock.connectors.sql.columns import SqlExtract, arrow_schema_of
-from waterclock.connectors.sql.reading import collect_in_driver
-from waterclock.connectors.sql.window_queries import PartialExtract
+from waterclock.connectors.sql.window_bounds import instants_of_counts, labels_of
 from waterclock.connectors.type_mismatch import TypeMismatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 BATCH_ROWS = 10_000
-_Part = TypeVar("_Part", bound="PartialExtract[Any, Any]")
 
 
 def batches_of_rows(
@@ -61,27 +56,13 @@ def _array(values: Sequence[Any], taken: Taken, extract: SqlExtract[Any, Any]) -
         raise misfit(taken, str(error.value), extract.where) from None
 
 
-def collect_few_or_parts(
-    spark: SparkSession,
-    close: Callable[[], None],
-    extract: _Part,
-    left_out: tuple[str, ...],
-    counts: Mapping[str, int],
-    batches: Callable[[_Part, list[int]], Generator[pa.RecordBatch, None, None]],
-    parts_of: Callable[[], list[_Part]],
-    read_part: Callable[[_Part], Iterator[pa.RecordBatch]],
-) -> Collected:
-    """Read the rows of `extract` in the open transaction if they are few; else Spark's workers read its parts.
+def labels_of_counts(extract: SqlExtract[Any, Any]) -> Callable[[Sequence[Any]], tuple[pa.Array, pa.Array]]:
+    """Return the function that labels rows by their times as the database counts them."""
 
-    `close` ends the transaction. It is called before the frame is returned; if the read fails, the caller ends it.
-    """
-    came = [0]  # counts rows before those outside every window are dropped: the SQL bounds ignore gaps between windows
-    read = read_if_few(batches(replace(extract, most=DIRECT_ROWS + 1), came), came)
-    source: dict[str, Any] = {"database": extract.database.name}
-    if read is not None:
-        close()
-        return collect_in_driver(spark, read, arrow_schema_of(extract), counts, left_out, source)
-    parts = parts_of()
-    close()  # the workers have transactions of their own
-    frame = by_workers(spark, parts, read_part, extract.fields)
-    return Collected(frame, lambda: counts, left_out, {**source, "parts": len(parts)})
+    def label(counts: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
+        import numpy as np
+
+        instants = instants_of_counts(np.array(counts, dtype="int64"), extract.by_window, extract.times)
+        return labels_of(instants, extract.by_window.windows)
+
+    return label

@@ -6,15 +6,14 @@ determined in this process, by its time in microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from waterclock.connectors.arrow_values import Times
 from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation
-from waterclock.connectors.sql.changed_windows import no_time_of_change
-from waterclock.connectors.sql.columns import ExpressionColumn, SqlExtract, SqlRequestedColumn, no_time_error
+from waterclock.connectors.sql.collector import WINDOW_VALUE
+from waterclock.connectors.sql.columns import ExpressionColumn, SqlExtract, SqlRequestedColumn
 from waterclock.connectors.sql.dialect import SqlDialect
 from waterclock.connectors.sql.window_bounds import WindowFilter, format_time_literal, local_bounds
 from waterclock.flow.declarations import Unit
@@ -24,22 +23,6 @@ from waterclock.timelabel.zone import nominal_zone
 _Database = TypeVar("_Database")
 _Wanted = TypeVar("_Wanted", bound="RequestedExpression[ExpressionColumn]")
 _Column = TypeVar("_Column", bound=ExpressionColumn, covariant=True)  # noqa: PLC0105
-
-
-class TimedColumn(Protocol):
-    """A column that may contain times."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def kind(self) -> str:
-        """The database's name of its type."""
-
-    @property
-    def time_kind(self) -> str | None:
-        """The kind of time for window bounds; None for a column that is not a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +94,13 @@ def local_literal(at: datetime, dialect: SqlDialect) -> str:
     return dialect.local.format(f"{at:%Y-%m-%d %H:%M:%S.%f}")
 
 
-def fill_sign_query(query: str, window: Window, zone: str, write: Callable[[datetime], str]) -> str:
-    """Return the query of an AWAIT with the values of a window, whose times are in a zone."""
-    from waterclock.connectors.sql.collector import WINDOW_VALUE
-
+def fill_sign_query(query: str, window: Window, zone: str, literal: str) -> str:
+    """Return the query of an AWAIT with the values of a window, whose times are literals in a zone."""
     rules = nominal_zone(zone)
-    said = {"window_start": write(window.start.astimezone(rules)), "window_end": write(window.end.astimezone(rules))}
+    said = {
+        name: literal.format(f"{at.astimezone(rules):%Y-%m-%d %H:%M:%S.%f}")
+        for name, at in (("window_start", window.start), ("window_end", window.end))
+    }
     return WINDOW_VALUE.sub(lambda found: said.get(found[1], f"'{window.label}'"), query)
 
 
@@ -130,27 +114,6 @@ def is_true(value: object) -> bool:
         except ValueError:
             return value.lower() == "true"
     return bool(value)
-
-
-def require_time(column: TimedColumn, unit: Unit, dialect: SqlDialect, times: str) -> str:
-    """Return the kind of time that a column has; `times` are the types that are. Raises  E815 for another type."""
-    if column.time_kind is not None:
-        return column.time_kind
-    quote, name = dialect.quote_identifier, f"{column.name}_time"
-    fix = (
-        f"collect BY DATA TIME {name} FROM {unit.connection} QUERY"
-        f" 'SELECT *, CAST({quote(column.name)} AS {dialect.types['timestamp']}) AS {quote(name)}"
-        f" FROM {dialect.source_of(unit)}'"
-    )
-    why = f"{times}, or an integer that counts from 1970, so that an index can find the rows"
-    raise no_time_error(column.name, column.kind, str(unit), why, fix)
-
-
-def change_filter(column: TimedColumn, unit: Unit) -> WindowFilter:
-    """Return the column of CHANGED BY with its type. Raises  E827 if it is not a time."""
-    if column.time_kind is None:
-        raise no_time_of_change(column.name, f"is of type {column.kind}", unit)
-    return WindowFilter(column.name, column.time_kind, ())
 
 
 def minutes_query(unit: Unit, scan: ChangedIn, asked: MinuteAggregation, dialect: SqlDialect) -> str:
