@@ -654,7 +654,8 @@ class FirebirdDatabase(Tables):
         if not names:
             return []
         listed = [name for (name,) in names]
-        found = self.run(f"SELECT {', '.join(listed)} FROM totals")
+        quoted = ", ".join(f'"{name}"' for name in listed)
+        found = self.run(f"SELECT {quoted} FROM totals")
         return [dict(zip(map(str.lower, listed), row, strict=True)) for row in found]
 
     def hold(self, rows: Sequence[Mapping[str, str]]) -> None:

@@ -6,7 +6,7 @@ all cores. The file stays open in this process meanwhile, so that no other proce
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.arrow_values import column
 from waterclock.connectors.column_matching import misfit
 from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of
-from waterclock.connectors.duckdb.dialect import quote_identifier
-from waterclock.connectors.duckdb.types import DuckdbColumn
+from waterclock.connectors.duckdb.dialect import quote_identifier, source_of
+from waterclock.connectors.duckdb.types import DuckdbColumn, columns_of
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.local_times import instants_in
 from waterclock.connectors.spark_frames import DIRECT_ROWS, are_few, by_workers, read_if_few
+from waterclock.connectors.sql.collector import WINDOW_VALUE, SqlCollector, SqlReadRequest
 from waterclock.connectors.sql.columns import (
     SqlExtract,
     SqlRequestedColumn,
@@ -28,8 +29,11 @@ from waterclock.connectors.sql.columns import (
 from waterclock.connectors.sql.reading import collected_while_open
 from waterclock.connectors.sql.window_bounds import WindowFilter, instants_of_counts, labels_of, within
 from waterclock.connectors.type_mismatch import TypeMismatch
+from waterclock.flow.awaits import Awaits
+from waterclock.flow.declarations import Unit
 from waterclock.spark_sql import ddl_of
 from waterclock.timelabel.label import TIMELABEL
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     import duckdb
@@ -204,3 +208,46 @@ def _kind(type_name: str) -> str:
     """Return a Spark type in a normal form, in which two spellings of a type are equal."""
     said = type_name.strip().lower().replace(", ", ",")
     return {"integer": "int", "long": "bigint", "timestamp_ltz": "timestamp", "real": "float"}.get(said, said)
+
+
+@dataclass(frozen=True, slots=True)
+class DuckdbCollector(SqlCollector["duckdb.DuckDBPyConnection", "DuckdbColumn"]):
+    """Collects from a DuckDB database file."""
+
+    database: DuckdbDatabase
+
+    def clock(self, unit: Unit) -> None:
+        """Return None: a database file has no clock of its own."""
+
+    def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
+        """Return whether the first value of AWAIT's query is TRUE or a number other than 0: the window is complete.
+
+        :window_start and :window_end are instants (TIMESTAMPTZ); :timelabel is the label.
+        """
+        del zone
+        values = {"window_start": window.start, "window_end": window.end, TIMELABEL: window.label}
+        used = {name: values[name] for name in WINDOW_VALUE.findall(awaits.text)}
+        with self.database.open_for_reading(str(unit)) as connection:
+            row = first_of(connection, WINDOW_VALUE.sub(r"$\1", awaits.text), used)
+        return row is not None and bool(row[0])
+
+    @property
+    def _source(self) -> DuckdbDatabase:
+        return self.database
+
+    def _columns(self, connection: duckdb.DuckDBPyConnection, unit: Unit) -> Sequence[DuckdbColumn]:
+        return columns_of(connection, unit)
+
+    def _time_kind(self, column: DuckdbColumn, unit: Unit) -> str:
+        return require_time(column, source_of(unit), str(unit))
+
+    def _collect(
+        self,
+        spark: SparkSession,
+        connection: duckdb.DuckDBPyConnection,
+        close: Callable[[], None],
+        request: SqlReadRequest[DuckdbColumn],
+    ) -> Collected:
+        unit, columns = request.unit, tuple(DuckdbRequestedColumn(*each) for each in request.wanted)
+        of_unit = (str(unit), source_of(unit), columns, request.times, request.by_window)
+        return collect_rows(spark, connection, close, DuckdbExtract(self.database, *of_unit), request.left_out)

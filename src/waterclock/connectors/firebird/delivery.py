@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -24,7 +23,7 @@ from waterclock.connectors.firebird.columns import FirebirdColumn, columns_of, k
 from waterclock.connectors.firebird.database import DIALECT, FirebirdConnection, FirebirdDatabase
 from waterclock.connectors.slice_rows import flat
 from waterclock.connectors.sql.cascades import foreign_keys, refuse_cascades
-from waterclock.connectors.sql.delivery_after_ddl import DeliversAfterDdl
+from waterclock.connectors.sql.delivery_after_ddl import DdlWriter, DeliversAfterDdl
 from waterclock.connectors.sql.delivery_record import DELIVERIES
 from waterclock.connectors.sql.destination import (
     DestinationIndex,
@@ -116,133 +115,6 @@ class FirebirdTables(SqlViewTables):
 
     def _instant(self, delivered_at: datetime) -> datetime:
         return delivered_at.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class FirebirdDeliverer(DeliversAfterDdl[FirebirdConnection, FirebirdColumn]):
-    """Delivers to a Firebird database."""
-
-    database: FirebirdDatabase
-
-    @property
-    def _destination(self) -> FirebirdDatabase:
-        return self.database
-
-    def _session(self, connection: FirebirdConnection) -> SqlSession:
-        return connection.in_session()
-
-    def _transaction(self, connection: FirebirdConnection) -> AbstractContextManager[None]:
-        return connection.transaction()
-
-    def _tables(self, connection: FirebirdConnection) -> FirebirdTables:
-        return FirebirdTables(connection.in_session(), connection)
-
-    def _take_claim(self, connection: FirebirdConnection, project: str, claim: int, where: str) -> None:
-        del where
-        connection.run(_TAKE, (_hash(project, claim),))
-
-    def _end_other(self, where: str, project: str, claim: int) -> None:
-        with self.database.open_for_writing(where) as connection:
-            connection.run(_END, (_hash(project, claim),))
-
-    def _prepare(self, connection: FirebirdConnection, project: str, publish: str) -> None:
-        from firebird.driver import DatabaseError
-
-        if not self._has_record(connection):
-            connection.run(_CREATE)
-        try:
-            with connection.turn.cursor() as cursor:
-                cursor.execute(_TURN, (project, publish, _hash(publish)))
-        except DatabaseError as error:
-            if _UNIQUE not in (error.gds_codes or ()):
-                raise
-            why = f"{self.database.name}: waited {self.database.timeout:g} seconds for another delivery of {publish}"
-            raise lock_timeout_error(f"{publish} of {project}", why, by="runner") from error
-
-    def _has_record(self, connection: FirebirdConnection) -> bool:
-        sql = "SELECT 1 FROM RDB$RELATIONS WHERE RDB$RELATION_NAME = ?"
-        return connection.in_session().first_of(sql, (DELIVERIES.upper(),)) is not None
-
-    def _names_there(self, connection: FirebirdConnection, unit: Unit) -> Mapping[str, str]:
-        return spelling(_read(connection, unit))
-
-    def _comment_at(self, connection: FirebirdConnection, part: Unit) -> str:
-        sql = "SELECT RDB$DESCRIPTION FROM RDB$RELATIONS WHERE RDB$RELATION_NAME = ?"
-        row = connection.in_session().first_of(sql, (stored_name(part.path),))
-        return str(row[0] or "") if row else ""
-
-    def _settle(
-        self, connection: FirebirdConnection, unit: Unit, delivery: Delivery, *, is_ours: bool, comment: str = ""
-    ) -> _There:
-        """Create or alter the destination to fit; return its columns by lower-case name. Raises  E813, E820, E875."""
-        longest = 31 if connection.attachment.info.engine_version < 4 else 63
-        refuse_long_names(unit, delivery, longest, f"names have up to {longest} bytes there", is_in_bytes=True)
-        session, known, wanted = connection.in_session(), _read(connection, unit), _wanted(delivery)
-        if not known:
-            create_table(session, unit, wanted)
-            if comment:
-                session.execute(f"COMMENT ON TABLE {DIALECT.table_of(unit)} IS '{comment}'")
-        else:
-            if kind_at(connection, unit) == "view":
-                raise _view_error(unit, delivery)
-            refuse_foreign_rows(session, unit, delivery, spelling(known), is_ours=is_ours)
-            if not delivery.is_by_label or TIMELABEL in known:
-                keys = foreign_keys(session.rows_of(_CASCADES, (stored_name(unit.path),)), _quote)
-                replaced = replaced_rows("SELECT *", unit, delivery, DIALECT, spelling(known))
-                refuse_cascades(unit, delivery, keys, replaced, session.first_of, "drop the constraint", DIALECT.limit)
-            add_columns(session, unit, wanted, known)
-        known = _read(connection, unit)
-        if index := wanted_index(delivery):
-            _index(session, unit, index, known)
-        return known
-
-    def _stage(
-        self, connection: FirebirdConnection, unit: Unit, delivery: Delivery, there: _There, number: int
-    ) -> StagedSlice:
-        table = f"waterclock_{_hash(unit.path)[:12]}_{number}"
-        domains = dict(connection.in_session().rows_of(_DOMAINS, (stored_name(unit.path),)))
-        columns = [there[name.lower()].name for name in names_of(delivery)]
-        listed = [f'{DIALECT.quote_identifier(name)} "{domains[stored_name(name)]}"' for name in columns]
-        connection.run(f"RECREATE GLOBAL TEMPORARY TABLE {table} ({', '.join(listed)}, {GONE} BOOLEAN NOT NULL)")
-        keys = ", ".join(DIALECT.quote_identifier(there[key.lower()].name) for key in delivery.keys)
-        connection.run(f"CREATE INDEX {table}_key ON {table} ({keys})")
-        return stage_of(connection.in_session(), table, delivery, spelling(there))
-
-    def _put(
-        self,
-        connection: FirebirdConnection,
-        table: str,
-        delivery: Delivery,
-        there: _There,
-        *,
-        with_marks: bool = False,
-    ) -> int:
-        names = [there[name.lower()].name for name in names_of(delivery)] + ([GONE] if with_marks else [])
-        head = f"INSERT INTO {table} ({', '.join(map(DIALECT.quote_identifier, names))}) VALUES"
-        where, count = f"{delivery.publish}@{delivery.label_text}", 0
-
-        def convert(values: pa.Array, name: str, kind: str) -> list[Any]:
-            return _values(values, there[name], kind, where)
-
-        for rows in _blocks(rows_of_slice(delivery, convert, with_marks=with_marks), len(names)):
-            count += len(rows)
-            kinds = [_parameter([row[at] for row in rows]) for at in range(len(names))]
-            places = [[f"p{one}_{at}" for at in range(len(names))] for one in range(len(rows))]
-            declared = ", ".join(
-                f"{place} {kind} = ?" for each in places for place, kind in zip(each, kinds, strict=True)
-            )
-            inserts = " ".join(f"{head} (:{', :'.join(each)});" for each in places)
-            connection.run(f"EXECUTE BLOCK ({declared}) AS BEGIN {inserts} END", [one for row in rows for one in row])
-        return count
-
-    def _merge(
-        self, connection: FirebirdConnection, unit: Unit, delivery: Delivery, there: _There, staged: StagedSlice
-    ) -> tuple[int, int]:
-        self._put(connection, staged.name, delivery, there, with_marks=True)
-        texts = [key for key in delivery.keys if there[key.lower()].kind == "text"]
-        better = "a collation that distinguishes case, and no blanks at the end of texts"
-        refuse_like_keys(connection.in_session(), unit, delivery, staged, texts, better)
-        return merge(connection.in_session(), unit, delivery, staged)
 
 
 def _quote(stored: str) -> str:
@@ -337,3 +209,138 @@ def _parameter(values: Sequence[Any]) -> str:
         return f"VARCHAR({max(1, longest)}) CHARACTER SET {'UTF8' if is_text else 'OCTETS'}"
     kinds = {bool: "BOOLEAN", float: "DOUBLE PRECISION", datetime: "TIMESTAMP", int: "BIGINT"}
     return kinds.get(type(first), "DATE")
+
+
+def _settle(
+    connection: FirebirdConnection,
+    unit: Unit,
+    delivery: Delivery,
+    is_ours: bool,  # noqa: FBT001 - as all of them are called
+    comment: str,
+) -> _There:
+    """Create or alter the destination to fit; return its columns by lower-case name. Raises  E813, E820, E875."""
+    longest = 31 if connection.attachment.info.engine_version < 4 else 63
+    refuse_long_names(unit, delivery, longest, f"names have up to {longest} bytes there", is_in_bytes=True)
+    session, known, wanted = connection.in_session(), _read(connection, unit), _wanted(delivery)
+    if not known:
+        create_table(session, unit, wanted)
+        if comment:
+            session.execute(f"COMMENT ON TABLE {DIALECT.table_of(unit)} IS '{comment}'")
+    else:
+        if kind_at(connection, unit) == "view":
+            raise _view_error(unit, delivery)
+        refuse_foreign_rows(session, unit, delivery, spelling(known), is_ours=is_ours)
+        if not delivery.is_by_label or TIMELABEL in known:
+            keys = foreign_keys(session.rows_of(_CASCADES, (stored_name(unit.path),)), _quote)
+            replaced = replaced_rows("SELECT *", unit, delivery, DIALECT, spelling(known))
+            refuse_cascades(unit, delivery, keys, replaced, session.first_of, "drop the constraint", DIALECT.limit)
+        add_columns(session, unit, wanted, known)
+    known = _read(connection, unit)
+    if index := wanted_index(delivery):
+        _index(session, unit, index, known)
+    return known
+
+
+def _stage(connection: FirebirdConnection, unit: Unit, delivery: Delivery, there: _There, number: int) -> StagedSlice:
+    table = f"waterclock_{_hash(unit.path)[:12]}_{number}"
+    domains = dict(connection.in_session().rows_of(_DOMAINS, (stored_name(unit.path),)))
+    columns = [there[name.lower()].name for name in names_of(delivery)]
+    listed = [f'{DIALECT.quote_identifier(name)} "{domains[stored_name(name)]}"' for name in columns]
+    connection.run(f"RECREATE GLOBAL TEMPORARY TABLE {table} ({', '.join(listed)}, {GONE} BOOLEAN NOT NULL)")
+    keys = ", ".join(DIALECT.quote_identifier(there[key.lower()].name) for key in delivery.keys)
+    connection.run(f"CREATE INDEX {table}_key ON {table} ({keys})")
+    return stage_of(connection.in_session(), table, delivery, spelling(there))
+
+
+def _put(
+    connection: FirebirdConnection,
+    table: str,
+    delivery: Delivery,
+    there: _There,
+    with_marks: bool,  # noqa: FBT001 - as all of them are called
+) -> int:
+    names = [there[name.lower()].name for name in names_of(delivery)] + ([GONE] if with_marks else [])
+    head = f"INSERT INTO {table} ({', '.join(map(DIALECT.quote_identifier, names))}) VALUES"
+    where, count = f"{delivery.publish}@{delivery.label_text}", 0
+
+    def convert(values: pa.Array, name: str, kind: str) -> list[Any]:
+        return _values(values, there[name], kind, where)
+
+    for rows in _blocks(rows_of_slice(delivery, convert, with_marks=with_marks), len(names)):
+        count += len(rows)
+        kinds = [_parameter([row[at] for row in rows]) for at in range(len(names))]
+        places = [[f"p{one}_{at}" for at in range(len(names))] for one in range(len(rows))]
+        declared = ", ".join(f"{place} {kind} = ?" for each in places for place, kind in zip(each, kinds, strict=True))
+        inserts = " ".join(f"{head} (:{', :'.join(each)});" for each in places)
+        connection.run(f"EXECUTE BLOCK ({declared}) AS BEGIN {inserts} END", [one for row in rows for one in row])
+    return count
+
+
+def _merge(
+    connection: FirebirdConnection, unit: Unit, delivery: Delivery, there: _There, staged: StagedSlice
+) -> tuple[int, int]:
+    _put(connection, staged.name, delivery, there, True)  # noqa: FBT003
+    texts = [key for key in delivery.keys if there[key.lower()].kind == "text"]
+    better = "a collation that distinguishes case, and no blanks at the end of texts"
+    refuse_like_keys(connection.in_session(), unit, delivery, staged, texts, better)
+    return merge(connection.in_session(), unit, delivery, staged)
+
+
+def _mark_at(connection: FirebirdConnection, part: Unit) -> str:
+    sql = "SELECT RDB$DESCRIPTION FROM RDB$RELATIONS WHERE RDB$RELATION_NAME = ?"
+    row = connection.in_session().first_of(sql, (stored_name(part.path),))
+    return str(row[0] or "") if row else ""
+
+
+_WRITER = DdlWriter(
+    session=FirebirdConnection.in_session,
+    tables=lambda connection: FirebirdTables(connection.in_session(), connection),
+    columns=_read,
+    transaction=FirebirdConnection.transaction,
+    settle=_settle,
+    stage=_stage,
+    put=_put,
+    merge=_merge,
+    mark_at=_mark_at,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FirebirdDeliverer(DeliversAfterDdl[FirebirdConnection, FirebirdColumn]):
+    """Delivers to a Firebird database."""
+
+    database: FirebirdDatabase
+
+    @property
+    def _destination(self) -> FirebirdDatabase:
+        return self.database
+
+    @property
+    def _writer(self) -> DdlWriter[FirebirdConnection, FirebirdColumn]:
+        return _WRITER
+
+    def _take_claim(self, connection: FirebirdConnection, project: str, claim: int, where: str) -> None:
+        del where
+        connection.run(_TAKE, (_hash(project, claim),))
+
+    def _end_other(self, where: str, project: str, claim: int) -> None:
+        with self.database.open_for_writing(where) as connection:
+            connection.run(_END, (_hash(project, claim),))
+
+    def _prepare(self, connection: FirebirdConnection, project: str, publish: str) -> None:
+        from firebird.driver import DatabaseError
+
+        if not self._has_record(connection):
+            connection.run(_CREATE)
+        try:
+            with connection.turn.cursor() as cursor:
+                cursor.execute(_TURN, (project, publish, _hash(publish)))
+        except DatabaseError as error:
+            if _UNIQUE not in (error.gds_codes or ()):
+                raise
+            why = f"{self.database.name}: waited {self.database.timeout:g} seconds for another delivery of {publish}"
+            raise lock_timeout_error(f"{publish} of {project}", why, by="runner") from error
+
+    def _has_record(self, connection: FirebirdConnection) -> bool:
+        sql = "SELECT 1 FROM RDB$RELATIONS WHERE RDB$RELATION_NAME = ?"
+        return connection.in_session().first_of(sql, (DELIVERIES.upper(),)) is not None

@@ -12,23 +12,17 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.mysql.database import MysqlDatabase
 from waterclock.connectors.mysql.destination import MysqlDestinationColumn, prepare_table, read_stored_columns
 from waterclock.connectors.mysql.dialect import session_in
 from waterclock.connectors.mysql.staging import make_staged, merge, put
 from waterclock.connectors.mysql.statements import run_statement, transaction
-from waterclock.connectors.mysql.versioned_views import MysqlViewTables, open_view_tables
-from waterclock.connectors.sql.delivery_after_ddl import DeliversAfterDdl
+from waterclock.connectors.mysql.versioned_views import open_view_tables
+from waterclock.connectors.sql.delivery_after_ddl import DdlWriter, DeliversAfterDdl
 from waterclock.connectors.sql.delivery_record import DELIVERIES
-from waterclock.connectors.sql.destination import spelling
-from waterclock.connectors.sql.sessions import SqlSession
-from waterclock.connectors.sql.staged_slices import StagedSlice
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -47,7 +41,21 @@ _CREATE = (
 _NO_SUCH_THREAD = 1094
 
 
-_Columns = Mapping[str, MysqlDestinationColumn]
+def _mark_at(connection: Connection, part: Unit) -> str:
+    return open_view_tables(connection).comment_at(part)
+
+
+_WRITER = DdlWriter(
+    session=session_in,
+    tables=open_view_tables,
+    columns=read_stored_columns,
+    transaction=transaction,
+    settle=prepare_table,
+    stage=make_staged,
+    put=put,
+    merge=merge,
+    mark_at=_mark_at,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +68,9 @@ class MysqlDeliverer(DeliversAfterDdl["Connection", MysqlDestinationColumn]):
     def _destination(self) -> MysqlDatabase:
         return self.database
 
-    def _session(self, connection: Connection) -> SqlSession:
-        return session_in(connection)
-
-    def _transaction(self, connection: Connection) -> AbstractContextManager[None]:
-        return transaction(connection)
+    @property
+    def _writer(self) -> DdlWriter[Connection, MysqlDestinationColumn]:
+        return _WRITER
 
     def _take_claim(self, connection: Connection, project: str, claim: int, where: str) -> None:
         self._lock(connection, self._claim_lock(project, claim), where)
@@ -82,36 +88,6 @@ class MysqlDeliverer(DeliversAfterDdl["Connection", MysqlDestinationColumn]):
     def _has_record(self, connection: Connection) -> bool:
         sql = "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s"
         return run_statement(connection, sql, (DELIVERIES,)).fetchone() is not None
-
-    def _tables(self, connection: Connection) -> MysqlViewTables:
-        return open_view_tables(connection)
-
-    def _names_there(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
-        return spelling(read_stored_columns(connection, unit))
-
-    def _comment_at(self, connection: Connection, part: Unit) -> str:
-        return open_view_tables(connection).comment_at(part)
-
-    def _settle(
-        self, connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool, comment: str = ""
-    ) -> _Columns:
-        return prepare_table(connection, unit, delivery, is_ours=is_ours, comment=comment)
-
-    def _stage(
-        self, connection: Connection, unit: Unit, delivery: Delivery, there: _Columns, number: int
-    ) -> StagedSlice:
-        del unit
-        return make_staged(connection, delivery, there, number)
-
-    def _put(
-        self, connection: Connection, table: str, delivery: Delivery, there: _Columns, *, with_marks: bool = False
-    ) -> int:
-        return put(connection, table, delivery, there, with_marks=with_marks)
-
-    def _merge(
-        self, connection: Connection, unit: Unit, delivery: Delivery, there: _Columns, staged: StagedSlice
-    ) -> tuple[int, int]:
-        return merge(connection, unit, delivery, there, staged)
 
     def _claim_lock(self, project: str, claim: int) -> str:
         # a lock belongs to the whole server, where a project may have a database for each of its environments

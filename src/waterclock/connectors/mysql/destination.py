@@ -76,7 +76,11 @@ class MysqlDestinationColumn:
 
 
 def prepare_table(
-    connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool, comment: str = ""
+    connection: Connection,
+    unit: Unit,
+    delivery: Delivery,
+    is_ours: bool,  # noqa: FBT001 - as all of them are called
+    comment: str,
 ) -> Mapping[str, MysqlDestinationColumn]:
     """Create or alter the destination to fit; return its columns by lower-case name. Raises  E813, E820, E875."""
     refuse_long_names(unit, delivery, _LONGEST_NAME, f"MariaDB and MySQL names have up to {_LONGEST_NAME} characters")

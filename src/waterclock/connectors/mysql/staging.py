@@ -31,7 +31,11 @@ _STATEMENT = 500_000  # bytes: a server accepts 16 MB, unless it is configured f
 
 
 def make_staged(
-    connection: Connection, delivery: Delivery, there: Mapping[str, MysqlDestinationColumn], number: int
+    connection: Connection,
+    _unit: Unit,
+    delivery: Delivery,
+    there: Mapping[str, MysqlDestinationColumn],
+    number: int,
 ) -> StagedSlice:
     """Create a temporary table with the destination's types for the rows to merge, before the transaction starts."""
     table = quote_identifier(f"waterclock_staged_{number}")
@@ -57,7 +61,7 @@ def merge(
     staged: StagedSlice,
 ) -> tuple[int, int]:
     """Replace the rows of the slice's keys. Return the numbers of rows written and deleted."""
-    put(connection, staged.name, delivery, there, with_marks=True)
+    put(connection, staged.name, delivery, there, True)  # noqa: FBT003
     texts = [key for key in delivery.keys if there[key.lower()].is_text]
     refuse_like_keys(session_in(connection), unit, delivery, staged, texts, "a collation such as utf8mb4_bin")
     table, own, same = table_of(unit), staged.name, staged.same_keys(delivery)
@@ -84,8 +88,7 @@ def put(
     table: str,
     delivery: Delivery,
     there: Mapping[str, MysqlDestinationColumn],
-    *,
-    with_marks: bool,
+    with_marks: bool,  # noqa: FBT001 - as all of them are called
 ) -> int:
     """Write the slice's rows, `with_marks` whether they are deleted; return their number. Raises  E812 for misfits."""
     names = [there[name.lower()].name for name in names_of(delivery)] + ([GONE] if with_marks else [])

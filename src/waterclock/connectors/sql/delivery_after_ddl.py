@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -21,8 +21,10 @@ from waterclock.connectors.sql.database_delivery import DatabaseDeliverer
 from waterclock.connectors.sql.destination import NamedColumn, spelling
 from waterclock.connectors.sql.parts import begin_part, labels_there, show
 from waterclock.connectors.sql.replace_where import refuse_changed, replaced_rows
+from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.staged_slices import StagedSlice
 from waterclock.connectors.sql.versioned_views import is_behind, part_name, part_of, refuse_kind, whole
+from waterclock.connectors.sql.view_tables import SqlViewTables
 from waterclock.faults import fault
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
@@ -42,14 +44,41 @@ class ReadyDelivery(Generic[_Column]):
     staged: StagedSlice | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DdlWriter(Generic[_Connection, _Column]):
+    """How a kind of database is written.
+
+    - `session`, `tables` and `columns` return a session, the tables and views, and the columns of a table by their
+      names in lower case.
+    - `transaction` commits its block if that ends without an error; else it rolls it back.
+    - `settle` makes the table fit the delivery, refuses a table of another owner, and returns its columns. The text
+      marks a new table.
+    - `stage` creates the table, with a number, for the rows that a MERGE brings. `merge` replaces the rows of their
+      keys, and returns the numbers of rows written and deleted.
+    - `put` writes the slice's rows to a table, and if wanted whether they are deleted; it returns their number.
+    - `mark_at` returns the text that marks a table.
+    """
+
+    session: Callable[[_Connection], SqlSession]
+    tables: Callable[[_Connection], SqlViewTables]
+    columns: Callable[[_Connection, Unit], Mapping[str, _Column]]
+    transaction: Callable[[_Connection], AbstractContextManager[None]]
+    settle: Callable[[_Connection, Unit, Delivery, bool, str], Mapping[str, _Column]]
+    stage: Callable[[_Connection, Unit, Delivery, Mapping[str, _Column], int], StagedSlice]
+    put: Callable[[_Connection, str, Delivery, Mapping[str, _Column], bool], int]
+    merge: Callable[[_Connection, Unit, Delivery, Mapping[str, _Column], StagedSlice], tuple[int, int]]
+    mark_at: Callable[[_Connection, Unit], str]
+
+
 class DeliversAfterDdl(DatabaseDeliverer[_Connection], Generic[_Connection, _Column]):
     """Delivers to a database whose tables are altered before the transaction; `_Column` describes a column of them."""
 
     __slots__ = ()
 
+    @property
     @abstractmethod
-    def _transaction(self, connection: _Connection) -> AbstractContextManager[None]:
-        """Commit the block if it ends without an error; else roll it back."""
+    def _writer(self) -> DdlWriter[_Connection, _Column]:
+        """How the database is written."""
 
     @abstractmethod
     def _take_claim(self, connection: _Connection, project: str, claim: int, where: str) -> None:
@@ -59,44 +88,14 @@ class DeliversAfterDdl(DatabaseDeliverer[_Connection], Generic[_Connection, _Col
     def _end_other(self, where: str, project: str, claim: int) -> None:
         """End another connection that delivers the claim, if there is one. Its uncommitted work is rolled back."""
 
-    @abstractmethod
-    def _settle(
-        self, connection: _Connection, unit: Unit, delivery: Delivery, *, is_ours: bool, comment: str = ""
-    ) -> Mapping[str, _Column]:
-        """Make the table fit the delivery, and refuse a table of another owner. Return its columns."""
+    def _session(self, connection: _Connection) -> SqlSession:
+        return self._writer.session(connection)
 
-    @abstractmethod
-    def _stage(
-        self, connection: _Connection, unit: Unit, delivery: Delivery, there: Mapping[str, _Column], number: int
-    ) -> StagedSlice:
-        """Create the table for the rows that a MERGE brings."""
+    def _tables(self, connection: _Connection) -> SqlViewTables:
+        return self._writer.tables(connection)
 
-    @abstractmethod
-    def _put(
-        self,
-        connection: _Connection,
-        table: str,
-        delivery: Delivery,
-        there: Mapping[str, _Column],
-        *,
-        with_marks: bool = False,
-    ) -> int:
-        """Write the slice's rows to a table, `with_marks` whether they are deleted; return their number."""
-
-    @abstractmethod
-    def _merge(
-        self,
-        connection: _Connection,
-        unit: Unit,
-        delivery: Delivery,
-        there: Mapping[str, _Column],
-        staged: StagedSlice,
-    ) -> tuple[int, int]:
-        """Replace the rows of the slice's keys. Return the numbers of rows written and deleted."""
-
-    @abstractmethod
-    def _comment_at(self, connection: _Connection, part: Unit) -> str:
-        """Return the comment of a table; empty if it has none."""
+    def _names_there(self, connection: _Connection, unit: Unit) -> Mapping[str, str]:
+        return spelling(self._writer.columns(connection, unit))
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
         """Write the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
@@ -118,7 +117,7 @@ class DeliversAfterDdl(DatabaseDeliverer[_Connection], Generic[_Connection, _Col
                 return stands
             ready = [self._make_ready(connection, unit, delivery, at) for at, delivery in enumerate(deliveries)]
             try:
-                with self._transaction(connection):
+                with self._writer.transaction(connection):
                     delivered = tuple(self._deliver_one(connection, unit, each) for each in ready)
                     fault("deliver.rows")
             except BaseException:
@@ -139,7 +138,7 @@ class DeliversAfterDdl(DatabaseDeliverer[_Connection], Generic[_Connection, _Col
         with self._open_for_writing(str(unit)) as connection:
             self._take_claim(connection, project, claim, str(unit))
             self._prepare(connection, project, publish)
-            with self._transaction(connection):
+            with self._writer.transaction(connection):
                 stands = self._record(connection).kill(project, publish, claim)
             if stands.outcome is DeliveryOutcome.KILLED and is_behind(unit):
                 self._drop_unrecorded(connection, unit, project, claim)
@@ -158,15 +157,15 @@ class DeliversAfterDdl(DatabaseDeliverer[_Connection], Generic[_Connection, _Col
         refuse_kind(unit, delivery, tables.kind_at(unit), newest)
         if not is_behind(unit):
             refuse_changed(unit, delivery, newest)
-            there = self._settle(connection, unit, delivery, is_ours=newest is not None)
+            there = self._writer.settle(connection, unit, delivery, newest is not None, "")
             is_staged = delivery.mode is Mode.MERGE
-            staged = self._stage(connection, unit, delivery, there, number) if is_staged else None
+            staged = self._writer.stage(connection, unit, delivery, there, number) if is_staged else None
             return ReadyDelivery(delivery, unit, there, staged)
         if not delivery.is_by_label:
             self._drop_unrecorded(connection, unit, delivery.project, delivery.claim)
         part, is_ours = begin_part(tables, unit, delivery)
         comment = _comment_of(delivery.project, delivery.claim)
-        settled = self._settle(connection, part, whole(delivery), is_ours=is_ours, comment=comment)
+        settled = self._writer.settle(connection, part, whole(delivery), is_ours, comment)
         return ReadyDelivery(delivery, part, settled)
 
     def _deliver_one(self, connection: _Connection, unit: Unit, ready: ReadyDelivery[_Column]) -> Delivered:
@@ -187,16 +186,16 @@ class DeliversAfterDdl(DatabaseDeliverer[_Connection], Generic[_Connection, _Col
         if delivery.is_by_label or delivery.mode is Mode.REPLACE:
             deleted = session.changed_by(*replaced_rows("DELETE", unit, delivery, session.dialect, spelling(there)))
         if ready.staged is None:
-            rows = self._put(connection, session.dialect.table_of(unit), delivery, there)
+            rows = self._writer.put(connection, session.dialect.table_of(unit), delivery, there, False)  # noqa: FBT003
         else:
-            rows, gone = self._merge(connection, unit, delivery, there, ready.staged)
+            rows, gone = self._writer.merge(connection, unit, delivery, there, ready.staged)
             deleted += gone
         return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
 
     def _drop_unrecorded(self, connection: _Connection, unit: Unit, project: str, claim: int) -> None:
         """Drop the table of a version whose delivery was not completed."""
         part = part_of(unit, part_name(unit, claim=claim))
-        if self._comment_at(connection, part) == _comment_of(project, claim):
+        if self._writer.mark_at(connection, part) == _comment_of(project, claim):
             stands = self._record(connection).find(project, claim)
             if all(each.outcome is not DeliveryOutcome.DELIVERED for each in stands):
                 self._tables(connection).drop(part)
@@ -207,7 +206,7 @@ class DeliversAfterDdl(DatabaseDeliverer[_Connection], Generic[_Connection, _Col
         if newest is None:
             return
         version = part_of(unit, part_name(unit, claim=newest.claim))
-        if _MARK.fullmatch(self._comment_at(connection, version)):
+        if _MARK.fullmatch(self._writer.mark_at(connection, version)):
             parts = {"": version}
         else:
             there = labels_there(tables, unit, project, publish)

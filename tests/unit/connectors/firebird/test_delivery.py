@@ -15,6 +15,7 @@ import pytest
 from tests.systems import FirebirdDatabase, setting_of, unit_of
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.firebird.connector import CONNECTOR
+from waterclock.connectors.sql.versioned_views import BEHIND
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.flow.choices import Mode
@@ -70,7 +71,7 @@ def refused(database: FirebirdDatabase, made: Delivery, **options: Value) -> Wat
 LONG = "ж" * 40_000
 TYPES = {
     "s": ("STRING", pa.array(["", "a\"b\n,\\N '\u0436\U0001f600 ?"]), ["", "a\"b\n,\\N '\u0436\U0001f600 ?"]),
-    "long": ("STRING", pa.array([LONG, None]), [LONG, None]),
+    "wordy": ("STRING", pa.array([LONG, None]), [LONG, None]),
     "b": ("BOOLEAN", pa.array([True, None]), [True, None]),
     "i2": ("SMALLINT", pa.array([1, -2], pa.int16()), [1, -2]),
     "i8": ("BIGINT", pa.array([-(2**63), 2**63 - 1]), [-(2**63), 2**63 - 1]),
@@ -228,7 +229,9 @@ def test_a_view_shows_the_newest_version_and_all_labels(database: FirebirdDataba
     unit = unit_of("ops", "parts", behind="view")
     deliverer = CONNECTOR.deliverer(database.setting)
     for claim in (3, 4):
-        made = delivery(folder, ("a", claim), claim=claim, label_text=f"2013010{claim}000000", publish="ops.parts")
+        made = delivery(
+            folder, ("a", claim), claim=claim, label_text=f"2013010{claim}000000", publish="ops.parts", note=BEHIND
+        )
         deliverer.deliver(unit, [replace(made, is_from_partitioned=True)])
     shown = database.run("SELECT amount, timelabel FROM parts ORDER BY 1")
     assert [(amount, label.strip()) for amount, label in shown] == [(3, "20130103000000"), (4, "20130104000000")]
