@@ -19,6 +19,8 @@ DIALECT = SqlDialect(
     as_text="CAST({} AS VARCHAR)",
     bind=lambda value: str(value) if isinstance(value, Decimal) else value,
     null="CAST(NULL AS {})",
+    local="'{}'::TIMESTAMP",
+    micros="epoch_us(CAST({} AS TIMESTAMPTZ))",
 )
 quote_identifier, table_of, source_of = DIALECT.quote_identifier, DIALECT.table_of, DIALECT.source_of
 

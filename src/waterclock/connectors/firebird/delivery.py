@@ -87,6 +87,7 @@ _CASCADES = (
 _LONGEST_KEY = 240  # characters of all keys together, with pages of 4 KB
 _BLOCK_VALUES, _BLOCK_BYTES, _LONG = 500, 30_000, 2_000
 _UNIQUE = 335544665
+_FLOATS = ("float", "double precision")
 _There = Mapping[str, FirebirdColumn]
 
 
@@ -158,14 +159,23 @@ def _values(values: pa.Array, into: FirebirdColumn, spark_type: str, where: str)
     import pyarrow as pa
 
     refuse_inexact(values, into.stored, where)
-    is_bytes, is_bool = pa.types.is_binary(values.type), pa.types.is_boolean(values.type)
-    is_other = (is_bytes and into.kind != "octets") or (into.kind == "boolean" and not is_bool)
+    is_text, is_bytes, is_bool = (
+        getattr(pa.types, f"is_{kind}")(values.type) for kind in ("string", "binary", "boolean")
+    )
+    is_other = {
+        "octets": not (is_bytes or is_text or pa.types.is_nested(values.type)),
+        "boolean": not is_bool,
+        **dict.fromkeys(_FLOATS, is_bytes or is_text),
+    }.get(into.kind, is_bytes)
     if is_other and values.null_count < len(values):
         raise inexact(into.stored, values.drop_null()[0].as_py(), "stores values of another kind", where)
-    if pa.types.is_timestamp(values.type) and into.kind == "timestamp":
-        return values.cast(pa.timestamp("us", values.type.tz and "UTC")).cast(pa.timestamp("us")).to_pylist()
-    plain = (values if pa.types.is_date(values.type) and into.kind == "date" else flat(values, spark_type)).to_pylist()
-    if into.kind in {"float", "double precision"}:
+    if pa.types.is_timestamp(values.type) and into.kind in {"timestamp", "date"}:
+        values = values.cast(pa.timestamp("us", values.type.tz and "UTC")).cast(pa.timestamp("us"))
+        values = values.cast(pa.date32()) if into.kind == "date" else values
+    elif not (pa.types.is_date(values.type) and into.kind == "date"):
+        values = flat(values, spark_type)
+    plain: list[Any] = values.to_pylist()
+    if into.kind in _FLOATS:
         return [value if value is None else float(value) for value in plain]
     if into.kind == "octets":
         return [value.encode() if isinstance(value, str) else value for value in plain]

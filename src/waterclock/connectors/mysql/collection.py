@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.mysql.database import MysqlDatabase, require_table
 from waterclock.connectors.mysql.dialect import DIALECT, session_in
-from waterclock.connectors.mysql.extract import MysqlExtract, digest_of, parts_of, set_aside
+from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn, digest_of, parts_of, set_aside
 from waterclock.connectors.mysql.rows import batches
 from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.mysql.types import MysqlColumn, columns_of
@@ -45,6 +45,7 @@ _READER = ServerReader(
     sign_time="TIMESTAMP'{}'",
     sign_zone="UTC",
     extract=MysqlExtract,
+    requested=MysqlRequestedColumn,
     parts=_parts,
     set_aside=set_aside,
     check=_refuse_changed,

@@ -31,7 +31,9 @@ Digest = tuple[int, str]
 """The number of rows, and the sum of the first half of each row's hash."""
 
 
-MysqlRequestedColumn = RequestedExpression[MysqlColumn]
+@dataclass(frozen=True, slots=True)
+class MysqlRequestedColumn(RequestedExpression[MysqlColumn]):
+    """A requested column, with its description in the database."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,8 @@ def put(
 
     def convert(values: pa.Array, name: str, kind: str) -> list[Any]:
         _refuse_cut(values, there[name], where)
-        return flat(values, kind).to_pylist()
+        plain: list[Any] = flat(values, kind).to_pylist()
+        return plain
 
     rows = 0
     packet = int(run_statement(connection, "SELECT @@max_allowed_packet").fetchone()[0])

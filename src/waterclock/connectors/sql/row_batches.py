@@ -62,7 +62,10 @@ def labels_of_counts(extract: SqlExtract[Any, Any]) -> Callable[[Sequence[Any]],
     def label(counts: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
         import numpy as np
 
-        instants = instants_of_counts(np.array(counts, dtype="int64"), extract.by_window, extract.times)
-        return labels_of(instants, extract.by_window.windows)
+        by_window = extract.by_window
+        if by_window is None:
+            raise AssertionError("rows are labelled by windows")
+        instants = instants_of_counts(np.array(counts, dtype="int64"), by_window, extract.times)
+        return labels_of(instants, by_window.windows)
 
     return label

@@ -12,9 +12,9 @@ from waterclock.connectors.spark_frames import DIRECT_ROWS, by_workers, read_if_
 from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation, Row
 from waterclock.connectors.sql.changed_windows import no_time_of_change
 from waterclock.connectors.sql.collector import CollectsChangedMinutes, SqlReadRequest
-from waterclock.connectors.sql.columns import ExpressionColumn, arrow_schema_of, count_missing_times, no_time_error
+from waterclock.connectors.sql.columns import ExpressionColumn, count_missing_times, no_time_error
 from waterclock.connectors.sql.dialect import SqlDialect
-from waterclock.connectors.sql.reading import collect_in_driver
+from waterclock.connectors.sql.reading import collect_in_driver, collected_while_open
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.window_bounds import WindowFilter
 from waterclock.connectors.sql.window_queries import (
@@ -26,6 +26,7 @@ from waterclock.connectors.sql.window_queries import (
 )
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.declarations import Unit
+from waterclock.spark_sql import ddl_of
 from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class ServerReader(Generic[_Connection]):
     - `extract` is the class of its extracts. `parts` splits a big one; without it, one worker reads all rows.
     - `set_aside` counts the rows that belong to no window, where not only those without a time do.
     - `check` raises an error for a part that changed since it was split off.
+    - `place` names the attribute of the database by which the manifest shows it.
+    - `stays_open`: the transaction ends only after the workers have read.
     """
 
     dialect: SqlDialect
@@ -59,6 +62,9 @@ class ServerReader(Generic[_Connection]):
     parts: Callable[[_Connection, Unit, Any], list[Any]] | None = None
     set_aside: Callable[[_Connection, Any], Mapping[str, int]] | None = None
     check: Callable[[_Connection, Any], None] | None = None
+    requested: type[RequestedExpression[Any]] = RequestedExpression
+    place: str = "database"
+    stays_open: bool = False
 
     def count_set_aside(self, connection: _Connection, extract: _Extract) -> Mapping[str, int]:
         """Count the rows that belong to no window."""
@@ -121,21 +127,28 @@ class CollectsFromServer(CollectsChangedMinutes[_Connection, _Column]):
     ) -> Collected:
         """Read the rows in the open transaction if they are few; else Spark's workers read them in parts."""
         unit, reader = request.unit, self._reader
-        columns = tuple(RequestedExpression(*each) for each in request.wanted)
+        columns = tuple(reader.requested(*each) for each in request.wanted)
         of_unit = (str(unit), reader.dialect.source_of(unit), columns, request.times, request.by_window)
         extract = reader.extract(self._source, *of_unit)
         counts = reader.count_set_aside(connection, extract)
         came = [0]  # also counts rows outside every window: the SQL bounds ignore gaps between windows
         few = replace(extract, most=DIRECT_ROWS + 1)
         read = read_if_few(reader.batches(connection, few, came), came)
-        source: dict[str, Any] = {"database": extract.database.name}
+        source: dict[str, Any] = {reader.place: extract.database.name}
         if read is not None:
             close()
-            return collect_in_driver(spark, read, arrow_schema_of(extract), counts, request.left_out, source)
+            if read:  # with the schema of what was read, which may have nested types
+                return collect_in_driver(spark, read, read[0].schema, counts, request.left_out, source)
+            empty = spark.createDataFrame([], ddl_of(extract.fields))
+            return Collected(empty, lambda: counts, request.left_out, {**source, "rows": 0}, is_empty=True)
         parts = [extract] if reader.parts is None else reader.parts(connection, unit, extract)
-        close()  # the workers have transactions of their own
+        if not reader.stays_open:
+            close()  # the workers have transactions of their own
         frame = by_workers(spark, parts, reader.read_part, extract.fields)
-        return Collected(frame, lambda: counts, request.left_out, {**source, "parts": len(parts)})
+        said = {**source, "parts": len(parts)}
+        if reader.stays_open:
+            return collected_while_open(frame, close, counts, request.left_out, said)
+        return Collected(frame, lambda: counts, request.left_out, said)
 
     def _change_filter(self, column: _Column, unit: Unit) -> WindowFilter:
         if column.time_kind is None:

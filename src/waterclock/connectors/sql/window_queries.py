@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from waterclock.connectors.arrow_values import Times
 from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation
@@ -21,8 +21,8 @@ from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import nominal_zone
 
 _Database = TypeVar("_Database")
-_Wanted = TypeVar("_Wanted", bound="RequestedExpression[ExpressionColumn]")
-_Column = TypeVar("_Column", bound=ExpressionColumn, covariant=True)  # noqa: PLC0105
+_Wanted = TypeVar("_Wanted", bound="RequestedExpression[Any]")
+_Column = TypeVar("_Column", bound=ExpressionColumn)
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,7 +185,8 @@ def _changes(delivery: Delivery, there: Mapping[str, StoredColumn]) -> Iterator[
 
     def convert(values: pa.Array, name: str, kind: str) -> list[Any]:
         refuse_inexact(values, there[name], where)
-        return flat(values, kind).to_pylist()
+        plain: list[Any] = flat(values, kind).to_pylist()
+        return plain
 
     rows = rows_of_slice(delivery, convert, with_marks=True)
     while some := list(islice(rows, BATCH_ROWS)):

@@ -222,9 +222,8 @@ def test_deliveries_of_a_publish_wait_for_one_another_but_not_forever(database: 
 
 def test_a_view_shows_the_newest_version_and_all_labels(database: FirebirdDatabase, folder: Path) -> None:
     for claim in (1, 2):
-        deliver(
-            database, delivery(folder, ("a", claim), claim=claim, label_text=f"2013010{claim}000000"), behind="view"
-        )
+        made = delivery(folder, ("a", claim), claim=claim, label_text=f"2013010{claim}000000", note=BEHIND)
+        deliver(database, made, behind="view")
     assert [(row["id"], row["amount"]) for row in database.rows()] == [("a", 2)]
     unit = unit_of("ops", "parts", behind="view")
     deliverer = CONNECTOR.deliverer(database.setting)
