@@ -137,11 +137,10 @@ class FirebirdDatabase:
                 with interrupt_after(LONGEST_QUERY_SECONDS, lambda: abort(CancelType.ABORT)):
                     yield FirebirdConnection(attachment, main, turn)
             finally:
-                with suppress(DatabaseError):
-                    for each in (main, turn):
-                        if each.is_active():
-                            each.rollback()
-                    attachment.close()
+                open_ones = [each.rollback for each in (main, turn) if each.is_active()]
+                for end in (*open_ones, attachment.close):
+                    with suppress(DatabaseError):
+                        end()
         except TimeoutError as error:
             raise refused_statement(where, f"{self.name}: {error}") from error
         except DatabaseError as error:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ import pytest
 from tests.systems import FirebirdDatabase, setting_of, unit_of
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.firebird.connector import CONNECTOR
+from waterclock.connectors.sql import delivery_after_ddl as module
 from waterclock.connectors.sql.versioned_views import BEHIND
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
@@ -202,6 +206,41 @@ def test_a_claim_that_is_killed_while_it_delivers_leaves_nothing(database: Fireb
     assert error.transient
     assert database.rows() == []
     assert deliver(database, made).outcome is DeliveryOutcome.KILLED
+
+
+def _die_in(database: FirebirdDatabase, made: Delivery, step: str) -> None:
+    owner = module if step == "show" else module.DeliversAfterDdl
+    original = getattr(owner, step)
+
+    def die(*arguments: Any, **named: Any) -> None:
+        if step != "show":
+            original(*arguments, **named)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(owner, step, die)
+    CONNECTOR.deliverer(database.setting).deliver(database.unit, [made])
+
+
+@pytest.mark.parametrize(
+    ("step", "options"),
+    [("_make_ready", {}), ("_deliver_rows", {}), ("_deliver_rows", {"behind": "view"}), ("show", {"behind": "view"})],
+)
+def test_a_killed_runner_leaves_all_or_nothing(
+    database: FirebirdDatabase, folder: Path, step: str, options: dict[str, Any]
+) -> None:
+    database.unit = unit_of("ops", "totals", **options)
+    made = delivery(folder, ("a", 1), ("b", 2), note=BEHIND if options else "")
+    process = get_context("fork").Process(target=_die_in, args=(database, made, step))
+    process.start()
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
+    deliverer = CONNECTOR.deliverer(database.setting)
+    stands = deliverer.find(database.unit, "flights", "ops.totals", 1)
+    assert (stands is not None) == (step == "show")
+    assert database.rows() == [], "what is kept is shown by whoever takes the claim over"
+    for _ in range(2):
+        assert deliverer.deliver(database.unit, [made])[-1].outcome is DeliveryOutcome.DELIVERED
+        assert sorted(row["id"] for row in database.rows()) == ["a", "b"]
 
 
 def test_deliveries_of_a_publish_wait_for_one_another_but_not_forever(database: FirebirdDatabase, folder: Path) -> None:
