@@ -52,8 +52,9 @@ DIALECT = SqlDialect(
     ),
 )
 _NO_RIGHT, _READ_ONLY, _NO_FILE = 335544352, 335544765, 335544344
-_LOGINS = frozenset({335544472, 335544421, 335545106})
+_LOGINS = frozenset({335544472, 335545106})
 _LOCKED = frozenset({335544345, 335544336, 335544510, 335544451, 335544453, 335544878})
+_CONNECT_SECONDS = 10
 _FIX_OF_RIGHTS = "the database denies permission", "grant the permission to the connection's user"
 _FIX_OF_WRITING = "the database cannot be written", "allow writing to it on the server"
 
@@ -69,12 +70,16 @@ class FirebirdConnection:
     def run(self, sql: str, values: Sequence[Any] | None = None) -> SqlResult:
         """Run a statement and return its complete result."""
         is_alone = not self.main.is_active()
-        with self.main.cursor() as cursor:
-            cursor.stream_blob_threshold = -1
-            cursor.execute(sql, values or None)
-            result = SqlResult(cursor.fetchall() if cursor.description else (), cursor.affected_rows)
-        if is_alone:
-            self.main.commit()
+        try:
+            with self.main.cursor() as cursor:
+                cursor.stream_blob_threshold = -1
+                cursor.execute(sql, values or None)
+                result = SqlResult(cursor.fetchall() if cursor.description else (), cursor.affected_rows)
+            if is_alone:
+                self.main.commit()
+        finally:
+            if is_alone and self.main.is_active():
+                self.main.rollback()
         return result
 
     def describe(self, sql: str) -> Sequence[Any]:
@@ -119,8 +124,10 @@ class FirebirdDatabase:
     @contextmanager
     def open_for_writing(self, where: str) -> Iterator[FirebirdConnection]:
         """Open a connection, and translate the server's errors; uncommitted work is rolled back."""
-        from firebird.driver import CancelType, DatabaseError, Isolation, connect, tpb
+        from firebird.driver import CancelType, DatabaseError, Isolation, connect, driver_config, tpb
 
+        _require_client(self.connection)
+        driver_config.db_defaults.timeout.value = _CONNECT_SECONDS
         seconds = max(1, math.ceil(self.timeout))
         try:
             attachment = connect(
@@ -145,6 +152,22 @@ class FirebirdDatabase:
             raise refused_statement(where, f"{self.name}: {error}") from error
         except DatabaseError as error:
             raise translate_error(error, self, where) from error
+
+
+def _require_client(connection: str) -> None:
+    """Load Firebird's client library. Raises  E825 if it is not installed."""
+    from firebird.driver import get_api
+
+    try:
+        get_api()
+    except Exception as error:  # the driver raises no narrower one
+        raise WaterclockError(
+            "E825",
+            f"the connection {connection} needs a library that is not installed",
+            where=connection,
+            why=f"the driver uses Firebird's client library: {error}",
+            fix="install it, as libfbclient2 in Debian and libfbclient in Fedora",
+        ) from error
 
 
 def database_of(setting: Setting) -> FirebirdDatabase:

@@ -55,7 +55,7 @@ _NAME = "VARCHAR({}) CHARACTER SET UTF8 NOT NULL"
 _CREATE = (
     f"CREATE TABLE {DELIVERIES} (project {_NAME.format(120)}, claim BIGINT NOT NULL, publish {_NAME.format(120)},"
     f' label {_NAME.format(64)}, outcome {_NAME.format(16)}, mode {_NAME.format(64)}, "ROW_COUNT" BIGINT NOT NULL,'
-    f" deleted_count BIGINT NOT NULL, note {_NAME.format(2000)},"
+    " deleted_count BIGINT NOT NULL, note BLOB SUB_TYPE TEXT CHARACTER SET UTF8 NOT NULL,"
     " delivered_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL, PRIMARY KEY (project, claim, label))"
 )
 _TURN = (
@@ -341,7 +341,12 @@ class FirebirdDeliverer(DeliversAfterDdl[FirebirdConnection, FirebirdColumn]):
         from firebird.driver import DatabaseError
 
         if not self._has_record(connection):
-            connection.run(_CREATE)
+            try:
+                connection.run(_CREATE)
+                connection.run(f"CREATE INDEX {DELIVERIES}_newest ON {DELIVERIES} (publish)")
+            except DatabaseError:
+                if not self._has_record(connection):  # else another runner has just created it
+                    raise
         try:
             with connection.turn.cursor() as cursor:
                 cursor.execute(_TURN, (project, publish, _hash(publish)))
