@@ -361,7 +361,7 @@ def _sleep_in_the_middle(database: MysqlDatabase, made: Delivery) -> None:
         os.kill(os.getpid(), signal.SIGSTOP)
         return delivered
 
-    module.DeliversAfterDdl._deliver_rows = bring_and_sleep  # type: ignore[method-assign]
+    module.DeliversAfterDdl._deliver_rows = bring_and_sleep  # type: ignore[assignment,method-assign]
     deliver(database, made)
 
 
