@@ -49,6 +49,11 @@ class DuckdbDatabase:
     timeout: float = 5.0
     may_create: bool = False
 
+    @property
+    def name(self) -> str:
+        """Its path."""
+        return self.path
+
     @contextmanager
     def open_for_reading(self, where: str) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open a read-only transaction. While it is open, no other process can write to the file."""
