@@ -23,7 +23,7 @@ from waterclock.connectors.sql.refusals import (
 )
 from waterclock.connectors.sql.refused_logins import login_error, no_database
 from waterclock.connectors.sql.sessions import SqlResult, SqlSession
-from waterclock.cutoffs import interrupt_after
+from waterclock.database_clients.cutoffs import interrupt_after
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
