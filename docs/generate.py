@@ -16,13 +16,11 @@ from typing import Any
 import drawings
 import typer
 
-from waterclock.answers.commands import ANSWERS
-from waterclock.answers.parts import Answer, ErrorAnswer
-from waterclock.answers.version import JSON_VERSION
-from waterclock.cli.app import COMMANDS, EPILOG, app
-from waterclock.codes import catalog
+from waterclock.cli.app import COMMANDS, app
+from waterclock.cli.exit_codes import OF_ALL_COMMANDS
 from waterclock.connectors.duckdb.connector import CAPABILITIES as DUCKDB
 from waterclock.connectors.files.connector import CAPABILITIES as FILES
+from waterclock.connectors.firebird.connector import CAPABILITIES as FIREBIRD
 from waterclock.connectors.kafka.connector import CAPABILITIES as KAFKA
 from waterclock.connectors.mysql.connector import CAPABILITIES as MYSQL
 from waterclock.connectors.postgres.connector import CAPABILITIES as POSTGRES
@@ -32,7 +30,11 @@ from waterclock.connectors.sqlite.connector import CAPABILITIES as SQLITE
 from waterclock.connectors.waterclock.connector import CAPABILITIES as WATERCLOCK
 from waterclock.dpl.syntax.clause_table import DEFINITIONS
 from waterclock.dpl.syntax.statements import StatementKind
+from waterclock.error_codes import catalog
 from waterclock.flow.capabilities import Capabilities, Option
+from waterclock.json_models.commands import ANSWERS
+from waterclock.json_models.parts import Answer, ErrorAnswer
+from waterclock.json_models.version import JSON_VERSION
 from waterclock.ui.openapi import PARAMETERS, describe_api
 
 DOCS = Path(__file__).resolve().parent
@@ -326,6 +328,54 @@ a strict SQL mode, whatever the server's default is. The modes are those of [sql
 - A runner that takes over a claim ends the connection that still works on it. Therefore all runners connect as one
   user. Besides the rights to read and write rows, this user needs CREATE, ALTER, INDEX, DROP, CREATE TEMPORARY
   TABLES, and CREATE VIEW if there are views.""",
+    "firebird": """\
+It needs a driver, `pip install '.[firebird]'`, and Firebird's client library (`libfbclient2` in Debian), both also on a
+cluster's workers. Its tests run on Firebird 3.
+
+The url is `firebird://user@host:3050/alias`, with an alias of the server's `databases.conf`. A path needs a second
+slash: `firebird://user@host//data/ops.fdb`. The login uses SRP, which does not reveal the password.
+
+A unit is a table, a view or a query. As in Firebird, a name in lower case means the name in upper case: `ops.orders` is
+the table `ORDERS`, and its column `AMOUNT` becomes `amount`. Names with capitals and small letters are kept. A column
+that was created in quotes in lower case is refused (E813).
+
+A window contains the rows with `t >= start AND t < end`. The condition can use an index on the time column. This column
+is a TIMESTAMP or DATE (read in the zone of the cadence), or an integer that counts from 1970. `:window_start` and
+`:window_end` in an `AWAIT QUERY` are times in that zone. A server of version 3 does not report its time in UTC, so the
+source's clock is the machine's.
+
+A batch reads in one SNAPSHOT transaction, as of one moment. If there are more than 50,000 rows or 64 MB, one of Spark's
+workers reads them in its own transaction.
+
+**Types.** A declared type applies. Columns without one are read as follows. A value that does not fit its type stops
+the batch (E812).
+
+| Firebird | Type |
+|---|---|
+| NUMERIC, DECIMAL | DECIMAL(4), (9) or (18) with its scale, by its storage |
+| TIMESTAMP | TIMESTAMP, read in the zone of the cadence |
+| BLOB SUB_TYPE TEXT, CHAR with its trailing blanks, VARCHAR, TIME | STRING |
+| other BLOBs, character set OCTETS | BINARY |
+| arrays, and types of Firebird 4 and later: INT128, DECFLOAT, times with a zone | refused, unless declared as STRING |
+
+A text whose column has no character set must be UTF-8 (E812). A QUERY can cast it.
+
+**Publishing** writes the rows and a record in `waterclock_deliveries` in one transaction. The modes are those of
+[sqlite](#sqlite).
+
+- A table that a transaction creates cannot be used in it. So the table is created or altered before. A delivery that
+  fails may leave an empty table, or new columns that are NULL. Behind a view, the view is switched after the commit.
+- A TIMESTAMP has four digits of a second. An instant with more is refused, like every
+  [value that a column cannot store](../howto/publish.md#values-that-a-column-cannot-store) (E812).
+- Two keys that Firebird treats as equal are refused (E876). It ignores trailing blanks.
+- Columns that Waterclock creates have types such as NUMERIC (up to 18 digits), TIMESTAMP (instants in UTC) and BOOLEAN.
+  Other values, such as texts and JSON, are BLOB SUB_TYPE TEXT, which are read one by one. For quick reads, create the
+  table with VARCHAR columns. Texts in a key are VARCHAR(240), or shorter if there are several.
+- A MERGE stages its rows in a global temporary table `waterclock_<hash>_0`, which remains.
+- A view of labels has at most 255 of them, as in any query of Firebird 3.
+- Names have at most 31 bytes in version 3, also those of the tables behind a view (E813).
+- A runner that takes over a claim ends the connection that still works on it. Therefore all runners connect as one
+  user. Besides the rights to read and write rows, it needs those to create and alter tables, indexes and views.""",
     "kafka": """\
 It needs a client: `pip install '.[kafka]'`, also on a cluster's workers.
 
@@ -498,7 +548,7 @@ def commands_page() -> str:
         "",
         MADE,
         "",
-        f"`waterclock COMMAND --help` shows the same in the terminal. {EPILOG}",
+        f"`waterclock COMMAND --help` shows the same in the terminal. {OF_ALL_COMMANDS}",
         "",
         "Every command accepts `--json`. It then prints one JSON object to stdout, and nothing else there.",
         "",
@@ -643,7 +693,7 @@ def connectors_page() -> str:
         "applies. The connection `project` always exists: the files below the project's folder.",
         "",
     ]
-    for known in (FILES, SQLITE, DUCKDB, POSTGRES, MYSQL, KAFKA, REST, RECEIVER, WATERCLOCK):
+    for known in (FILES, SQLITE, DUCKDB, POSTGRES, MYSQL, FIREBIRD, KAFKA, REST, RECEIVER, WATERCLOCK):
         lines += _connector(known)
     return "\n".join([*lines, OF_YOUR_OWN])
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from waterclock.answers.commands import ANSWERS
-from waterclock.answers.parts import Answer, ErrorAnswer
+from waterclock.json_models.commands import ANSWERS
+from waterclock.json_models.parts import Answer, ErrorAnswer
 
 
 def check_answer(command: str, told: dict[str, Any]) -> Answer:

@@ -20,7 +20,7 @@ import pytest
 
 from waterclock.engine.spark.jars import cache_directory
 from waterclock.engine.spark.object_storage import confs_of_stores
-from waterclock.object_stores import Store
+from waterclock.files.object_stores import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,8 +16,8 @@ from tests.systems import (
     PublishedFolder,
     TimedFolder,
 )
-from waterclock.filesystem import entry_path, remove_folder
-from waterclock.object_stores import reach_by
+from waterclock.files.filesystem import entry_path, remove_folder
+from waterclock.files.object_stores import reach_by
 
 
 def fresh_bucket() -> str:

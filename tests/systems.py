@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from tests import mariadb
+from tests import firebird, mariadb
 from tests.postgres import KEEPER, WORD, drop_all_slots, needs_wal2json, server
 from waterclock.connectors.duckdb.connector import CONNECTOR as DUCKDB
 from waterclock.connectors.files import scanning
 from waterclock.connectors.files.connector import CONNECTOR as FILES
+from waterclock.connectors.firebird.connector import CONNECTOR as FIREBIRD
 from waterclock.connectors.interface import ArrivalCollector, Connector, Setting
 from waterclock.connectors.mysql.connector import CONNECTOR as MYSQL
 from waterclock.connectors.postgres import collection as postgres_collection
@@ -30,7 +31,7 @@ from waterclock.connectors.receiver.events import events_of
 from waterclock.connectors.receiver.sealing import seal
 from waterclock.connectors.receiver.writing import SegmentWriter
 from waterclock.connectors.sqlite.connector import CONNECTOR as SQLITE
-from waterclock.filesystem import entry_path
+from waterclock.files.filesystem import entry_path
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.choices import Sign
 from waterclock.flow.declarations import Place, Unit, Value
@@ -628,6 +629,94 @@ class TimedMysql(MysqlDatabase):
             if time is not None and self.times == "bigint":
                 told = int(time.timestamp())
             self.run("INSERT INTO totals VALUES (%s, %s)", key, told)
+
+
+class FirebirdDatabase(Tables):
+    """A database of a Firebird server, with `totals` in it, reached by a password."""
+
+    secrets = ("password",)
+    zone_of_times: str | None = None
+
+    def __init__(self, folder: Path, **options: Value) -> None:
+        self.server = firebird.server()
+        self.name = self.server.fresh_database()
+        self.run("CREATE TABLE unrelated (x integer)")
+        self.connector: Connector = FIREBIRD
+        url = self.server.url(self.name)
+        self.setting = setting_of("ops", folder, url=url, password=firebird.WORD, timeout=10)
+        self.unit = unit_of("ops", "totals", **options)
+
+    def run(self, sql: str, *values: Any) -> list[Any]:
+        return self.server.run(sql, *values, database=self.name)
+
+    def rows(self) -> list[dict[str, Any]]:
+        names = self.run("SELECT TRIM(RDB$FIELD_NAME) FROM RDB$RELATION_FIELDS WHERE RDB$RELATION_NAME = 'TOTALS'")
+        if not names:
+            return []
+        listed = [name for (name,) in names]
+        quoted = ", ".join(f'"{name}"' for name in listed)
+        found = self.run(f"SELECT {quoted} FROM totals")
+        return [dict(zip(map(str.lower, listed), row, strict=True)) for row in found]
+
+    def hold(self, rows: Sequence[Mapping[str, str]]) -> None:
+        self.run("RECREATE TABLE totals (id VARCHAR(40), note VARCHAR(40))")
+        for row in rows:
+            self.run("INSERT INTO totals VALUES (?, ?)", row["id"], row["note"])
+
+    def remove(self) -> None:
+        self.server.path(self.name).rename(self.server.path(f"{self.name}_gone"))
+
+    @contextmanager
+    def failing_midway(self) -> Iterator[None]:
+        """Give the table's newest row a text whose bytes are not UTF-8: nothing shows that before it is read."""
+        self.run("ALTER TABLE totals ADD broken VARCHAR(9) CHARACTER SET NONE")
+        self.run("UPDATE totals SET broken = CAST(x'FF' AS VARCHAR(9) CHARACTER SET NONE)")
+        try:
+            yield
+        finally:
+            self.run("ALTER TABLE totals DROP broken")
+
+    def awaits(self, sign: Sign) -> Awaits:
+        if not self.run("SELECT 1 FROM RDB$RELATIONS WHERE RDB$RELATION_NAME = 'SIGNS'"):
+            self.run("CREATE TABLE signs (label VARCHAR(20))")
+        return Awaits(sign, "SELECT count(*) FROM signs WHERE label = :timelabel")
+
+
+class TimedFirebird(FirebirdDatabase):
+    """A database whose rows have a time, of one of the types of `times`: timestamp or bigint."""
+
+    def __init__(self, folder: Path, times: str = "timestamp") -> None:
+        super().__init__(folder)
+        self.times = times
+        self.zone_of_times = "America/New_York" if times == "timestamp" else None
+        self.run(f'CREATE TABLE totals (id VARCHAR(40), "AT" {times})')
+
+    def put(self, rows: Sequence[tuple[str, datetime | None]]) -> None:
+        for key, time in rows:
+            told: object = time
+            if time is not None and self.times == "bigint":
+                told = int(time.timestamp())
+            self.run("INSERT INTO totals VALUES (?, ?)", key, told)
+
+
+class RevisedFirebird(FirebirdDatabase):
+    """The same, in which each row has the time of its last change."""
+
+    change_column: str | None = "changed"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.stamp = datetime(2013, 2, 1)  # noqa: DTZ001 - as the database stores it
+        self.run('CREATE TABLE totals (id VARCHAR(40), "AT" TIMESTAMP, changed TIMESTAMP)')
+
+    def put(self, rows: Sequence[tuple[str, datetime]]) -> None:
+        self.stamp += timedelta(seconds=1)
+        for key, time in rows:
+            self.run("INSERT INTO totals VALUES (?, ?, ?)", key, time.replace(tzinfo=None), self.stamp)
+
+    def revise(self, row: tuple[str, datetime]) -> None:
+        self.stamp += timedelta(seconds=1)
+        self.run("UPDATE totals SET changed = ? WHERE id = ?", self.stamp, row[0])
 
 
 class TimedDatabase(SqliteDatabase):

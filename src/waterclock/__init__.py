@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         view,
     )
     from waterclock.engine.query.notebook import resolve
-    from waterclock.masked_columns import mask_text
+    from waterclock.masking.columns import mask_text
     from waterclock.notebook.commands import check, plan, query, run, status
     from waterclock.notebook.systems import read, write
     from waterclock.specs.notebook import spec
@@ -95,7 +95,7 @@ _COMMANDS = "waterclock.notebook.commands"
 _HOMES = {
     "Window": "waterclock.timelabel.window",
     "resolve": "waterclock.engine.query.notebook",
-    "mask_text": "waterclock.masked_columns",
+    "mask_text": "waterclock.masking.columns",
     "check": _COMMANDS,
     "plan": _COMMANDS,
     "query": _COMMANDS,

@@ -52,6 +52,11 @@ def sql_text(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def option_text(value: object) -> str:
+    """Return the value of an option of Spark or of an object store as text: true and false in lower case."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def decimal_of(type_text: str) -> tuple[int, int] | None:
     """Return the precision and scale of a DECIMAL, or None for other types."""
     found = _DECIMAL.fullmatch(type_text)

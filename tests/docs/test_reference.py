@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.codes.catalog import CODES
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.config.model import (
     _LATER_DEFAULTS,
@@ -17,6 +16,7 @@ from waterclock.dpl.config.model import (
 )
 from waterclock.dpl.resolve.alerts import _RULE_KEYS, _SECTION_KEYS, _TARGET_KEYS
 from waterclock.dpl.resolve.openlineage import _KEYS as OPENLINEAGE_KEYS
+from waterclock.error_codes.catalog import CODES
 from waterclock.ledger.read.status import STATUS_TABLES
 
 if TYPE_CHECKING:

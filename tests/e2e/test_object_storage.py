@@ -16,7 +16,7 @@ from tests import s3
 from tests.flights import Digests, digests, prepared, run, troubles
 from tests.stores import fresh_bucket
 from tests.unit.cli.conftest import ask
-from waterclock.filesystem import copy_file, entry_path, files_below, read_bytes
+from waterclock.files.filesystem import copy_file, entry_path, files_below, read_bytes
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

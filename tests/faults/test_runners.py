@@ -26,7 +26,7 @@ from tests.stores import fresh_bucket
 from tests.tiny import TOML, Tiny, day, described
 from waterclock.engine.run_settings import RunSettings
 from waterclock.faults import inject_faults
-from waterclock.object_stores import delta_options, is_remote
+from waterclock.files.object_stores import delta_options, is_remote
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import table_exists
 

@@ -505,6 +505,7 @@ class Life:
                         raise
                     return
             seen = self.world.seen()
+        self.oracle.is_rebuilding = True
         for name, table in self.flow.items():
             if table.kind != "PUBLISH":  # `before` is that of the run before, which is as it is now
                 self.oracle.take(name, self.oracle.options(name), seen[name] if seen else None)

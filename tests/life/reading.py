@@ -48,6 +48,9 @@ class Reading:
     partly: str = ""
     """The table with PARTIAL AFTER that is looked at as if what is not settled were left out."""
 
+    is_rebuilding: bool = False
+    """Whether all tables are made anew: what a user has released is released again, if it is as it was."""
+
     def __post_init__(self) -> None:
         for name in self.tables:
             self.books.setdefault(name, Book())
@@ -158,7 +161,8 @@ class Reading:
 
     def _outcome(self, status: str, made: Made, before: Option) -> Option:
         """Return what a batch came to; of one that is refused the rows before stay."""
-        if status == DONE:
+        is_again = self.is_rebuilding and before.shown is not None and before.shown.stay == made.stay
+        if status == DONE or (status == HELD and is_again):
             return Option(DONE, made)
         return Option(status, before.shown, made if status == HELD else None)
 

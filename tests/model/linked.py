@@ -20,12 +20,12 @@ from tests.systems import setting_of
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.records import ClaimRequest
 from waterclock.connectors.waterclock.connector import WaterclockCollector
-from waterclock.engine.links import Links, linked_inputs
+from waterclock.engine.linked_projects import Links, linked_inputs
 from waterclock.flow.choices import Batching, Kind, Mode
 from waterclock.flow.declarations import Flow, Read, Source, Table, Unit
-from waterclock.flow.links import upstream_of
+from waterclock.flow.linked_projects import upstream_of
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.links import is_by_label, linked_span
+from waterclock.planner.linked_projects import is_by_label, linked_span
 from waterclock.planner.plan import BoundRead, Group, ReadScope
 from waterclock.timelabel.fitting import fits
 from waterclock.timelabel.window import Window

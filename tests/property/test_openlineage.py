@@ -17,11 +17,11 @@ from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.dpl.project import Project
 from waterclock.errors import WaterclockError
 from waterclock.flow.openlineage import LineageSink
+from waterclock.http.posting import NotDelivered
 from waterclock.ledger.store.schema import claim_labels, claims, revisions
 from waterclock.openlineage import sending
 from waterclock.openlineage.events import batch_id
-from waterclock.posting import NotDelivered
-from waterclock.secrets import SecretPlaces
+from waterclock.secrets.reader import SecretPlaces
 
 TABLES = (table("raw.a", partitioned=True), table("mart.b", partitioned=True, reads=["raw.a"]))
 ENDS = {"done": "COMPLETE", "failed": "FAIL", "held": "FAIL", "lost": "ABORT"}

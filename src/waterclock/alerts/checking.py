@@ -19,7 +19,7 @@ from waterclock.operations.retained_logs import retained_logs
 from waterclock.operations.silence import silences
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
-from waterclock.secrets import Secrets
+from waterclock.secrets.reader import Secrets
 
 if TYPE_CHECKING:
     from waterclock.batches.ledger_snapshot import LedgerSnapshot

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from waterclock.alerts.targets import deliver
 from waterclock.errors import WaterclockError
-from waterclock.posting import LEASE, NotDelivered, wait_after
+from waterclock.http.posting import LEASE, NotDelivered, wait_after
 
 if TYPE_CHECKING:
     from waterclock.flow.alerts import Alerting
     from waterclock.ledger.ledger import Ledger
-    from waterclock.secrets import Secrets
+    from waterclock.secrets.reader import Secrets
 
 _MOST = 50  # messages to one target in one check
 _SECONDS = 10.0  # after which a check starts no further message to a target

@@ -14,8 +14,8 @@ from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
 from waterclock.flow.alerts import Target, TargetKind
 from waterclock.flow.declarations import Secret
-from waterclock.posting import NotDelivered
-from waterclock.secrets import Secrets
+from waterclock.http.posting import NotDelivered
+from waterclock.secrets.reader import Secrets
 
 if TYPE_CHECKING:
     from apprise import Apprise

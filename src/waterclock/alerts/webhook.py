@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from waterclock import posting
 from waterclock.batches.alerts import Telling
+from waterclock.http import posting
 
 _OPEN_END = "0001-01-01T00:00:00Z"  # Alertmanager's value for an alert that has not ended
 

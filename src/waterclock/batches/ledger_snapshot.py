@@ -19,7 +19,7 @@ from waterclock.timelabel.label import label_of
 from waterclock.timelabel.zone import local_text
 
 if TYPE_CHECKING:
-    from waterclock.batches.links import LinkFacts
+    from waterclock.batches.linked_projects import LinkFacts
 
 # The verb of a request to make a done label again only if its inputs have changed, even if no other batch needs it.
 FOLLOW = "follow"

@@ -49,6 +49,7 @@ from waterclock.cli.commands.trust import trust
 from waterclock.cli.commands.ui import ui
 from waterclock.cli.commands.warm import warm
 from waterclock.cli.commands.withdraw import withdraw
+from waterclock.cli.exit_codes import OF_ALL_COMMANDS, ExitCode
 from waterclock.cli.foreign import answer_to_command, answer_to_option
 from waterclock.errors import WaterclockError
 from waterclock.printable import escape_logs
@@ -76,11 +77,6 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Inspect": (status, alerts, show, query, files, audit, lineage, openlineage, model, runners, ui),
     "Maintain": (maintain, drop, rebuild, reset, ledger, trust, warm),
 }
-EPILOG = (
-    "Exit codes: 0 done, 1 errors, 2 an invalid command line, 130 stopped by Ctrl-C (`run --watch`: 0). "
-    "A command that runs batches also exits with 1 if a requested batch stays failed or held. "
-    "`plan --detailed-exitcode` also exits with 10 or 11."
-)
 
 
 class Commands(TyperGroup):
@@ -94,14 +90,14 @@ class Commands(TyperGroup):
         try:
             code = super().main(*arguments, **more | {"standalone_mode": False})
         except typer.Abort:
-            code = 1
+            code = ExitCode.FAILED
         except Exception as error:
             if not _is_usage(error):
                 raise
             from waterclock.cli.views.error_card import usage_json
 
             code = usage_json(error)
-        sys.exit(code if isinstance(code, int) else 0)
+        sys.exit(code if isinstance(code, int) else ExitCode.DONE)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - signature of Typer
         """List the commands of each group with their first line."""
@@ -241,7 +237,7 @@ app = typer.Typer(
     name=PROGRAM,
     cls=Commands,
     callback=_start,
-    epilog=EPILOG,
+    epilog=OF_ALL_COMMANDS,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,  # the options are declared above: Typer's own load Rich at every start
@@ -265,7 +261,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         app(args=None if argv is None else list(argv), prog_name=PROGRAM)
     except SystemExit as end:
         return _end(end)
-    return 0
+    return ExitCode.DONE
 
 
 def _spare_last_look() -> None:
@@ -280,7 +276,7 @@ def _spare_last_look() -> None:
 def _end(end: SystemExit) -> int:
     if isinstance(end.code, int):
         return end.code
-    return 0 if end.code is None else 1
+    return ExitCode.of_failure(end.code is not None)
 
 
 def _first_line(function: Callable[..., None]) -> str:

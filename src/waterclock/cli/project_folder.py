@@ -7,6 +7,11 @@ from pathlib import Path
 FILE = "waterclock.toml"
 
 
+def project_folder(said: str | Path | None) -> Path:
+    """Return the given folder, or else the nearest one with a project file, from the current folder upward."""
+    return project_above(Path()) if said is None else Path(said)
+
+
 def project_above(folder: Path) -> Path:
     """Return the nearest folder with a project file, from this one upward, or this folder if there is none."""
     if (folder / FILE).is_file():

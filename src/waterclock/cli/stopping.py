@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, NoReturn
 
-INTERRUPTED = 130
+from waterclock.cli.exit_codes import ExitCode
+
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 _LEFT = "exited at once: the next run takes over the open claims"
 _SHOW_CURSOR = "\x1b[?25h"
@@ -64,7 +65,7 @@ def leave(told_to: IO[str]) -> None:
     """Exit without waiting. The next run takes over the open claims once their leases have expired."""
     with suppress(OSError, ValueError):  # a stream without a descriptor, or a closed one
         _write_if_ready(told_to.fileno(), f"\n{_LEFT}\n", is_terminal=told_to.isatty())
-    os._exit(INTERRUPTED)
+    os._exit(ExitCode.INTERRUPTED)
 
 
 def end_at_once(code: int) -> NoReturn:

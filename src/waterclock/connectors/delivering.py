@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from waterclock.flow.choices import Mode
 from waterclock.flow.conditions import Condition
 from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
 
 
 class DeliveryOutcome(StrEnum):
@@ -77,6 +78,11 @@ class Delivery:
         """True if the destination separates the rows of labels by its column `timelabel`."""
         return self.is_from_partitioned or self.mode is Mode.APPEND
 
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the destination's columns: those of `columns`, and `timelabel` if it separates labels by it."""
+        return [name for name, _ in self.columns] + ([TIMELABEL] if self.is_by_label else [])
+
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
@@ -92,6 +98,15 @@ class Delivered:
     deleted: int = 0
     note: str = ""
     is_repeat: bool = False
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the values that a destination stores as JSON; `is_repeat` is not stored."""
+        return {**asdict(self), "outcome": self.outcome.value, "is_repeat": False}
+
+    @classmethod
+    def of_record(cls, stored: Mapping[str, Any]) -> Delivered:
+        """Build the outcome from the values of `to_record`."""
+        return cls(**{**stored, "outcome": DeliveryOutcome(stored["outcome"])})
 
 
 @runtime_checkable

@@ -17,6 +17,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
         "duckdb": "waterclock.connectors.duckdb.connector:CONNECTOR",
         "files": "waterclock.connectors.files.connector:CONNECTOR",
+        "firebird": "waterclock.connectors.firebird.connector:CONNECTOR",
         "kafka": "waterclock.connectors.kafka.connector:CONNECTOR",
         "mysql": "waterclock.connectors.mysql.connector:CONNECTOR",
         "postgres": "waterclock.connectors.postgres.connector:CONNECTOR",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.arrow_values import arrow_type, is_plain
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import readable
+from waterclock.files.filesystem import readable
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
-from waterclock.object_stores import is_remote
+from waterclock.files.object_stores import is_remote
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window

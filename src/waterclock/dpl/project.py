@@ -15,12 +15,13 @@ from waterclock.dpl.cache import CachedProject, digest_of, key_of, read_cached_p
 from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.project_files import read_project_file, read_sources, undecodable
 from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.files.object_stores import bucket_of, is_remote, no_option, options_of
 from waterclock.flow.alerts import Alerting
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Flow, Place, Secret
 from waterclock.flow.openlineage import LineageSink
-from waterclock.object_stores import bucket_of, is_remote, no_option, options_of
-from waterclock.secrets import SecretPlaces, Secrets
+from waterclock.secrets.reader import SecretPlaces, Secrets
+from waterclock.spark_sql import option_text
 
 if TYPE_CHECKING:
     from waterclock.dpl.config.model import Config, SecretSaid, SparkSaid
@@ -284,13 +285,9 @@ def _spark(said: SparkSaid) -> SparkHere:
 def _texts(said: Mapping[str, str | float | SecretSaid]) -> dict[str, str | Secret]:
     """Return settings with their values as texts, and secrets as references."""
     return {
-        name: _conf_text(value) if isinstance(value, str | int | float) else Secret(value.secret)
+        name: option_text(value) if isinstance(value, str | int | float) else Secret(value.secret)
         for name, value in said.items()
     }
-
-
-def _conf_text(value: str | float) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _resolve_location(root: Path, location: str) -> str:

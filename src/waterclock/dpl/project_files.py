@@ -7,7 +7,7 @@ from pathlib import Path
 
 from waterclock.dpl.config.file_name import FILE
 from waterclock.errors import WaterclockError
-from waterclock.project_trust import read_trusted_file, require_trusted_folder
+from waterclock.permissions.project_trust import read_trusted_file, require_trusted_folder
 
 
 def read_project_file(root: Path) -> str:

@@ -19,9 +19,9 @@ from waterclock.engine.spark.session import Sessions
 from waterclock.engine.spark.settings import settings_of
 from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import WaterclockError
+from waterclock.files.object_stores import is_remote
 from waterclock.flow.declarations import Table
 from waterclock.ledger.store.locations import place_of, redact_url_text
-from waterclock.object_stores import is_remote
 from waterclock.storage.lake import require_latch
 
 

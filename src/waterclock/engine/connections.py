@@ -12,9 +12,9 @@ from waterclock.connectors.drivers import require_driver
 from waterclock.connectors.interface import Collector, Connector, Setting
 from waterclock.connectors.registry import connector
 from waterclock.dpl.project import Project
-from waterclock.filesystem import entry_path
+from waterclock.files.filesystem import entry_path
 from waterclock.flow.declarations import Connection, Options, Unit, Value
-from waterclock.secrets import Secrets
+from waterclock.secrets.reader import Secrets
 
 
 class Connections:

@@ -12,10 +12,10 @@ from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.batches.records import Slice, TableRecord
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError, causes_of
-from waterclock.filesystem import each_of, entry_path, is_folder, is_there
+from waterclock.files.filesystem import each_of, entry_path, is_folder, is_there
+from waterclock.files.object_stores import refusal_by_spark
 from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Table
-from waterclock.object_stores import refusal_by_spark
 from waterclock.planner.plan import RECOLLECT
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.delta_log import damaged_log, head, is_older_than, is_unfinished, read_claims

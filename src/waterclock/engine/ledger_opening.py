@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from waterclock.dpl.project import Project
 from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import entry_path, is_folder
+from waterclock.files.filesystem import entry_path, is_folder
 from waterclock.flow.declarations import Secret
-from waterclock.secrets import Secrets
+from waterclock.secrets.reader import Secrets
 from waterclock.storage.lake import Lake
 from waterclock.storage.ledger_exports import export_names
 

@@ -22,10 +22,10 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.spark.settings import settings_of
 from waterclock.engine.storage_access import reach_storage
-from waterclock.filesystem import entry_path, make_folder
+from waterclock.files.filesystem import entry_path, make_folder
+from waterclock.files.object_stores import is_remote
 from waterclock.flow.declarations import Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.object_stores import is_remote
 from waterclock.planner.starts import has_own_start, starts_to_write
 from waterclock.storage.lake import readable_by_queries, require_latch
 

@@ -10,7 +10,7 @@ from waterclock.connectors.registry import capabilities
 from waterclock.dpl.config.file_name import FILE
 from waterclock.dpl.project import Project, load_project
 from waterclock.engine.connections import connections_of
-from waterclock.engine.links import links_of
+from waterclock.engine.linked_projects import links_of
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import ProjectErrors, WaterclockError

@@ -15,7 +15,7 @@ from waterclock.batches.schemas import SchemaVersion
 from waterclock.dpl.project import Project
 from waterclock.engine.code_lineages import CodeLineages
 from waterclock.engine.connections import Connections
-from waterclock.engine.links import Links, links_of
+from waterclock.engine.linked_projects import Links, links_of
 from waterclock.engine.progress import Listener
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.shared_rows import SharedRows

@@ -15,7 +15,7 @@ from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.engine.damage import older_logs
 from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.left_claims import expired_claims
-from waterclock.engine.links import problems
+from waterclock.engine.linked_projects import problems
 from waterclock.engine.newer_flow import UNDER_NEWER_FLOW, has_newer_flow
 from waterclock.engine.offline_measures import measure_due
 from waterclock.engine.progress import GroupReport

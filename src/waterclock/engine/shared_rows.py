@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from waterclock.engine.runner_name import has_ended
-from waterclock.filesystem import entry_path, folders_in, remove_folder
+from waterclock.files.filesystem import entry_path, folders_in, remove_folder
 
 FOLDER = "views"
 _COLON = "~"  # replaces the colons of a runner's name in a folder name

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import connections_of
+from waterclock.files.object_stores import Store, is_remote, reach_by, store_of
 from waterclock.flow.declarations import Secret
-from waterclock.object_stores import Store, is_remote, reach_by, store_of
-from waterclock.secrets import Secrets
+from waterclock.secrets.reader import Secrets
 
 
 def reach_storage(project: Project) -> None:

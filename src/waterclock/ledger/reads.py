@@ -6,7 +6,7 @@ from waterclock.ledger.read import (
     changes_since,
     clock,
     current,
-    linked,
+    linked_projects,
     quality,
     source_notes,
 )
@@ -55,6 +55,6 @@ class Reads(Section):
     list_quarantine_slices = DatabaseMethod(quality.list_quarantine_slices)
     schemas = DatabaseMethod(past_schemas.schemas_of)
     measures_before = DatabaseMethod(past_measures.read_earlier_measures)
-    read_elsewhere = DatabaseMethod(linked.read_elsewhere)
-    declarations = DatabaseMethod(linked.read_declarations)
+    read_elsewhere = DatabaseMethod(linked_projects.read_elsewhere)
+    declarations = DatabaseMethod(linked_projects.read_declarations)
     closed_ticks = DatabaseMethod(past_closings.ticks_from)

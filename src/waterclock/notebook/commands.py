@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.actions.plan import Planned, plan_selection
 from waterclock.cli.actions.run import RunOptions, execute_run
-from waterclock.cli.project_folder import project_above
+from waterclock.cli.project_folder import project_folder
 from waterclock.cli.views.check import Checked, check_project, print_checked
 from waterclock.cli.views.run import Ran
 from waterclock.cli.views.status import print_lag, print_status, status_answer
@@ -18,8 +18,8 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.errors import WaterclockError
 from waterclock.notebook.results import WIDTH, QueryResult, Shown
-from waterclock.operations.answers import answer_query
 from waterclock.operations.opening import open_project, open_read_only, select_tables
+from waterclock.operations.query_results import answer_query
 from waterclock.timelabel.instant import utc_of
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def query(
     """
     if as_of is None and (known_at is not None or partial):
         raise TypeError(f"{'partial' if partial else 'known_at'} goes with as_of, as in as_of='latest'")
-    loaded = open_project(_folder(project), env)
+    loaded = open_project(project_folder(project), env)
     sessions = sessions_to_keep(loaded)
     said = {"as_of": _format_instant(as_of), "known_at": _format_instant(known_at)}
     return QueryResult(answer_query(loaded, sql, limit, **said, partial=partial, sessions=sessions))
@@ -218,7 +218,7 @@ def run(
         >>> bool(ran), ran.outcome.done
         (True, 6)
     """
-    loaded = open_project(_folder(project), env)
+    loaded = open_project(project_folder(project), env)
     found, by_table = select_tables(loaded.flow, list(selection), labels)
     wish = RunOptions(
         command="run",
@@ -260,7 +260,7 @@ def plan(
         >>> [str(batch.status) for batch in planned.plan.batches]
         ['ready', 'ready', 'ready']
     """
-    with open_read_only(_folder(project), env, _format_instant(now)) as at:
+    with open_read_only(project_folder(project), env, _format_instant(now)) as at:
         return PlanResult(plan_selection(at, list(selection), labels))
 
 
@@ -295,7 +295,7 @@ def status(
         >>> [lag.table for lag in wc.status(lag=True, now="2026-01-04").lags]
         ['raw.orders', 'marts.sums']
     """
-    with open_read_only(_folder(project), env, _format_instant(now)) as at:
+    with open_read_only(project_folder(project), env, _format_instant(now)) as at:
         asked = at, list(selection), labels, by
         return StatusResult(collect_lag(*asked) if lag else see(*asked, WIDTH, is_drawn=True), at.zone)
 
@@ -315,7 +315,7 @@ def check(*, project: Folder = None, env: str | None = None) -> CheckResult:
         >>> bool(checked), checked.errors
         (True, ())
     """
-    return CheckResult(check_project(_folder(project), env))
+    return CheckResult(check_project(project_folder(project), env))
 
 
 def _format_instant(instant: Instant | None) -> str | None:
@@ -323,8 +323,3 @@ def _format_instant(instant: Instant | None) -> str | None:
     if isinstance(instant, datetime):
         return utc_of(instant).isoformat()
     return instant
-
-
-def _folder(said: Folder) -> Path:
-    """Return the project's folder: the given one, else the current folder or the nearest one above with a project."""
-    return project_above(Path()) if said is None else Path(said)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.cli.views.query import print_answer, value_text
 from waterclock.cli.views.theme import make_console, theme
-from waterclock.operations.answers import AnsweredQuestion, count_line, is_number_type, moment_lines
+from waterclock.operations.query_results import AnsweredQuestion, count_line, is_number_type, moment_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.cli.project_folder import project_above
+from waterclock.cli.project_folder import project_folder
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.interface import Collected, SnapshotCollector, do_nothing
 from waterclock.connectors.registry import capabilities
@@ -25,7 +25,7 @@ from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.filesystem import entry_path, files_below, remove_folder
+from waterclock.files.filesystem import entry_path, files_below, remove_folder
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Column, Columns, Unit, Value
 from waterclock.flow.origins import IN_ROWS
@@ -103,7 +103,7 @@ def read(
         >>> wc.read("shop.orders").select("customer").distinct().count()
         2
     """
-    loaded = open_project(_folder(project), env)
+    loaded = open_project(project_folder(project), env)
     unit = _unit(loaded, source, options or {}, is_source=True)
     asked = _columns(columns)
     reach_storage(loaded)
@@ -167,7 +167,7 @@ def write(
         >>> wc.write(wc.resolve("marts.sums").drop("timelabel"), "reports.sums_by_hand").rows
         3
     """
-    loaded = open_project(_folder(project), env)
+    loaded = open_project(project_folder(project), env)
     unit = _unit(loaded, destination, options or {}, is_source=False)
     how = _mode(loaded, unit, mode, (key,) if isinstance(key, str) else tuple(key))
     _refuse_published(loaded, unit)
@@ -312,7 +312,3 @@ def _refuse_published(project: Project, unit: Unit) -> None:
 
 def _not_so(what: str, why: str, fix: str) -> WaterclockError:
     return WaterclockError("E339", what, why=why, fix=fix)
-
-
-def _folder(said: str | Path | None) -> Path:
-    return project_above(Path()) if said is None else Path(said)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
+from waterclock.http.posting import LEASE, NotDelivered, wait_after
 from waterclock.openlineage.sinks import deliver
 from waterclock.operations.formatting import count_words
-from waterclock.posting import LEASE, NotDelivered, wait_after
-from waterclock.secrets import Secrets
+from waterclock.secrets.reader import Secrets
 
 if TYPE_CHECKING:
     from waterclock.batches.run_events import LineageEvent, LineageEventPage

@@ -11,9 +11,9 @@ from typing import Any
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.openlineage import LineageSink
-from waterclock.ownership import create_private_file, make_private_folder
-from waterclock.posting import NotDelivered, post
-from waterclock.secrets import Secrets
+from waterclock.http.posting import NotDelivered, post
+from waterclock.permissions.ownership import create_private_file, make_private_folder
+from waterclock.secrets.reader import Secrets
 
 
 def deliver(sink: LineageSink, root: Path, secrets: Secrets, event: Mapping[str, Any]) -> None:

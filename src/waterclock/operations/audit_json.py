@@ -10,12 +10,12 @@ from waterclock.operations.audit_lookup import AuditTarget, Listed
 from waterclock.operations.schema_versions import batch_versions
 
 if TYPE_CHECKING:
-    from waterclock.answers.audit import AuditAnswer, AuditListAnswer
+    from waterclock.json_models.audit import AuditAnswer, AuditListAnswer
 
 
 def audit_answer(found: AuditTarget) -> AuditAnswer:
     """Return the history of one batch."""
-    from waterclock.answers.audit import AuditAnswer, HeldResult
+    from waterclock.json_models.audit import AuditAnswer, HeldResult
 
     held = found.held
     folder = "" if held is None else f"{found.stage}/{held.slice_path}"
@@ -49,7 +49,7 @@ def _versions(found: AuditTarget) -> dict[Side, SchemaVersion]:
 
 def audit_list_answer(name: str, listed: Listed) -> AuditListAnswer:
     """Return a table's batches, newest last."""
-    from waterclock.answers.audit import AuditListAnswer, ListedAudit
+    from waterclock.json_models.audit import AuditListAnswer, ListedAudit
 
     batches = [
         ListedAudit.build(
@@ -68,6 +68,6 @@ def _status(audit: Audit, listed: Listed) -> str | None:
 
 def batch_record(audit: Audit) -> dict[str, Any]:
     """Return the contents of a batch and its attempts, for scripts."""
-    from waterclock.answers.audit import BatchRecord
+    from waterclock.json_models.audit import BatchRecord
 
     return BatchRecord.model_validate(audit).to_json()

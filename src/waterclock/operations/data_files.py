@@ -12,7 +12,7 @@ from waterclock.engine.query.ticks import AsOf, Moment, moment_of
 from waterclock.engine.reads.as_of import commit_records, resolve_as_of
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import entry_path, files_below, is_there
+from waterclock.files.filesystem import entry_path, files_below, is_there
 from waterclock.flow.declarations import Table
 from waterclock.operations.opening import zone_of
 from waterclock.storage.folds.older_states import find_cached_state

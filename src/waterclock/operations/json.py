@@ -8,7 +8,7 @@ from dataclasses import asdict, is_dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
-from waterclock.answers.version import JSON_VERSION
+from waterclock.json_models.version import JSON_VERSION
 
 
 def json_text(value: Mapping[str, Any], *, indent: int | None = 2) -> str:

@@ -68,7 +68,7 @@ class Lag:
 
     def to_json(self) -> dict[str, Any]:
         """Return the lag for scripts, with spans in seconds."""
-        from waterclock.answers.watching import LagOfTable
+        from waterclock.json_models.watching import LagOfTable
 
         return LagOfTable.model_validate(self).to_json()
 

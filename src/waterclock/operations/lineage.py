@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
-from waterclock.flow.links import upstream_of
+from waterclock.flow.linked_projects import upstream_of
 from waterclock.flow.shared_views import readers_of_shared
 from waterclock.operations.opening import columns_collected
 from waterclock.selection import select
@@ -57,7 +57,7 @@ class TableLineage:
 
     def to_json(self) -> dict[str, Any]:
         """Return the upstream and downstream tables, nearest first, and the arrows between them."""
-        from waterclock.answers.lineage import LineageAnswer
+        from waterclock.json_models.lineage import LineageAnswer
 
         return LineageAnswer.build(
             table=self.table,
@@ -96,7 +96,7 @@ class ColumnTrees:
 
     def to_json(self) -> dict[str, Any]:
         """Return both trees. Each node has its table and column, expression, note, and the nodes in `beyond`."""
-        from waterclock.answers.lineage import ColumnLineageAnswer
+        from waterclock.json_models.lineage import ColumnLineageAnswer
 
         return ColumnLineageAnswer.build(column=self.column, made_from=self.up, went_into=self.down).to_json()
 
@@ -111,7 +111,7 @@ class ColumnImpact:
 
     def to_json(self) -> dict[str, Any]:
         """Return each table with its uses of the column, its owner, and the destination of a publish."""
-        from waterclock.answers.lineage import ImpactAnswer
+        from waterclock.json_models.lineage import ImpactAnswer
 
         return ImpactAnswer.build(column=self.column, impact=[self._one(each) for each in self.found]).to_json()
 

@@ -33,7 +33,7 @@ def read_last_lookbacks(at: OpenedProject, names: Collection[str]) -> dict[str, 
 
 def lookbacks_json(looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return look-backs for scripts: when they ran, and by label why each past window had changed."""
-    from waterclock.answers.watching import LookBack
+    from waterclock.json_models.watching import LookBack
 
     return {name: LookBack(at=look["at"], changed=look["past"]["changed"]).to_json() for name, look in looks.items()}
 

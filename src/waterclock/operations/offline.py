@@ -15,7 +15,7 @@ from waterclock.operations.formatting import count_words, instant_words, local_r
 from waterclock.operations.measured import measured_lines
 
 if TYPE_CHECKING:
-    from waterclock.answers.watching import OfflineStatus
+    from waterclock.json_models.watching import OfflineStatus
     from waterclock.operations.opening import OpenedProject
 
 _MOST_WAITING = 100_000
@@ -43,7 +43,7 @@ class OfflineStand:
 
     def to_answer(self) -> OfflineStatus:
         """Return the status for scripts and pages."""
-        from waterclock.answers.watching import OfflineStatus
+        from waterclock.json_models.watching import OfflineStatus
 
         looked = None if self.look is None or self.look.looked_at == NEVER else self.look
         return OfflineStatus.build(

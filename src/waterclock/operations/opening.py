@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import entry_path, folders_in, is_folder
+from waterclock.files.filesystem import entry_path, folders_in, is_folder
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Secret, Table
-from waterclock.flow.links import linked_tables
+from waterclock.flow.linked_projects import linked_tables
 from waterclock.operations.read_only_ledger import read_ledger
-from waterclock.planner.links import add_links
+from waterclock.planner.linked_projects import add_links
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels, Selection, parse_labels, select
 from waterclock.timelabel.zone import parse_instant
@@ -176,7 +176,7 @@ def open_read_only(folder: Path, env: str | None, now: str | None) -> Iterator[O
     from waterclock.engine.connections import connections_of
     from waterclock.engine.earlier_starts import snapshot_once_applied
     from waterclock.engine.ledger_opening import open_ledger
-    from waterclock.engine.links import links_of
+    from waterclock.engine.linked_projects import links_of
     from waterclock.operations.left_claims import describe_abandoned_claims, mark_abandoned_claims
 
     project = open_project(folder, env)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.engine.opening import sessions_of_queries
 from waterclock.engine.spark.cancelling import cancel_jobs, mark_jobs
 from waterclock.errors import WaterclockError
-from waterclock.operations.answers import AnsweredQuestion, answer_query
+from waterclock.operations.query_results import AnsweredQuestion, answer_query
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project

@@ -116,7 +116,7 @@ def _rows(folder: str, manifest: Manifest, most: int) -> tuple[tuple[str, ...], 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from waterclock.filesystem import entry_path, readable
+    from waterclock.files.filesystem import entry_path, readable
     from waterclock.storage.slices.row_filter import HIDDEN
 
     parts: list[pa.Table] = []

@@ -47,7 +47,7 @@ def batch_words(versions: Sequence[SchemaVersion], claim: int) -> list[str]:
 
 def versions_json(versions: Sequence[SchemaVersion]) -> list[dict[str, Any]]:
     """Return all versions for scripts, those of the source first, oldest first."""
-    from waterclock.answers.tables import ColumnsVersion
+    from waterclock.json_models.tables import ColumnsVersion
 
     return [
         ColumnsVersion.build(

@@ -49,7 +49,7 @@ class Reached:
 
     def to_json(self) -> dict[str, Any]:
         """Return the values for scripts, the span in seconds."""
-        from waterclock.answers.watching import WatermarkProgress
+        from waterclock.json_models.watching import WatermarkProgress
 
         return WatermarkProgress.model_validate(self).to_json()
 

@@ -12,7 +12,7 @@ from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.planner.closings import newest_closed
 from waterclock.planner.dependency_graph import FlowGraph, Node
-from waterclock.planner.links import newest_served
+from waterclock.planner.linked_projects import newest_served
 from waterclock.planner.reads import bind_read, until_end
 from waterclock.planner.settlement import Settlement, find_first_label
 from waterclock.timelabel.cadence import Cadence

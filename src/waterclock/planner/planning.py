@@ -14,7 +14,7 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.closings import Books, closed_windows
 from waterclock.planner.dependency_graph import FlowGraph, Node, graph_of
 from waterclock.planner.due_batches import TableWork, work_by_table
-from waterclock.planner.links import within_link
+from waterclock.planner.linked_projects import within_link
 from waterclock.planner.oldest_read import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
 from waterclock.planner.plan_facts import Facts

@@ -23,7 +23,7 @@ from waterclock.flow.declarations import Read
 from waterclock.planner.closings import closed_words, open_words
 from waterclock.planner.dependency_graph import Node, is_circular
 from waterclock.planner.due_batches import find_snapshot_start
-from waterclock.planner.links import find_linked_wait_cause, is_expired
+from waterclock.planner.linked_projects import find_linked_wait_cause, is_expired
 from waterclock.planner.open_windows import explain_unknown_windows, is_forgotten, merge_reads, open_windows
 from waterclock.planner.partial import Partial, partial_of, waits_no_longer
 from waterclock.planner.plan import GIVE_UP, STOPS, TO_BE_RELEASED, Batch, BoundRead, Cause, OpenWindow, Status
@@ -391,10 +391,7 @@ class Judge:
         return bound, tuple(dict.fromkeys(causes))
 
     def _ticks(self, node: Node, window: Window, past: TableFacts) -> tuple[dict[str, datetime], list[Cause]]:
-        """Return the ticks of LATEST by table, and a cause for each table without one.
-
-        It is the tick stored at the first run, otherwise the newest that is settled.
-        """
+        """Return by table the tick of LATEST, the stored or else the newest settled one; and a cause where none is."""
         ticks = dict(past.latest.get(window.start, {}))
         causes = []
         for read in node.table.reads_for_window(window):

@@ -24,7 +24,7 @@ from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.session import Sessions
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
-from waterclock.secrets import Secrets
+from waterclock.secrets.reader import Secrets
 from waterclock.selection import Labels
 from waterclock.specs.comparing import Comparison, Values, compare
 from waterclock.specs.derived_flow import Derived, derive

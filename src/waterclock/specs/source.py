@@ -12,7 +12,7 @@ from waterclock.connectors.interface import Collected, Collector, WindowRequest
 from waterclock.engine.connections import Connections
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Columns, Table, Unit
-from waterclock.secrets import Secrets
+from waterclock.secrets.reader import Secrets
 from waterclock.specs.comparing import Values
 from waterclock.specs.script import Give
 from waterclock.specs.steps import Does

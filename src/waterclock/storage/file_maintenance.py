@@ -14,8 +14,8 @@ from urllib.parse import unquote
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import CommitProperties
 
-from waterclock.filesystem import FileInfo, each_of, entry_path, stat_file
-from waterclock.object_stores import is_remote
+from waterclock.files.filesystem import FileInfo, each_of, entry_path, stat_file
+from waterclock.files.object_stores import is_remote
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.write_commit import Change, removes_of, try_commit
 from waterclock.storage.lake import STAGE

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import entry_path, make_folder, open_for_writing, put_if_absent, remove_file
+from waterclock.files.filesystem import entry_path, make_folder, open_for_writing, put_if_absent, remove_file
 from waterclock.timelabel.label import hive_path, label_of
 
 STAGE = "_stage"

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from waterclock.filesystem import (
+from waterclock.files.filesystem import (
     entry_path,
     files_below,
     make_folder,

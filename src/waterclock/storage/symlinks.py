@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import (
+from waterclock.files.filesystem import (
     entry_path,
     files_below,
     is_folder,
@@ -25,7 +25,7 @@ from waterclock.filesystem import (
     remove_folder,
     replace_text,
 )
-from waterclock.object_stores import is_remote
+from waterclock.files.object_stores import is_remote
 from waterclock.storage.log.delta_log import iterate_commits
 from waterclock.storage.log.open_tables import OpenTable, open_table
 from waterclock.timelabel.label import TIMELABEL

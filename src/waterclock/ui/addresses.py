@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from waterclock.answers import pages as answers
-from waterclock.answers import quality_pages, table_pages
+from waterclock.json_models import pages as answers
+from waterclock.json_models import quality_pages, table_pages
 from waterclock.operations.opening import OpenedProject
 from waterclock.ui.page_query import Content, PageQuery
 from waterclock.ui.pages.batch import batch

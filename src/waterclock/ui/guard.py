@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
-from waterclock.access_tokens import WrongTokens, bearer_of, is_same
-from waterclock.served_hosts import ServedHosts
+from waterclock.http.access_tokens import WrongTokens, bearer_of, is_same
+from waterclock.http.served_hosts import ServedHosts
 from waterclock.ui.browser_sessions import BrowserSessions
 from waterclock.ui.one_time_links import OneTimeLinks
 

@@ -10,16 +10,16 @@ from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import connections_of
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
-from waterclock.engine.links import links_of
+from waterclock.engine.linked_projects import links_of
 from waterclock.engine.reloading import Stamps, stamps_of
 from waterclock.errors import WaterclockError
-from waterclock.flow.links import linked_tables
+from waterclock.flow.linked_projects import linked_tables
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.backend import parse_url
 from waterclock.ledger.store.locations import redact_url_text
 from waterclock.operations.left_claims import Left, describe_abandoned_claims, mark_abandoned_claims
 from waterclock.operations.opening import OpenedProject, now_of, open_project
-from waterclock.planner.links import add_links
+from waterclock.planner.linked_projects import add_links
 from waterclock.planner.planning import Planner
 from waterclock.ui.page_cache import Memory
 

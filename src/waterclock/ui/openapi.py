@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from waterclock.answers import page_parts, table_pages
-from waterclock.answers import pages as answers
-from waterclock.answers.version import JSON_VERSION
+from waterclock.json_models import page_parts, table_pages
+from waterclock.json_models import pages as answers
+from waterclock.json_models.version import JSON_VERSION
 from waterclock.operations.proposals import Verb
 from waterclock.ui.addresses import pages
 from waterclock.ui.pages.table import TABS

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
-from waterclock.operations.answers import AnsweredQuestion
 from waterclock.operations.query_process import BEGUN, QueryProcess, QueryRequest
+from waterclock.operations.query_results import AnsweredQuestion
 from waterclock.ui.readers import Reader
 
 if TYPE_CHECKING:

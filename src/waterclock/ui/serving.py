@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import stat
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
 
-from waterclock.access_tokens import token_of_environment
-from waterclock.errors import WaterclockError
-from waterclock.served_hosts import ALL_ADDRESSES, hosts_of
+from waterclock.http.access_tokens import token_of_environment
+from waterclock.http.listening import UNIX, bind_port, bind_unix_socket
+from waterclock.http.served_hosts import ALL_ADDRESSES, hosts_of
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import LINK, Guard, new_token
 from waterclock.ui.live import LiveProject
@@ -23,7 +21,6 @@ from waterclock.ui.query_queue import Asker
 from waterclock.ui.slow_clients import MOST, SECONDS, build_limited_protocol
 
 TOKEN = "WATERCLOCK_UI_TOKEN"  # noqa: S105 - the name of the variable
-SOCKET = "unix:"  # the prefix of a host that is the path of a Unix socket
 _SECONDS_TO_END = 3
 
 
@@ -47,7 +44,7 @@ class Served:
 
 def address_at(host: str, port: int) -> str:
     """Return the address of the first page of a server."""
-    if host.startswith(SOCKET):
+    if host.startswith(UNIX):
         return "http://localhost/"
     named = socket.gethostname() if host in ALL_ADDRESSES else host
     return f"http://{f'[{named}]' if ':' in named else named}:{port}/"
@@ -60,7 +57,7 @@ def link_at(host: str, port: int, code: str) -> str:
 
 def place_of(host: str, port: int) -> str:
     """Return the place that a server's links and cookies are bound to: its port, or the path of its socket."""
-    return host.removeprefix(SOCKET) if host.startswith(SOCKET) else str(port)
+    return host.removeprefix(UNIX) if host.startswith(UNIX) else str(port)
 
 
 @contextmanager
@@ -75,8 +72,9 @@ def serve_pages(
     """
     token = token_of_environment(TOKEN) or new_token()
     asker = asker or Asker()
-    listener = _listener(host, port)
-    port = 0 if host.startswith(SOCKET) else listener.getsockname()[1]
+    path = host.removeprefix(UNIX) if host.startswith(UNIX) else None
+    listener = bind_port(host, port) if path is None else bind_unix_socket(path)
+    port = listener.getsockname()[1] if path is None else 0
     served = Served(host, port, Guard(token, hosts_of(host), place_of(host, port)))
     config = uvicorn.Config(
         create_app(live, served.guard, asker),
@@ -102,42 +100,5 @@ def serve_pages(
         thread.join(_SECONDS_TO_END + 2)
         live.close()
         listener.close()
-        if host.startswith(SOCKET):
-            Path(host.removeprefix(SOCKET)).unlink(missing_ok=True)
-
-
-def _listener(host: str, port: int) -> socket.socket:
-    path = host.removeprefix(SOCKET) if host.startswith(SOCKET) else None
-    family = socket.AF_UNIX if path is not None else socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        if path is None:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((host, port))
-        else:
-            _remove_stale_socket(path)
-            listener.bind(path)
-            Path(path).chmod(0o600)  # connections are refused before the socket listens
-        listener.listen(128)
-    except OSError as error:
-        listener.close()
-        raise WaterclockError(
-            "E909", f"cannot listen at {path or f'{host}:{port}'}", why=error.strerror or str(error),
-            fix="choose another port, or stop the process that uses this one" if path is None else "choose another "
-                "path",
-        ) from error  # fmt: skip
-    return listener
-
-
-def _remove_stale_socket(path: str) -> None:
-    """Remove the socket of a killed server: one of this user that refuses connections."""
-    with suppress(FileNotFoundError):
-        found = os.lstat(path)
-        if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():
-            return
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            probe.settimeout(1)
-            try:
-                probe.connect(path)
-            except ConnectionRefusedError:
-                Path(path).unlink()
+        if path is not None:
+            Path(path).unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from tests.postgres import drop_all_slots
 from tests.systems import (
     DuckDatabase,
     Endpoint,
+    FirebirdDatabase,
     FollowedPostgres,
     HeldFolder,
     JsonFolder,
@@ -22,11 +23,13 @@ from tests.systems import (
     ParquetFolder,
     PostgresDatabase,
     RevisedDatabase,
+    RevisedFirebird,
     RevisedFolder,
     RevisedPostgres,
     SqliteDatabase,
     TimedDatabase,
     TimedDuck,
+    TimedFirebird,
     TimedFolder,
     TimedMysql,
     TimedPostgres,
@@ -84,6 +87,27 @@ class TestMysqlAsSnapshot(SnapshotConformance):
     @pytest.fixture
     def system(self, tmp_path: Path) -> MysqlDatabase:
         return MysqlDatabase(tmp_path)
+
+
+@pytest.mark.slow
+class TestFirebirdByDataTime(WindowConformance):
+    @pytest.fixture(params=["timestamp", "bigint"])
+    def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> TimedFirebird:
+        return TimedFirebird(tmp_path, request.param)
+
+
+@pytest.mark.slow
+class TestFirebirdAsSnapshot(SnapshotConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> FirebirdDatabase:
+        return FirebirdDatabase(tmp_path)
+
+
+@pytest.mark.slow
+class TestFirebirdLooks(LookConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> RevisedFirebird:
+        return RevisedFirebird(tmp_path)
 
 
 class TestRestByDataTime(WindowConformance):

@@ -11,7 +11,7 @@ from tests.tiny import Tiny, day, described, labels
 from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.cli.actions.release import release_batches
 from waterclock.engine.reads.as_of import list_state_steps
-from waterclock.filesystem import entry_path, remove_folder
+from waterclock.files.filesystem import entry_path, remove_folder
 from waterclock.storage.folds.state_after import resulting_state
 from waterclock.storage.slices.manifest import read_manifest
 

@@ -18,8 +18,8 @@ from waterclock.engine.spark.jars import delta_jars, object_storage_jars
 from waterclock.engine.spark.object_storage import confs_of_stores
 from waterclock.engine.spark.session import open_session
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import is_there, remove_file
-from waterclock.object_stores import store_of
+from waterclock.files.filesystem import is_there, remove_file
+from waterclock.files.object_stores import store_of
 from waterclock.testing.connectors import ArrivalConformance, SnapshotConformance, WindowConformance, declared
 from waterclock.timelabel.label import TIMELABEL, label_of
 

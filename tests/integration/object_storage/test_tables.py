@@ -16,8 +16,8 @@ from tests.s3_refusing import Refusing, refusing_server
 from tests.stores import fresh_bucket
 from waterclock.engine.spark.errors import to_error
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import entry_path, make_folder, put_if_absent, remove_folder, writable
-from waterclock.object_stores import reach_by
+from waterclock.files.filesystem import entry_path, make_folder, put_if_absent, remove_folder, writable
+from waterclock.files.object_stores import reach_by
 from waterclock.storage.commit import creation
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices, commit_state

@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 
 from tests import stocks
 from tests.pages import TOKEN
-from waterclock.access_tokens import WrongTokens
+from waterclock.http.access_tokens import WrongTokens
 from waterclock.ui.guard import Guard
 
 PATHS = (

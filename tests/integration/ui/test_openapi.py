@@ -19,8 +19,8 @@ from starlette.testclient import TestClient
 from tests import stocks
 from tests.pages import TOKEN
 from waterclock.engine.query.query import AnsweredQuery
-from waterclock.operations.answers import AnsweredQuestion
-from waterclock.served_hosts import ServedHosts
+from waterclock.http.served_hosts import ServedHosts
+from waterclock.operations.query_results import AnsweredQuestion
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import Guard, Guarded
 from waterclock.ui.live import LiveProject

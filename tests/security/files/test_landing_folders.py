@@ -15,7 +15,7 @@ from waterclock.connectors.files.archiving import archive_items
 from waterclock.connectors.files.landed_names import names_of
 from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.interface import Item
-from waterclock.ownership import open_below
+from waterclock.permissions.ownership import open_below
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 NAME = "web_visits_2026_11_20_12_00_00.csv"

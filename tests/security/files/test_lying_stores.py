@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from waterclock import filesystem, object_files
 from waterclock.connectors.files.archiving import archive_items
 from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.interface import Item
 from waterclock.errors import WaterclockError
-from waterclock.object_files import content_of, open_object, put_file_if_absent
-from waterclock.object_stores import Store, reach_by
+from waterclock.files import filesystem, object_files
+from waterclock.files.object_files import content_of, open_object, put_file_if_absent
+from waterclock.files.object_stores import Store, reach_by
 
 DATA = bytes(range(256)) * 40_000
 Answer = Callable[["Request"], None]
@@ -231,8 +231,8 @@ def test_a_size_that_no_memory_holds_does_not_end_the_process(lying: LyingStore,
     script = f"""
     import resource
     from waterclock.errors import WaterclockError
-    from waterclock.object_files import content_of, open_object
-    from waterclock.object_stores import Store
+    from waterclock.files.object_files import content_of, open_object
+    from waterclock.files.object_stores import Store
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
     store = Store("s3://b", {lying.options})
     try:

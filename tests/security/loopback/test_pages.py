@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests import stocks
-from waterclock.access_tokens import WrongTokens
 from waterclock.errors import WaterclockError
+from waterclock.http.access_tokens import WrongTokens
 from waterclock.ui.browser_sessions import MOST, BrowserSessions
 from waterclock.ui.guard import Guard
 from waterclock.ui.live import LiveProject

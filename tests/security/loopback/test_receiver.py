@@ -11,10 +11,10 @@ import pytest
 
 from tests.receiving import project_with_door
 from tests.unit.connectors.receiver.test_endpoint import Answer, Disk, ask
-from waterclock.access_tokens import WrongTokens
 from waterclock.cli.actions.receive import endpoint_of
 from waterclock.connectors.receiver.endpoint import Endpoint, RequestLimits, Stream
 from waterclock.errors import WaterclockError
+from waterclock.http.access_tokens import WrongTokens
 from waterclock.operations.opening import open_project
 
 TOKEN, OTHER, METRICS = "t0ken-of-a-good-length", "an0ther-of-a-good-length", "t0ken-of-the-metrics"

@@ -15,9 +15,9 @@ import pytest
 
 from tests.security.strangers import ANN, MALLORY, as_user, give, meeting_place, needs_root
 from tests.unit.cli.conftest import ask
-from waterclock import ownership
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import check_project
+from waterclock.permissions import ownership
 
 TOML = '[project]\nname = "shop"\nenv = "dev"\n[env.dev]\nstorage = ".waterclock"\n'
 FLOW = """import pathlib

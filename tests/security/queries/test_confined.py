@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.confinement import landlock_version
+from waterclock.permissions.confinement import landlock_version
 
 pytestmark = pytest.mark.spark
 CANARY = "canary-2046"

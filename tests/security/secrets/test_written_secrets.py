@@ -9,9 +9,9 @@ from time import process_time
 import pytest
 
 from waterclock.connectors.registry import capabilities
-from waterclock.credentials import has_password, hide_credentials, is_credential
 from waterclock.dpl.project import check_project
 from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.secrets.credentials import has_password, hide_credentials, is_credential
 
 WORD = "CANARYLEAK"
 OF_WEBHOOK = "the address in webhook contains a password or a key"

@@ -10,7 +10,7 @@ from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
 from waterclock.flow.alerts import Target, TargetKind
 from waterclock.flow.declarations import Secret
-from waterclock.secrets import SecretPlaces, Secrets
+from waterclock.secrets.reader import SecretPlaces, Secrets
 
 
 def test_a_target_of_a_library_that_is_missing_says_how_to_have_it(

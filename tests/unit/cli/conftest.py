@@ -18,7 +18,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.json_answers import check_answer
-from waterclock.answers.version import JSON_VERSION
 from waterclock.batches.records import BatchResult, ClaimRequest
 from waterclock.cli.actions import backfill, make, restate, retry
 from waterclock.cli.actions.init import start_project
@@ -26,6 +25,7 @@ from waterclock.cli.actions.run import RunOptions
 from waterclock.cli.app import app
 from waterclock.dpl.project import Project
 from waterclock.engine.ledger_opening import ledger_url
+from waterclock.json_models.version import JSON_VERSION
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.opening import open_project
 from waterclock.planner.plan import Batch

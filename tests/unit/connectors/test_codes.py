@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import waterclock.connectors
-from waterclock.codes.catalog import CONNECTORS
+from waterclock.error_codes.catalog import CONNECTORS
 
 
 def test_every_code_that_is_raised_is_explained_and_no_other() -> None:

@@ -12,6 +12,7 @@ from tests.stores import PublishedBucket
 from tests.systems import (
     DuckDatabase,
     Endpoint,
+    FirebirdDatabase,
     LandingFolder,
     MysqlDatabase,
     PostgresDatabase,
@@ -117,6 +118,20 @@ class TestMysqlDeliveries(DeliveryConformance):
         return MysqlDatabase(tmp_path)
 
 
+@pytest.mark.slow
+class TestFirebirdConnector(ConnectorConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> FirebirdDatabase:
+        return FirebirdDatabase(tmp_path)
+
+
+@pytest.mark.slow
+class TestFirebirdDeliveries(DeliveryConformance):
+    @pytest.fixture
+    def system(self, tmp_path: Path) -> FirebirdDatabase:
+        return FirebirdDatabase(tmp_path)
+
+
 class TestFilesDeliveries(DeliveryConformance):
     @pytest.fixture(
         params=[
@@ -143,7 +158,13 @@ class TestStoredFilesDeliveries(DeliveryConformance):
 
 class TestSigns(SignConformance):
     @pytest.fixture(
-        params=[LandingFolder, SqliteDatabase, DuckDatabase, pytest.param(PostgresDatabase, marks=pytest.mark.slow)]
+        params=[
+            LandingFolder,
+            SqliteDatabase,
+            DuckDatabase,
+            pytest.param(PostgresDatabase, marks=pytest.mark.slow),
+            pytest.param(FirebirdDatabase, marks=pytest.mark.slow),
+        ]
     )
     def system(self, tmp_path: Path, request: pytest.FixtureRequest) -> LandingFolder | Tables:
         made: LandingFolder | Tables = request.param(tmp_path)

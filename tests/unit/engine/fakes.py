@@ -11,7 +11,7 @@ from tests.ledgers import SOMEWHERE, day, table
 from tests.tiny import Heard
 from waterclock.batches.records import TableRecord
 from waterclock.engine.connections import Connections
-from waterclock.engine.links import Links
+from waterclock.engine.linked_projects import Links
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Kind, Mode, TableType

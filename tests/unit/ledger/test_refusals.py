@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from tests.ledgers import day
 from waterclock.batches.ledger_snapshot import OpenClaim, Pause
-from waterclock.codes.catalog import LEDGER
+from waterclock.error_codes.catalog import LEDGER
 from waterclock.errors import WaterclockError
 from waterclock.ledger import refusals, refused_databases, refused_rebuilds
 

@@ -14,7 +14,7 @@ from waterclock.engine.query.query import AnsweredQuery
 from waterclock.engine.query.ticks import Moment
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.notebook.results import WIDTH, QueryResult
-from waterclock.operations.answers import AnsweredQuestion
+from waterclock.operations.query_results import AnsweredQuestion
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Shop

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.specifying import wrong
-from waterclock.codes.catalog import SPECS
 from waterclock.dpl.project import Project
+from waterclock.error_codes.catalog import SPECS
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.feature"))
 _SAYS = "#> "

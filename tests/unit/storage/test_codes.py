@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import waterclock.object_stores
+import waterclock.files.object_stores
 import waterclock.storage
-from waterclock.codes.catalog import STORAGE
+from waterclock.error_codes.catalog import STORAGE
 
 
 def test_every_code_that_is_raised_is_explained_and_no_other() -> None:
-    stores = Path(waterclock.object_stores.__file__)
-    source = stores.parent
+    stores = Path(waterclock.files.object_stores.__file__)
+    source = stores.parents[1]
     rebuilding = [source / "ledger/write/rebuilding.py", source / "engine/upkeep/rebuild_all.py"]
-    files = [stores, stores.with_name("dpl") / "project.py", *stores.with_name("storage").rglob("*.py"), *rebuilding]
+    files = [stores, source / "dpl/project.py", *(source / "storage").rglob("*.py"), *rebuilding]
     raised = {code for path in files for code in re.findall(r'"(E6\d\d)"', path.read_text())}
     assert raised == set(STORAGE)

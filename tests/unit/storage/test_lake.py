@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import put_if_absent
+from waterclock.files.filesystem import put_if_absent
 from waterclock.storage.lake import Lake, require_latch
 
 

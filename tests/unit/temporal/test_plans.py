@@ -45,7 +45,7 @@ def test_more_tasks_build_more() -> None:
 
 def test_the_names_are_there_and_pyspark_is_loaded_only_for_them() -> None:
     code = (
-        "import sys, waterclock.codes.catalog, waterclock.temporal as t\nold = 'pyspark' in sys.modules\n"
+        "import sys, waterclock.error_codes.catalog, waterclock.temporal as t\nold = 'pyspark' in sys.modules\n"
         "print(old, all(getattr(t, name) for name in dir(t)), 'pyspark' in sys.modules, set(dir(t)) == set(t.__all__))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)

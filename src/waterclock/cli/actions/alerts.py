@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from waterclock.alerts.checking import RunSaid, check_alerts
 from waterclock.alerts.targets import deliver, target_errors
 from waterclock.alerts.wording import test_alert
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.alerts import (
     AlertList,
     Tried,
@@ -26,10 +27,10 @@ from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError, did_you_mean, raise_all
+from waterclock.http.posting import NotDelivered
 from waterclock.operations.opening import nothing_ran, open_project, open_read_only
 from waterclock.operations.required_reasons import need_reason_of_acknowledging
-from waterclock.posting import NotDelivered
-from waterclock.secrets import Secrets
+from waterclock.secrets.reader import Secrets
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
@@ -49,7 +50,7 @@ def list_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
         print_answer(known_answer(known))
     else:
         print_alerts(console(), known)
-    return 0
+    return ExitCode.DONE
 
 
 def send_test_messages(folder: Path, env: str | None, names: Sequence[str], *, is_json: bool) -> int:
@@ -77,7 +78,7 @@ def send_test_messages(folder: Path, env: str | None, names: Sequence[str], *, i
         print_answer(tried_answer(tried))
     else:
         print_tried(console(), tried, is_on=project.alerts.is_on, env=project.env)
-    return 1 if any(each.error for each in tried) else 0
+    return ExitCode.of_failure(any(each.error for each in tried))
 
 
 def acknowledge_alerts(folder: Path, env: str | None, numbers: Sequence[str], why: str, *, is_json: bool) -> int:
@@ -93,12 +94,12 @@ def acknowledge_alerts(folder: Path, env: str | None, numbers: Sequence[str], wh
     with ledger:
         done = [ledger.alerts.acknowledge(number, who=RunSettings().who, why=why) for number in meant]
     if is_json:
-        from waterclock.answers.alerts import AcknowledgedAnswer
+        from waterclock.json_models.alerts import AcknowledgedAnswer
 
         print_answer(AcknowledgedAnswer(acknowledged=[alert.number for alert in done]))
     else:
         print_acknowledged(console(), done, project)
-    return 0
+    return ExitCode.DONE
 
 
 def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
@@ -119,7 +120,7 @@ def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
         print_answer(sent_answer(found, waiting))
     else:
         print_sent(console(), found, waiting)
-    return 1 if found.sent.lost else 0
+    return ExitCode.of_failure(found.sent.lost)
 
 
 def see_targets(project: Project, targets: Sequence[Target]) -> None:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.actions.run import RunOptions, carry_out
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.plan import print_plan
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
@@ -60,7 +61,7 @@ def run_backfill(
                 _keep(at.ledger, asked)
     if not asked.count and not is_json:
         to.print("there are no missing batches")
-        return 0
+        return ExitCode.DONE
     return carry_out(
         project,
         RunOptions(

@@ -37,7 +37,7 @@ def close_window(folder: Path, env: str | None, which: str, why: str, now: str |
             name, label, tick, late_tables=late_tables(project.flow, name), who=work.settings.who, why=why
         )
     if is_json:
-        from waterclock.answers.decisions import CloseAnswer
+        from waterclock.json_models.decisions import CloseAnswer
 
         print_answer(CloseAnswer.build(table=name, label=label, tick=tick, why=why))
         return

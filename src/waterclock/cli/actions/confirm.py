@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.errors import WaterclockError
 
 
@@ -21,4 +22,4 @@ def confirm(question: str, *, yes: bool) -> None:
             fix="add --yes to confirm",
         )
     if not typer.confirm(question, err=True):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)

@@ -41,7 +41,7 @@ def drop_windows(
         confirm(f"Drop {what}?", yes=yes)
         behind = drop(work, found, why=why)
     if is_json:
-        from waterclock.answers.decisions import DropAnswer
+        from waterclock.json_models.decisions import DropAnswer
 
         print_answer(DropAnswer(table=name, dropped=labels, rows=found.rows, behind=behind, why=why))
         return

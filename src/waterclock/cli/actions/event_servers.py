@@ -73,24 +73,6 @@ def server_of(endpoint: Endpoint, address: socket.socket) -> EventServer:
     return _Uvicorn(endpoint, address)
 
 
-def bind_socket(host: str, port: int) -> socket.socket:
-    """Bind a socket that several processes can share, so that one can start before the other ends. Raises  E909."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # without the explicit protocol, asyncio would leave Nagle's algorithm on and delay each answer
-    address = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        address.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        address.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        address.bind((host, port))
-    except OSError as error:
-        address.close()
-        raise WaterclockError(
-            "E909", f"cannot listen at {host}:{port}", why=error.strerror or str(error),
-            fix="choose another port, or stop the process that uses this one",
-        ) from error  # fmt: skip
-    return address
-
-
 class _Uvicorn:
     leaves_threads = False
 

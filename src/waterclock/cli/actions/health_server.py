@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,13 +9,14 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from waterclock.access_tokens import METRICS_TOKEN, WrongTokens, bearer_of, is_same, token_of_environment
 from waterclock.errors import WaterclockError
-from waterclock.planner.links import add_links
+from waterclock.http.access_tokens import METRICS_TOKEN, WrongTokens, bearer_of, is_same, token_of_environment
+from waterclock.http.listening import bind_port
+from waterclock.http.served_hosts import hosts_of
+from waterclock.planner.linked_projects import add_links
 from waterclock.planner.metrics import metrics_of
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
-from waterclock.served_hosts import hosts_of
 
 if TYPE_CHECKING:
     from anyio import CapacityLimiter
@@ -26,25 +26,10 @@ if TYPE_CHECKING:
 
     from waterclock.engine.run_context import RunContext
 
-_LOOPBACK = "127.0.0.1"
 _TEXT = "text/plain; charset=utf-8"
 _PATIENCE = 10.0  # seconds within which a request must arrive completely
 _MOST_ANSWERS = 2  # answers computed at the same time: each queries the ledger
 _SECONDS_TO_END = 3
-
-
-def address_of(said: str, *, may_be_socket: bool = False) -> tuple[str, int]:
-    """Parse a listen address: `9090`, `0.0.0.0:9090`, or `unix:/path` where allowed, with port 0. Raises  E909."""
-    if may_be_socket and said.startswith("unix:/"):
-        return said, 0
-    host, _, port = said.rpartition(":")
-    if not port.isdecimal() or not 0 <= int(port) <= 65535:
-        raise WaterclockError(
-            "E909", f"{said!r} is not an address to listen at",
-            why="an address is a port, or a host and a port; a port is a number from 1 to 65535",
-            fix="write 9090 for this machine only, or 0.0.0.0:9090 for all machines that can reach it",
-        )  # fmt: skip
-    return host.strip("[]") or _LOOPBACK, int(port)
 
 
 @contextmanager
@@ -60,7 +45,7 @@ def serve_health_endpoints(work: RunContext, address: tuple[str, int]) -> Iterat
     from waterclock.ui.slow_clients import build_limited_protocol
 
     token = token_of_environment(METRICS_TOKEN)
-    listener = _bind_listener(address)
+    listener = bind_port(*address)
     config = uvicorn.Config(
         _application(work, address[0], token),
         log_level="warning",
@@ -82,22 +67,6 @@ def serve_health_endpoints(work: RunContext, address: tuple[str, int]) -> Iterat
         server.should_exit = True
         thread.join(_SECONDS_TO_END + 2)
         listener.close()
-
-
-def _bind_listener(address: tuple[str, int]) -> socket.socket:
-    host, port = address
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(128)
-    except OSError as error:
-        listener.close()
-        raise WaterclockError(
-            "E909", f"cannot listen at {host}:{port}", why=error.strerror or str(error),
-            fix="choose another port, or stop the process that uses this one",
-        ) from error  # fmt: skip
-    return listener
 
 
 def _application(work: RunContext, host: str, token: str | None) -> Starlette:

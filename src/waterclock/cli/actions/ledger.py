@@ -26,7 +26,7 @@ def run_export(folder: Path, env: str | None, *, is_whole: bool, is_json: bool) 
     with ledger:
         found = export_ledger(ledger, project.storage, is_whole=is_whole)
     if is_json:
-        from waterclock.answers.upkeep import LedgerAnswer
+        from waterclock.json_models.upkeep import LedgerAnswer
 
         print_answer(LedgerAnswer(what="export", export=found.name, bytes=found.bytes, follows=found.follows))
         return
@@ -41,7 +41,7 @@ def run_ledger_rebuild(folder: Path, env: str | None, export: str | None, *, for
     """Rebuild the ledger, and print the export and the commits it was made from. Raises  E417, E418."""
     found = rebuild_ledger(open_project(folder, env), force=force, export=export)
     if is_json:
-        from waterclock.answers.upkeep import LedgerAnswer
+        from waterclock.json_models.upkeep import LedgerAnswer
 
         print_answer(
             LedgerAnswer(
@@ -69,7 +69,7 @@ def run_move(folder: Path, env: str | None, to: str, *, is_json: bool) -> None:
     url = to if ":" in to else ledger_url(open_project(folder, to))
     found = move_ledger(project, url, who=RunSettings().who)
     if is_json:
-        from waterclock.answers.upkeep import LedgerAnswer
+        from waterclock.json_models.upkeep import LedgerAnswer
 
         print_answer(LedgerAnswer(what="move", old=found.old, new=found.new, batches=found.batches))
         return

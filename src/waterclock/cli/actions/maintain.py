@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.ledger_export import Exported, export_ledger
@@ -52,7 +53,7 @@ def _report_upkeep(
     is_json: bool,
 ) -> int:
     if is_json:
-        from waterclock.answers.upkeep import MaintainAnswer
+        from waterclock.json_models.upkeep import MaintainAnswer
 
         print_answer(
             MaintainAnswer.build(
@@ -70,7 +71,7 @@ def _report_upkeep(
             to.print(f"ledger exported: ledger/{exported.name} ({bytes_words(exported.bytes)})", soft_wrap=True)
         for line in (*_slot_lines(at_sources, is_dry=is_dry), *_lines(found, at_sources, flow, is_dry=is_dry)):
             to.print(line, soft_wrap=True)
-    return 1 if any(each.failed for each in found) or any(kept.failed for kept in at_sources) else 0
+    return ExitCode.of_failure(any(each.failed for each in found) or any(kept.failed for kept in at_sources))
 
 
 def _slot_lines(at_sources: Sequence[UnusedSlot], *, is_dry: bool) -> Iterator[str]:

@@ -20,7 +20,7 @@ from waterclock.flow.flat_joins import flat_of
 from waterclock.operations.opening import columns_stored, one_table, open_project, select_tables
 
 if TYPE_CHECKING:
-    from waterclock.answers.tables import FlatTable
+    from waterclock.json_models.tables import FlatTable
 
 _PICTURES = {".svg": "svg", ".png": "png"}
 
@@ -34,7 +34,7 @@ def draw_model(folder: Path, env: str | None, selection: list[str] | None, out: 
     if out is not None:
         _write(text, out)
     if is_json:
-        from waterclock.answers.tables import ModelAnswer
+        from waterclock.json_models.tables import ModelAnswer
 
         tables = [
             {
@@ -75,7 +75,7 @@ def draw_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is_
     if out is not None:
         _write(flat_diagram(flat, project.flow, known), out)
     if is_json:
-        from waterclock.answers.tables import FlatModelAnswer
+        from waterclock.json_models.tables import FlatModelAnswer
 
         parts = [_flat_table(each) for each in list_flat_parts(flat, project.flow, known)]
         print_answer(FlatModelAnswer.build(flat=name, tables=parts, file=None if out is None else str(out)))
@@ -93,7 +93,7 @@ def is_read_by_people() -> bool:
 
 
 def _flat_table(each: FlatPart) -> FlatTable:
-    from waterclock.answers.tables import FlatTable
+    from waterclock.json_models.tables import FlatTable
 
     return FlatTable.build(
         table=each.table,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.batches.run_events import OpenLineageState
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.openlineage import print_sent, print_shown, sent_answer, shown_answer
 from waterclock.cli.views.theme import console
@@ -30,7 +31,7 @@ def show_lineage_state(folder: Path, env: str | None, *, is_json: bool) -> int:
         print_answer(shown_answer(project, state))
     else:
         print_shown(console(), project, state)
-    return 0
+    return ExitCode.DONE
 
 
 def send_events(folder: Path, env: str | None, *, again: bool, is_json: bool) -> int:
@@ -52,7 +53,7 @@ def send_events(folder: Path, env: str | None, *, again: bool, is_json: bool) ->
         print_answer(sent_answer(found, waiting))
     else:
         print_sent(console(), found, waiting)
-    return 1 if found.lost else 0
+    return ExitCode.of_failure(found.lost)
 
 
 def _goes_nowhere(project: Project) -> WaterclockError:

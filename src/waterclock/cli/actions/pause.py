@@ -39,7 +39,7 @@ def pause_tables(folder: Path, env: str | None, selection: list[str] | None, why
         snapshot = work.ledger.reads.snapshot(project.flow)
     already = [name for name in names or () if name not in new]
     if is_json:
-        from waterclock.answers.decisions import PauseAnswer
+        from waterclock.json_models.decisions import PauseAnswer
 
         print_answer(PauseAnswer(all=names is None, tables=list(new), already=already, why=why))
         return
@@ -67,7 +67,7 @@ def resume_tables(folder: Path, env: str | None, selection: list[str] | None, wh
         snapshot, zone = at.ledger.reads.snapshot(at.flow), at.zone
     still = [name for name in (old if names else at.flow.tables) if snapshot.pause_of(name)]
     if is_json:
-        from waterclock.answers.decisions import ResumeAnswer
+        from waterclock.json_models.decisions import ResumeAnswer
 
         print_answer(ResumeAnswer(all=names is None, tables=list(old), still_paused=still, why=why))
         return

@@ -33,8 +33,8 @@ from waterclock.planner.request import PlanRequest
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.answers.plan import PlanAnswer
     from waterclock.connectors.interface import Waiting
+    from waterclock.json_models.plan import PlanAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Planned:
 
     def to_answer(self) -> PlanAnswer:
         """Return the plan with counts by status, for scripts."""
-        from waterclock.answers.plan import PlanAnswer
+        from waterclock.json_models.plan import PlanAnswer
 
         plan = self.plan
         counts = Counter(str(batch.status) for batch in plan.batches)

@@ -18,7 +18,7 @@ from waterclock.operations.opening import open_project, select_tables, zone_of
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
-    from waterclock.answers.upkeep import RebuiltTable
+    from waterclock.json_models.upkeep import RebuiltTable
 
 
 def run_rebuild(folder: Path, env: str | None, selection: list[str], *, yes: bool, is_json: bool) -> None:
@@ -42,7 +42,7 @@ def run_rebuild(folder: Path, env: str | None, selection: list[str], *, yes: boo
                 to.print(line, soft_wrap=True)
         apply_flow(work, work.real_now())
     if is_json:
-        from waterclock.answers.upkeep import RebuildAnswer
+        from waterclock.json_models.upkeep import RebuildAnswer
 
         print_answer(RebuildAnswer.build(tables=[_rebuilt_table(each) for each in found], all=None))
     elif not names:
@@ -75,7 +75,7 @@ def _format_rebuilt_table(each: Remade) -> list[str]:
 
 
 def _rebuilt_table(each: Remade) -> RebuiltTable:
-    from waterclock.answers.upkeep import RebuiltTable
+    from waterclock.json_models.upkeep import RebuiltTable
 
     return RebuiltTable.build(
         table=each.table,

@@ -14,7 +14,7 @@ from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.rebuild_all import Prospect, RemadeAll, finish_killed_rebuild, prospect, rebuild_all
-from waterclock.object_stores import is_remote
+from waterclock.files.object_stores import is_remote
 from waterclock.operations.formatting import bytes_words, count_words
 from waterclock.operations.opening import open_project, zone_of
 
@@ -56,7 +56,7 @@ def _lines(storage: str, would: Prospect) -> list[str]:
 
 def _report_rebuild(found: RemadeAll, *, is_json: bool) -> None:
     if is_json:
-        from waterclock.answers.upkeep import RebuildAllAnswer
+        from waterclock.json_models.upkeep import RebuildAllAnswer
 
         print_answer(RebuildAllAnswer.build(tables=[{"table": name} for name in found.tables], all=found))
         return

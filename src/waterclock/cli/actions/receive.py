@@ -14,9 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.access_tokens import METRICS_TOKEN, require_length, token_of_environment
-from waterclock.cli.actions.event_servers import bind_socket, server_of, wait_until_reachable
-from waterclock.cli.actions.health_server import address_of
+from waterclock.cli.actions.event_servers import server_of, wait_until_reachable
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.stopping import end_at_once, stoppable
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
@@ -26,10 +25,12 @@ from waterclock.connectors.receiver.endpoint import Endpoint, RequestLimits, Str
 from waterclock.connectors.receiver.spool import sync_folder
 from waterclock.connectors.receiver.writing import SegmentWriter
 from waterclock.errors import WaterclockError
+from waterclock.http.access_tokens import METRICS_TOKEN, require_length, token_of_environment
+from waterclock.http.listening import address_of, bind_port
+from waterclock.http.served_hosts import LOOPBACK, hosts_of
 from waterclock.operations.opening import open_project
-from waterclock.ownership import make_private_folder
-from waterclock.secrets import Secrets
-from waterclock.served_hosts import LOOPBACK, hosts_of
+from waterclock.permissions.ownership import make_private_folder
+from waterclock.secrets.reader import Secrets
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import Project
@@ -43,7 +44,7 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
     host, port = address_of(listen)
     endpoint = endpoint_of(project, is_open=host not in LOOPBACK)
     endpoint.hosts, endpoint.metrics_token = hosts_of(host), token_of_environment(METRICS_TOKEN)
-    address = bind_socket(host, port)
+    address = bind_port(host, port, is_shared=True)
     stop = threading.Event()
     served = _Served(endpoint, address, stop.set)
     to = console()
@@ -51,7 +52,7 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
         served.start()
         shown_address = f"{f'[{host}]' if ':' in host else host}:{address.getsockname()[1]}"
         if is_json:
-            from waterclock.answers.setup import ReceiveAnswer
+            from waterclock.json_models.setup import ReceiveAnswer
 
             print_answer(ReceiveAnswer(address=f"http://{shown_address}/", streams=sorted(endpoint.streams)))
             sys.stdout.flush()
@@ -60,14 +61,14 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
                 to.print(f"events are received at http://{shown_address}/{name}", soft_wrap=True)
             to.print("(Ctrl-C stops it)")
         stop.wait()
-        code = 1  # if `end` raises
+        code = ExitCode.FAILED  # if `end` raises
         try:
             served.end()
-            code = 0
+            code = ExitCode.DONE
         finally:
             if served.leaves_threads:
                 atexit.register(end_at_once, code)
-    return 0
+    return ExitCode.DONE
 
 
 def endpoint_of(project: Project, *, is_open: bool) -> Endpoint:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from waterclock.cli.actions.confirm import confirm
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.batch.lifecycle import carry_out
@@ -47,10 +48,10 @@ def release_batches(
                 shown.append(label_of(label))
                 rows += report.rows
     if is_json:
-        from waterclock.answers.decisions import ReleaseAnswer
+        from waterclock.json_models.decisions import ReleaseAnswer
 
         print_answer(ReleaseAnswer(table=name, released=shown, rows=rows, why=why))
     else:
         to.print(f"released: {count} of {name} ({words}), {count_words(rows, 'row')}: {why}", soft_wrap=True)
         to.print("the next run makes the batches that waited for it", soft_wrap=True)
-    return 0
+    return ExitCode.DONE

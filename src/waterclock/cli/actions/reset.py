@@ -34,7 +34,7 @@ def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: boo
         for each in late if found is None else [*late, found]:
             reset(work, each, why=why)
     if is_json:
-        from waterclock.answers.decisions import ResetAnswer
+        from waterclock.json_models.decisions import ResetAnswer
 
         changed = found.changed if found else ()
         print_answer(

@@ -13,6 +13,7 @@ from waterclock.batches.ledger_snapshot import FOLLOW
 from waterclock.cli.actions.backfill import cost_words
 from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.actions.run import RunOptions, carry_out
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
@@ -71,7 +72,7 @@ def restate_batches(
                 return carry_out(at.project, RunOptions(command=wish.command, only=(), now=now, is_json=True))
             if is_json:
                 _print_requested(wish, Ripple(), cost_of({}, at.snapshot))
-            return 0
+            return ExitCode.DONE
         asking, snapshot = build_requests(at, at.ledger, wish.verb, found)
         ripple = at.planner.ripple(snapshot, at.now, found)
         cost = cost_of({name: len(windows) for name, windows in ripple.all.items()}, at.snapshot)
@@ -98,7 +99,7 @@ def restate_batches(
             _print_requested(wish, ripple, cost)
         else:
             to.print("requested" if kept else f"requested; the next run makes {count} again")
-        return 0
+        return ExitCode.DONE
     spans = {name: Labels.from_range(windows[0].start, windows[-1].start) for name, windows in may_run.items()}
     return carry_out(
         project, RunOptions(command=wish.command, only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)
@@ -106,7 +107,7 @@ def restate_batches(
 
 
 def _print_requested(wish: RestateCommand, ripple: Ripple, cost: Estimate) -> None:
-    from waterclock.answers.runs import RippleAnswer
+    from waterclock.json_models.runs import RippleAnswer
 
     print_answer(RippleAnswer.build(verb=wish.word, **ripple.to_dict(), estimate=cost))
 
@@ -144,13 +145,13 @@ def _retry_held_batches(  # noqa: PLR0913 - the command's arguments and their re
         ledger.decisions.retry(name, labels, who=RunSettings().who, why=wish.why)
     if not is_run:
         if is_json:
-            from waterclock.answers.runs import HeldAgainAnswer
+            from waterclock.json_models.runs import HeldAgainAnswer
 
             asked = {name: list(map(label_of, of)) for name, of in held.items()}
             print_answer(HeldAgainAnswer(verb=wish.word, asked=asked))
         else:
             to.print("requested; the next run makes them again")
-        return 0
+        return ExitCode.DONE
     spans = {name: Labels.from_range(labels[0], labels[-1]) for name, labels in held.items()}
     return carry_out(
         at.project, RunOptions(command=wish.command, only=tuple(sorted(spans)), labels=spans, now=now, is_json=is_json)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from waterclock.cli.actions.run import RunOptions, carry_out
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.run_settings import RunSettings
@@ -36,13 +37,13 @@ def retry_batches(
     labels_of = {name: [window.label for window in windows] for name, windows in proposal.asked.items()}
     if not proposal.count or not is_run:
         if is_json:
-            from waterclock.answers.runs import RetryAnswer
+            from waterclock.json_models.runs import RetryAnswer
 
             print_answer(RetryAnswer(cleared=labels_of))
         else:
             due = f"{count_words(proposal.count, 'batch', 'batches')} due again"
             to.print(due if proposal.count else "there are no failed batches")
-        return 0
+        return ExitCode.DONE
     for name, texts in labels_of.items():
         to.print(f"due again: {name}@{', '.join(texts[:5])}{', …' if len(texts) > 5 else ''}", style="quiet")
     for line in kept:

@@ -13,9 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from waterclock.batches.kept_logs import is_followed
-from waterclock.cli.actions.health_server import address_of, serve_health_endpoints
+from waterclock.cli.actions.health_server import serve_health_endpoints
 from waterclock.cli.actions.watch import watch
-from waterclock.cli.stopping import INTERRUPTED, stoppable
+from waterclock.cli.exit_codes import ExitCode
+from waterclock.cli.stopping import stoppable
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.json_log import JsonLog
 from waterclock.cli.views.progress import Progress
@@ -63,8 +64,8 @@ class RunOptions:
     threads: int | None = None
     is_json: bool = False
     is_beside: bool = False
-    listen: str | None = None
-    pages: str | None = None
+    listen: tuple[str, int] | None = None
+    pages: tuple[str, int] | None = None
     is_logged: bool = False
 
 
@@ -79,8 +80,8 @@ def carry_out(project: Project, asked: RunOptions) -> int:
         else:
             ran.draw(to)
     if ran.outcome.was_stopped and asked.watch_seconds is None:
-        return INTERRUPTED
-    return 0 if ran.outcome.is_clean else 1
+        return ExitCode.INTERRUPTED
+    return ExitCode.of_failure(not ran.outcome.is_clean)
 
 
 def _log_of(asked: RunOptions) -> JsonLog | None:
@@ -94,7 +95,6 @@ def execute_run(project: Project, asked: RunOptions, to: Console, *, sessions: S
     If `sessions` is given, Spark stays open and Ctrl-C never ends the process: the caller is responsible for both.
     """
     zone = zone_of(project.flow)
-    address = None if asked.listen is None else address_of(asked.listen)
     progress = Progress(
         project.flow,
         zone,
@@ -119,7 +119,7 @@ def execute_run(project: Project, asked: RunOptions, to: Console, *, sessions: S
                 Heartbeat(work, f"{asked.command} --watch" if lasts and asked.command == "run" else asked.command),
                 _lineage_sent(work),
                 _record_run(work, asked, now) as noted,
-                nullcontext() if address is None else serve_health_endpoints(work, address),
+                nullcontext() if asked.listen is None else serve_health_endpoints(work, asked.listen),
                 nullcontext() if asked.pages is None else _pages(project, asked.pages, progress),
                 _stoppable(stop, progress, is_own_process=sessions is None),
             ):
@@ -166,14 +166,13 @@ def _finish_killed_rebuild(work: RunContext, progress: Progress) -> None:
 
 
 @contextmanager
-def _pages(project: Project, said: str, progress: Progress) -> Iterator[None]:
+def _pages(project: Project, address: tuple[str, int], progress: Progress) -> Iterator[None]:
     """Serve the project's pages next to the run, and print their address."""
     from waterclock.cli.actions.ui_links import store_token
     from waterclock.engine.spark.confined_jvm import why_unconfined
     from waterclock.ui.live import LiveProject
     from waterclock.ui.serving import serve_pages
 
-    address = address_of(said, may_be_socket=True)
     with serve_pages(LiveProject(project.root, project.env), *address) as served, store_token(served):
         why = why_unconfined(project.spark)
         missing = "" if why is None else f"; queries run without a sandbox: {why}"

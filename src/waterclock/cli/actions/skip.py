@@ -46,7 +46,7 @@ def skip_batches(
         if lost:
             give_up(work, table, list(lost), why=why)
     if is_json:
-        from waterclock.answers.decisions import SkipAnswer
+        from waterclock.json_models.decisions import SkipAnswer
 
         skipped = [window.start for window in rest]
         print_answer(SkipAnswer.build(table=name, skipped=skipped, given_up=list(lost), why=why))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from waterclock.cli.stopping import INTERRUPTED
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.error_card import card
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import LOOKS, console, has_glyphs, sign
@@ -57,15 +57,15 @@ def run_specs(folder: Path, env: str | None, wanted: SpecSelection, *, is_json: 
     if wanted.html is not None:
         _write(outcome, wanted.html)
     if is_json:
-        from waterclock.answers.setup import SpecAnswer
+        from waterclock.json_models.setup import SpecAnswer
 
         page = None if wanted.html is None else str(wanted.html)
         print_answer(SpecAnswer.build(**outcome.to_dict(), page=page))
     else:
         _print_sum(to, outcome, wanted.html)
     if outcome.was_stopped:
-        return INTERRUPTED
-    return 0 if outcome.is_passed else 1
+        return ExitCode.INTERRUPTED
+    return ExitCode.of_failure(not outcome.is_passed)
 
 
 def _write(outcome: SpecOutcome, page: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.errors import WaterclockError
-from waterclock.project_trust import VARIABLE, distrust_folder, list_file, trust_folder, trusted_folders
+from waterclock.permissions.project_trust import VARIABLE, distrust_folder, list_file, trust_folder, trusted_folders
 
 
 def change_trust(folder: Path, *, is_trusted: bool, is_json: bool) -> None:
@@ -38,6 +38,6 @@ def list_trust(*, is_json: bool) -> None:
 
 
 def _print_json() -> None:
-    from waterclock.answers.setup import TrustAnswer
+    from waterclock.json_models.setup import TrustAnswer
 
     print_answer(TrustAnswer.build(trusted=[str(folder) for folder in trusted_folders()], list=str(list_file())))

@@ -8,17 +8,18 @@ import threading
 import webbrowser
 from pathlib import Path
 
-from waterclock.cli.actions.health_server import address_of
 from waterclock.cli.actions.run import RunOptions, carry_out
 from waterclock.cli.actions.ui_links import print_link, store_token
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.stopping import end_at_once, stoppable
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.dpl.config.file_name import FILE
 from waterclock.engine.spark.confined_jvm import why_unconfined
 from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.http.listening import address_of
 from waterclock.operations.opening import open_project
-from waterclock.project_trust import require_trusted_folder
+from waterclock.permissions.project_trust import require_trusted_folder
 from waterclock.timelabel.zone import parse_instant
 from waterclock.ui.live import LiveProject
 from waterclock.ui.serving import serve_pages
@@ -29,7 +30,8 @@ def show_pages(
 ) -> int:
     """Serve the pages, also of a project with errors, and return the exit code. Raises  E244, E909, E930."""
     if is_run:
-        return carry_out(open_project(folder, env), RunOptions(command="ui --run", watch_seconds=30, pages=listen))
+        project, address = open_project(folder, env), address_of(listen, may_be_socket=True)
+        return carry_out(project, RunOptions(command="ui --run", watch_seconds=30, pages=address))
     if not (folder / FILE).is_file():
         open_project(folder, env)  # raises E244
     require_trusted_folder(folder.resolve())
@@ -44,7 +46,7 @@ def show_pages(
     ):
         if is_json:
             link = served.new_link()
-            from waterclock.answers.setup import UiAnswer
+            from waterclock.json_models.setup import UiAnswer
 
             print_answer(UiAnswer(address=served.address, link=link, host=served.host, port=served.port))
             sys.stdout.flush()
@@ -58,8 +60,8 @@ def show_pages(
         while not stop.wait(3600):
             pass
     if any(thread.name.startswith("AnyIO worker") for thread in threading.enumerate()):
-        end_at_once(0)  # an abandoned page request still waits for a ledger that does not answer
-    return 0
+        end_at_once(ExitCode.DONE)  # an abandoned page request still waits for a ledger that does not answer
+    return ExitCode.DONE
 
 
 def missing_sandbox(live: LiveProject) -> str | None:

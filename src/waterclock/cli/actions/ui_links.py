@@ -13,11 +13,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.access_tokens import token_of_environment
-from waterclock.cli.actions.health_server import address_of
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.errors import WaterclockError
+from waterclock.http.access_tokens import token_of_environment
+from waterclock.http.listening import UNIX, address_of
 from waterclock.ui.one_time_links import make_code
-from waterclock.ui.serving import SOCKET, TOKEN, Served, link_at, place_of
+from waterclock.ui.serving import TOKEN, Served, link_at, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +42,7 @@ def store_token(served: Served) -> Iterator[bool]:
 
 def print_link(to: Console, served: Served, *, has_kept: bool) -> None:
     """Print the address of the pages, and how to open them in another browser."""
-    if served.host.startswith(SOCKET):
+    if served.host.startswith(UNIX):
         to.print(f"the pages are served at the socket {place_of(served.host, served.port)}", soft_wrap=True)
     to.print(f"open the pages with {served.new_link()}", soft_wrap=True)
     words = "" if place_of(served.host, served.port) == "8899" else f" --listen {_listen_of(served)}"
@@ -66,11 +67,11 @@ def print_another(listen: str) -> int:
         )
     # printed without formatting, for scripts
     print(link_at(str(said["host"]) if said else host, port, make_code(token, place)))  # noqa: T201
-    return 0
+    return ExitCode.DONE
 
 
 def _listen_of(served: Served) -> str:
-    return served.host if served.host.startswith(SOCKET) else str(served.port)
+    return served.host if served.host.startswith(UNIX) else str(served.port)
 
 
 def _file_of(place: str) -> Path:

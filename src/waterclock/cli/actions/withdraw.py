@@ -24,7 +24,7 @@ def run_withdraw(folder: Path, env: str | None, which: tuple[str, str | None], *
         decide(at, proposal, who=RunSettings().who, why=why)
     if is_json:
         labels = {name: [window.label for window in windows] for name, windows in proposal.asked.items()}
-        from waterclock.answers.decisions import WithdrawAnswer
+        from waterclock.json_models.decisions import WithdrawAnswer
 
         print_answer(WithdrawAnswer(withdrawn=labels, why=why))
         return

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.options import HERE, AsJson, Env, ProjectDir
 
 Connect = Annotated[
@@ -34,7 +35,7 @@ def check(
             print_answer(found.to_answer())
         else:
             print_checked(console(), found)
-        raise typer.Exit(1 if found.errors else 0)
+        raise typer.Exit(ExitCode.of_failure(found.errors))
     from waterclock.cli.views.connecting import print_probes
     from waterclock.engine.connection_checks import probes
 
@@ -44,4 +45,4 @@ def check(
     else:
         print_checked(console(), found)
         tried = print_probes(console(), probes(found.project))
-    raise typer.Exit(0 if all(probe.error is None for probe in tried) else 1)
+    raise typer.Exit(ExitCode.of_failure(any(probe.error is not None for probe in tried)))

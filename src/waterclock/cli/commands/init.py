@@ -32,7 +32,7 @@ def init(
     made = (start_empty if empty else start_project)(folder, today())
     commands = next_commands(folder, *(("check",) if empty else ("run", "status")))
     if json:
-        from waterclock.answers.setup import InitAnswer
+        from waterclock.json_models.setup import InitAnswer
 
         files = [str(path) for path in made]
         print_answer(InitAnswer(project=str(folder.resolve()), files=files, next=list(commands)))

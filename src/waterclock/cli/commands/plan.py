@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
+from waterclock.cli.exit_codes import OF_PLAN, ExitCode
 from waterclock.cli.options import HERE, AsJson, Env, LabelRange, Now, ProjectDir, Selected
 
 Detailed = Annotated[
     bool,
     typer.Option(
         "--detailed-exitcode",
-        help="Exit with 0 if nothing is due, 10 if batches are due, 11 if a batch is failed, held or blocked.",
+        help=OF_PLAN,
     ),
 ]
 
@@ -40,4 +41,4 @@ def plan(
         print_answer(made.to_answer())
     else:
         made.draw(console())
-    raise typer.Exit(exit_code(made.plan) if detailed_exitcode else 0)
+    raise typer.Exit(exit_code(made.plan) if detailed_exitcode else ExitCode.DONE)

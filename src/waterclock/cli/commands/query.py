@@ -60,8 +60,8 @@ def query(  # noqa: PLR0913 - the options of the command
     """
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.query import print_answer, print_missing_sandbox, text_of
-    from waterclock.operations.answers import answer_query
     from waterclock.operations.opening import open_project
+    from waterclock.operations.query_results import answer_query
 
     if known_at is not None and as_of is None:
         raise typer.BadParameter("it needs --as-of, such as --as-of latest", param_hint="--known-at")

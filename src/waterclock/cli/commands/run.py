@@ -54,6 +54,7 @@ def run(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Run due batches: once, up to an instant (--until), or continuously as they become due (--watch)."""
     from waterclock.cli.actions.run import RunOptions, carry_out
+    from waterclock.http.listening import address_of
     from waterclock.operations.opening import open_project, select_tables
 
     if watch and (until is not None or now is not None):
@@ -74,8 +75,8 @@ def run(  # noqa: PLR0913 - each is an option
         until=until,
         watch_seconds=every if watch else None,
         threads=threads,
-        listen=listen,
-        pages=ui,
+        listen=None if listen is None else address_of(listen),
+        pages=None if ui is None else address_of(ui, may_be_socket=True),
         is_logged=log == "json",
         is_json=json,
     )

@@ -18,8 +18,8 @@ from waterclock.operations.formatting import count_words, seconds_words
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.answers.alerts import AlertsAnswer, AlertsSentAnswer, AlertsTestAnswer, OpenAlert
     from waterclock.dpl.project import Project
+    from waterclock.json_models.alerts import AlertsAnswer, AlertsSentAnswer, AlertsTestAnswer, OpenAlert
 
 _STYLES = {Severity.CRITICAL: "fail.loud", Severity.ERROR: "fail", Severity.WARNING: "warn"}
 
@@ -99,7 +99,7 @@ def _print_rules(to: Console, project: Project) -> None:
 
 def known_answer(known: AlertList) -> AlertsAnswer:
     """Return the open alerts and the pending messages, for scripts."""
-    from waterclock.answers.alerts import AlertsAnswer
+    from waterclock.json_models.alerts import AlertsAnswer
 
     alerting, words = known.project.alerts, words_of(known.project)
     return AlertsAnswer.build(
@@ -113,7 +113,7 @@ def known_answer(known: AlertList) -> AlertsAnswer:
 
 
 def _alert_answer(alert: Alert, words: Words) -> OpenAlert:
-    from waterclock.answers.alerts import OpenAlert
+    from waterclock.json_models.alerts import OpenAlert
 
     return OpenAlert.build(
         number=alert.number,
@@ -136,7 +136,7 @@ def print_tried(to: Console, tried: Sequence[Tried], *, is_on: bool, env: str) -
 
 def tried_answer(tried: Sequence[Tried]) -> AlertsTestAnswer:
     """Return the results of a test, for scripts."""
-    from waterclock.answers.alerts import AlertsTestAnswer
+    from waterclock.json_models.alerts import AlertsTestAnswer
 
     return AlertsTestAnswer.build(ok=not any(each.error for each in tried), targets=tried)
 
@@ -160,6 +160,6 @@ def print_sent(to: Console, outcome: AlertCheckOutcome, waiting: int) -> None:
 
 def sent_answer(outcome: AlertCheckOutcome, waiting: int) -> AlertsSentAnswer:
     """Return the sent and lost messages and the number of pending ones, for scripts."""
-    from waterclock.answers.alerts import AlertsSentAnswer
+    from waterclock.json_models.alerts import AlertsSentAnswer
 
     return AlertsSentAnswer.build(sent=outcome.sent.messages, lost=outcome.sent.lost, waiting=waiting)

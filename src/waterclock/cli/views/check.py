@@ -17,16 +17,16 @@ from waterclock.cli.views.error_card import flatten_errors, show_errors
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Connection, Flow, Unit
-from waterclock.flow.links import linked_tables
+from waterclock.flow.linked_projects import linked_tables
 from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import open_checked, open_project
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.answers.setup import CheckAnswer
     from waterclock.dpl.project import Project
     from waterclock.engine.connection_checks import Probe
+    from waterclock.json_models.setup import CheckAnswer
     from waterclock.ledger.ledger import Ledger
 
 _OF_BATCHES = frozenset({"E318", "E405"})  # the flow does not fit the batches of existing tables
@@ -53,7 +53,7 @@ class Checked:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result for scripts. `tables` counts the declarations by kind."""
-        from waterclock.answers.setup import CheckPart
+        from waterclock.json_models.setup import CheckPart
 
         return CheckPart.build(
             ok=not self.errors,
@@ -66,7 +66,7 @@ class Checked:
 
     def to_answer(self, tried: Sequence[Probe] = ()) -> CheckAnswer:
         """Return the result for scripts, with the connections that were tried."""
-        from waterclock.answers.setup import CheckAnswer
+        from waterclock.json_models.setup import CheckAnswer
 
         is_ok = not self.errors if not tried else all(probe.error is None for probe in tried)
         return CheckAnswer.build(**self.to_json() | {"ok": is_ok}, connections=tried)
@@ -124,7 +124,7 @@ def _find_link_errors(project: Project) -> list[WaterclockError]:
     """Return the errors of tables of other projects. The code that reads them is loaded only if one is collected."""
     if not linked_tables(project.flow):
         return []
-    from waterclock.engine.links import link_errors
+    from waterclock.engine.linked_projects import link_errors
 
     return link_errors(project)
 
@@ -196,7 +196,7 @@ def _find_target_errors(project: Project) -> list[WaterclockError]:
     if not project.alerts.is_on:
         return []
     from waterclock.alerts.targets import target_errors
-    from waterclock.secrets import Secrets
+    from waterclock.secrets.reader import Secrets
 
     return target_errors(project.alerts.targets.values(), Secrets.of(project.secrets))
 

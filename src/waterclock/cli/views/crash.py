@@ -12,7 +12,7 @@ from waterclock import __version__
 from waterclock.cli.views.error_card import fail
 from waterclock.cli.views.json import folder_noted
 from waterclock.errors import WaterclockError
-from waterclock.ownership import create_private_file, make_private_folder
+from waterclock.permissions.ownership import create_private_file, make_private_folder
 
 _LOG = Path(".waterclock") / "log"
 

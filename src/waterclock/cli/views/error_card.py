@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.output import write_out
 from waterclock.cli.views.theme import console
 from waterclock.errors import ProjectErrors, WaterclockError, indent_further_lines
@@ -26,7 +27,7 @@ def fail(error: WaterclockError) -> int:
     else:
         write_out("")
         show_errors(console(stderr=True), [error])
-    return 1
+    return ExitCode.FAILED
 
 
 def usage_json(error: Any) -> int:

@@ -28,7 +28,7 @@ def print_files(
         found = data_files(work, name, as_of=as_of, known_at=known_at)
         lines = partition_statements(found, work.lake.folder(name)) if is_hive else [each.path for each in found.files]
     if is_json:
-        from waterclock.answers.tables import FilesAnswer
+        from waterclock.json_models.tables import FilesAnswer
 
         print_answer(
             FilesAnswer.build(

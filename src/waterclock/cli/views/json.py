@@ -14,7 +14,7 @@ from waterclock.cli.views.output import write_out
 from waterclock.operations.json import json_text
 
 if TYPE_CHECKING:
-    from waterclock.answers.parts import Answer
+    from waterclock.json_models.parts import Answer
 
 _json = contextvars.ContextVar("waterclock_json", default=False)
 _folder = contextvars.ContextVar("waterclock_folder", default=Path())

@@ -11,7 +11,7 @@ from rich.tree import Tree
 from waterclock.cli.views.theme import console
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
-from waterclock.flow.links import upstream_of
+from waterclock.flow.linked_projects import upstream_of
 from waterclock.flow.shared_views import readers_of_shared
 from waterclock.operations.formatting import count_words
 from waterclock.operations.lineage import (

@@ -12,9 +12,9 @@ from waterclock.operations.formatting import count_words
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.answers.alerts import LineageSentAnswer, OpenLineageAnswer
     from waterclock.batches.run_events import OpenLineageState
     from waterclock.dpl.project import Project
+    from waterclock.json_models.alerts import LineageSentAnswer, OpenLineageAnswer
     from waterclock.openlineage.sending import LineageSendResult
 
 
@@ -39,7 +39,7 @@ def print_shown(to: Console, project: Project, state: OpenLineageState) -> None:
 
 def shown_answer(project: Project, state: OpenLineageState) -> OpenLineageAnswer:
     """Return the destination and the state of sending for scripts."""
-    from waterclock.answers.alerts import OpenLineageAnswer
+    from waterclock.json_models.alerts import OpenLineageAnswer
 
     sink = project.openlineage
     return OpenLineageAnswer.build(
@@ -71,7 +71,7 @@ def print_sent(to: Console, sent: LineageSendResult, waiting: int) -> None:
 
 def sent_answer(sent: LineageSendResult, waiting: int) -> LineageSentAnswer:
     """Return the result of sending for scripts."""
-    from waterclock.answers.alerts import LineageSentAnswer
+    from waterclock.json_models.alerts import LineageSentAnswer
 
     return LineageSentAnswer.build(
         sent=sent.events, error=sent.lost, waiting=waiting, is_busy=sent.is_busy, left_out=sent.left_out

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.behind import print_behind_tables
 from waterclock.cli.views.error_card import show_errors
 from waterclock.cli.views.theme import LOOKS, sign
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 _IN_TROUBLE = frozenset({Status.BLOCKED, Status.FAILED, Status.HELD, Status.EXPIRED})
 _PLAIN_REASONS = frozenset({"", "due", "running"})
 _NONE: Mapping[str, FirstWindow] = {}
-NOTHING_DUE, WORK_IS_DUE, IN_TROUBLE = 0, 10, 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ class Stretch:
         return first if len(reasons) == 1 else f"{first}; the others alike"
 
 
-def exit_code(plan: Plan) -> int:
+def exit_code(plan: Plan) -> ExitCode:
     """Return the exit code for a plan: 0 for no work, 10 for work, 11 if a batch needs a user."""
     if plan.refused or any(batch.status in _IN_TROUBLE for batch in plan.batches):
-        return IN_TROUBLE
-    return WORK_IS_DUE if plan.batches else NOTHING_DUE
+        return ExitCode.IN_TROUBLE
+    return ExitCode.DUE if plan.batches else ExitCode.DONE
 
 
 def stretches(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[Stretch, ...]]]:

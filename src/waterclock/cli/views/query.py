@@ -11,7 +11,7 @@ from rich.text import Text
 from waterclock.cli.views.theme import console
 from waterclock.engine.query.query import AnsweredQuery
 from waterclock.engine.spark.confined_jvm import why_unconfined
-from waterclock.operations.answers import AnsweredQuestion, count_line, is_number_type, moment_lines, value_words
+from waterclock.operations.query_results import AnsweredQuestion, count_line, is_number_type, moment_lines, value_words
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -72,7 +72,7 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
 
 def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | None, seconds: float) -> dict[str, Any]:
     """Return the result of a run for scripts. `left` counts the due batches that are not done, by status."""
-    from waterclock.answers.runs import RunAnswer
+    from waterclock.json_models.runs import RunAnswer
 
     plan = outcome.plan
     fields = {} if plan is None else plan.to_dict()

@@ -17,8 +17,8 @@ from waterclock.operations.runners import is_alive
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.answers.runs import RunnersAnswer
     from waterclock.dpl.project import Project
+    from waterclock.json_models.runs import RunnersAnswer
 
 _MOST_HELD = 5
 
@@ -72,7 +72,7 @@ def print_runners(to: Console, found: RunnerList | None) -> None:
 
 def runners_answer(found: RunnerList | None) -> RunnersAnswer:
     """Return the runners for scripts."""
-    from waterclock.answers.runs import RunnerPart, RunnersAnswer
+    from waterclock.json_models.runs import RunnerPart, RunnersAnswer
 
     if found is None:
         return RunnersAnswer(now=None, runners=[])

@@ -32,8 +32,8 @@ from waterclock.planner.request import PlanRequest
 from waterclock.timelabel.label import label_of
 
 if TYPE_CHECKING:
-    from waterclock.answers.tables import ShowAnswer
-    from waterclock.operations.answers import AnsweredQuestion
+    from waterclock.json_models.tables import ShowAnswer
+    from waterclock.operations.query_results import AnsweredQuestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class TableDescription:
 
     def to_answer(self) -> ShowAnswer:
         """Return the description for scripts. `sample` has the form of `query --json`."""
-        from waterclock.answers.tables import ShowAnswer
+        from waterclock.json_models.tables import ShowAnswer
 
         table = self.table
         return ShowAnswer.build(
@@ -103,7 +103,7 @@ def describe_table(folder: Path, env: str | None, text: str, rows: int) -> Table
         name, _ = one_table(at.flow, text)
         found = _describe_table(at, at.flow.tables[name])
     if rows and found.newest is not None and found.table.destination is None:
-        from waterclock.operations.answers import some_rows
+        from waterclock.operations.query_results import some_rows
 
         return replace(found, sample=some_rows(folder, env, name, rows))
     return found

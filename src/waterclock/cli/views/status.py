@@ -43,7 +43,7 @@ from waterclock.timelabel.label import label_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waterclock.answers.status import StatusAnswer
+    from waterclock.json_models.status import StatusAnswer
 
 _MOST_LABELS = 3
 
@@ -106,7 +106,7 @@ def _print_open_windows(to: Console, found: Mapping[str, OpenWindows]) -> None:
 
 def status_answer(seen: StatusInput) -> StatusAnswer:
     """Return the grid with the counts of the plan."""
-    from waterclock.answers.status import StatusAnswer
+    from waterclock.json_models.status import StatusAnswer
 
     counts: dict[str, int] = {}
     for batch in seen.plan.batches:

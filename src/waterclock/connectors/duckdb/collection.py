@@ -6,45 +6,36 @@ all cores. The file stays open in this process meanwhile, so that no other proce
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from waterclock.connectors.arrow_values import column
 from waterclock.connectors.column_matching import misfit
-from waterclock.connectors.duckdb.database import DuckdbDatabase, first_of
-from waterclock.connectors.duckdb.dialect import quote_identifier
-from waterclock.connectors.duckdb.types import DuckdbColumn
-from waterclock.connectors.interface import Collected
+from waterclock.connectors.duckdb.database import DuckdbDatabase
+from waterclock.connectors.duckdb.dialect import DIALECT, session_in
+from waterclock.connectors.duckdb.types import DuckdbColumn, columns_of
 from waterclock.connectors.local_times import instants_in
-from waterclock.connectors.spark_frames import DIRECT_ROWS, are_few, by_workers, read_if_few
-from waterclock.connectors.sql.columns import (
-    SqlExtract,
-    SqlRequestedColumn,
-    count_missing_times,
-    no_time_error,
-)
-from waterclock.connectors.sql.reading import collected_while_open
-from waterclock.connectors.sql.window_bounds import WindowFilter, instants_of_counts, labels_of, within
+from waterclock.connectors.sql.server_collector import CollectsFromServer, ServerReader
+from waterclock.connectors.sql.window_bounds import instants_of_counts, labels_of
+from waterclock.connectors.sql.window_queries import PartialExtract, RequestedExpression
 from waterclock.connectors.type_mismatch import TypeMismatch
-from waterclock.spark_sql import ddl_of
+from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 BATCH_ROWS = 20_000
-_MICROS = "_waterclock_micros"
 _FIRST_DAY, _LAST_DAY = ((day - date(1970, 1, 1)).days for day in (date.min, date.max))
 _INFINITE_DAY = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class DuckdbRequestedColumn(SqlRequestedColumn[DuckdbColumn]):
-    """A requested column: `taken` is its target, `column` its description in the database."""
+class DuckdbRequestedColumn(RequestedExpression[DuckdbColumn]):
+    """A requested column, with its description in the database."""
 
     @property
     def is_as_it_is(self) -> bool:
@@ -52,95 +43,26 @@ class DuckdbRequestedColumn(SqlRequestedColumn[DuckdbColumn]):
         return self.column.spark is not None and _kind(self.taken.type) == _kind(self.column.spark)
 
     @property
-    def sql(self) -> str:
-        """The SQL expression that reads the column: as text if it is declared STRING, else its value."""
-        is_text = _kind(self.taken.type) == "string" and not self.is_as_it_is
-        return self.column.text if is_text else self.column.asked
+    def is_text(self) -> bool:
+        """Whether the column is read as the text of its values."""
+        return _kind(self.taken.type) == "string" and not self.is_as_it_is
 
 
 @dataclass(frozen=True, slots=True)
-class DuckdbExtract(SqlExtract[DuckdbDatabase, DuckdbRequestedColumn]):
-    """A read of rows from a DuckDB table or query."""
+class DuckdbExtract(PartialExtract[DuckdbDatabase, DuckdbRequestedColumn]):
+    """The rows to read."""
 
 
-def collect_rows(
-    spark: SparkSession,
-    connection: duckdb.DuckDBPyConnection,
-    close: Callable[[], None],
-    extract: DuckdbExtract,
-    left_out: tuple[str, ...],
-) -> Collected:
-    """Read the rows of `extract` in the open transaction if they are few; else a worker of Spark reads them.
-
-    `close` ends the transaction. For a small result it is called here. For a big one it is called when the counts of
-    `set_aside` are requested, after the frame was evaluated, or when the frame is discarded.
-    """
-    import pyarrow as pa
-
-    counts = set_aside(connection, extract)
-    read = None if _are_many(connection, extract) else read_if_few(batches(connection, extract))
-    source: dict[str, Any] = {"path": extract.database.path}
-    if read is not None:
-        close()
-        if not read:
-            empty = spark.createDataFrame([], ddl_of(extract.fields))
-            return Collected(empty, lambda: counts, left_out, {**source, "rows": 0}, is_empty=True)
-        table = pa.Table.from_batches(read)
-        frame = spark.createDataFrame(table)
-        return Collected(frame, lambda: counts, left_out, {**source, "rows": table.num_rows})
-    frame = by_workers(spark, [extract], _of_part, extract.fields)
-    return collected_while_open(frame, close, counts, left_out, source)
-
-
-def _are_many(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> bool:
-    """Return whether a table certainly has too many rows for this process.
-
-    Queries are not counted: they would run twice.
-    """
-    if extract.source.startswith("("):
-        return False
-    sql = f"SELECT count(*) FROM (SELECT 1 FROM {extract.source}{_condition(extract)} LIMIT {DIRECT_ROWS + 1})"
-    row = first_of(connection, sql)
-    return row is not None and not are_few(row[0])
-
-
-def _of_part(extract: DuckdbExtract) -> Iterator[pa.RecordBatch]:
-    with extract.database.open_for_reading(extract.where) as connection:
-        yield from batches(connection, extract)
-
-
-def batches(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows of an extract in batches of at most `BATCH_ROWS`, with their labels if they are read by window.
-
-    Raises  E812 for a value that does not fit its column's type
-    """
-    for batch in connection.sql(_query(extract)).to_arrow_reader(BATCH_ROWS):
+def batches(
+    connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract, came: list[int] | None = None
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the wanted rows in batches of up to `BATCH_ROWS`, by window with labels. Raises  E812 for misfits."""
+    for batch in connection.sql(extract.query(DIALECT)).to_arrow_reader(BATCH_ROWS):
+        if came is not None:
+            came[0] += batch.num_rows
         made = _build_batch(batch, extract)
         if made.num_rows:
             yield made
-
-
-def _query(extract: DuckdbExtract) -> str:
-    selected = [f"{one.sql} AS {quote_identifier(str(at))}" for at, one in enumerate(extract.wanted)]
-    if extract.by_window:
-        selected.append(f"{_micros(quote_identifier(extract.by_window.time_column), extract.by_window)} AS {_MICROS}")
-    return f"SELECT {', '.join(selected) or '1'} FROM {extract.source}{_condition(extract)}"
-
-
-def _condition(extract: DuckdbExtract) -> str:
-    if extract.by_window is None:
-        return ""
-    return f" WHERE {within(quote_identifier(extract.by_window.time_column), extract.by_window, extract.times)}"
-
-
-def _micros(name: str, by_window: WindowFilter) -> str:
-    """Return SQL for a row's time in microseconds since 1970; a time without a zone counts as UTC.
-
-    A numeric column is returned as it is, in its own unit.
-    """
-    if by_window.is_number:
-        return f"CAST({name} AS BIGINT)"
-    return f"epoch_us(CAST({name} AS {'TIMESTAMP' if by_window.is_local else 'TIMESTAMPTZ'}))"
 
 
 def _build_batch(batch: pa.RecordBatch, extract: DuckdbExtract) -> pa.RecordBatch:
@@ -190,26 +112,42 @@ def _require_calendar(days: pa.Array) -> pa.Array:
     return days
 
 
-def set_aside(connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract) -> Mapping[str, int]:
-    """Count the rows without a data time, which belong to no window. Cost: one scan of that column."""
-    if extract.by_window is None:
-        return {}
-    name = quote_identifier(extract.by_window.time_column)
-    return count_missing_times(first_of(connection, f"SELECT count(*) FROM {extract.source} WHERE {name} IS NULL"))
-
-
-def require_time(found: DuckdbColumn, source: str, unit: str) -> str:
-    """Return the kind of a column's times. Raises  E815 for a column that is not a time."""
-    if found.time_kind is not None:
-        return found.time_kind
-    fix = (
-        f"collect BY DATA TIME {found.name}_time FROM … QUERY 'SELECT *, {quote_identifier(found.name)}::timestamptz"
-        f" AS {quote_identifier(f'{found.name}_time')} FROM {source}'"
-    )
-    raise no_time_error(found.name, found.kind, unit, "a timestamp, a date, or an integer that counts from 1970", fix)
-
-
 def _kind(type_name: str) -> str:
     """Return the normal form of a Spark type, which is equal for all spellings of the type."""
     said = type_name.strip().lower().replace(", ", ",")
     return {"integer": "int", "long": "bigint", "timestamp_ltz": "timestamp", "real": "float"}.get(said, said)
+
+
+_READER = ServerReader(
+    DIALECT,
+    session_in,
+    batches,
+    times="a timestamp, a date",
+    sign_time="TIMESTAMPTZ'{}+00'",
+    sign_zone="UTC",
+    extract=DuckdbExtract,
+    requested=DuckdbRequestedColumn,
+    place="path",
+    stays_open=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DuckdbCollector(CollectsFromServer["duckdb.DuckDBPyConnection", DuckdbColumn]):
+    """Collects from a DuckDB database file."""
+
+    database: DuckdbDatabase
+
+    def clock(self, unit: Unit) -> None:
+        """Return None: a database file has no clock of its own."""
+
+    @property
+    def _source(self) -> DuckdbDatabase:
+        return self.database
+
+    @property
+    def _reader(self) -> ServerReader[duckdb.DuckDBPyConnection]:
+        return _READER
+
+    def _columns(self, connection: duckdb.DuckDBPyConnection, unit: Unit) -> Sequence[DuckdbColumn]:
+        return columns_of(connection, unit)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from waterclock.connectors.sql.refusals import (
     refused_statement,
     unwritable,
 )
-from waterclock.cutoffs import interrupt_after
+from waterclock.database_clients.cutoffs import interrupt_after
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -49,6 +48,11 @@ class DuckdbDatabase:
     path: str
     timeout: float = 5.0
     may_create: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its path."""
+        return self.path
 
     @contextmanager
     def open_for_reading(self, where: str) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -88,18 +92,18 @@ class DuckdbDatabase:
     def _connect_with_retry(self, *, writes: bool) -> duckdb.DuckDBPyConnection:
         """Open the file; if another process uses it, retry until the timeout."""
         import duckdb
+        from tenacity import Retrying, retry_if_exception, retry_if_exception_type, stop_after_delay, wait_fixed
 
-        end = time.monotonic() + self.timeout
-        while True:
-            try:
-                connection = duckdb.connect(self.path, read_only=not writes, config=_CONFIG)
-            except (duckdb.IOException, duckdb.ConnectionException) as error:
-                if not _is_held(error) or time.monotonic() >= end:
-                    raise
-                time.sleep(_PAUSE)
-            else:
-                connection.execute("SET TimeZone = 'UTC'")
-                return connection
+        waiting = Retrying(
+            retry=retry_if_exception_type((duckdb.IOException, duckdb.ConnectionException))
+            & retry_if_exception(_is_held),
+            wait=wait_fixed(_PAUSE),
+            stop=stop_after_delay(self.timeout),
+            reraise=True,
+        )
+        connection = waiting(duckdb.connect, self.path, read_only=not writes, config=_CONFIG)
+        connection.execute("SET TimeZone = 'UTC'")
+        return connection
 
 
 def database_of(setting: Setting) -> DuckdbDatabase:
@@ -165,7 +169,7 @@ def translate_error(error: duckdb.Error, path: str, where: str) -> WaterclockErr
     return refused_statement(where, f"{path}: {text}")
 
 
-def _is_held(error: Exception) -> bool:
+def _is_held(error: BaseException) -> bool:
     return any(word in str(error) for word in _HELD)
 
 

@@ -27,6 +27,7 @@ from waterclock.connectors.sql.exact_values import Holds, StoredColumn, refuse_i
 from waterclock.connectors.sql.refusals import name_missing_file
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
+from waterclock.connectors.sql.staged_slices import GONE, merge, stage_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _STAGED = "waterclock_staged"
-_GONE = "waterclock_gone"
 _SLICE = "waterclock_slice"
 _BITS = {"FLOAT": 24, "DOUBLE": 53}
 
@@ -107,41 +107,19 @@ class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _The
         else:
             if delivery.mode is Mode.MERGE:
                 _refuse_like_keys(connection, unit, delivery, there)
-                deleted += _merge(connection, table, delivery, there)
+                own = {name.lower(): name for name in names}
+                of_there = {name: name_there for name, (name_there, _) in there.items()}
+                staged = stage_of(session_in(connection), f"temp.{_STAGED}", delivery, of_there, own)
+                _, gone = merge(session_in(connection), unit, delivery, staged)
+                deleted += gone
                 _refuse_like_keys(connection, unit, delivery, there)  # different keys within this delivery
             else:
                 listed, taken = (", ".join(map(quote_identifier, some)) for some in (spelt, names))
                 first_of(connection, f"INSERT INTO {table} ({listed}) SELECT {taken} FROM temp.{_STAGED}")
-            row = first_of(connection, f"SELECT count(*) FROM temp.{_STAGED} WHERE NOT {_GONE}")
+            row = first_of(connection, f"SELECT count(*) FROM temp.{_STAGED} WHERE NOT {GONE}")
             first_of(connection, f"DROP TABLE temp.{_STAGED}")
             rows = row[0] if row else 0
         return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
-
-
-def _merge(
-    connection: duckdb.DuckDBPyConnection, table: str, delivery: Delivery, there: Mapping[str, tuple[str, str]]
-) -> int:
-    """Delete the rows of deleted keys, and replace the rows of the slice's keys. Return the number of deleted rows."""
-    spelt = {name: quote_identifier(there[name.lower()][0]) for name in wanted_columns(delivery)}
-    keys = {key.lower() for key in delivery.keys}
-    same = " AND ".join(f"s.{quote_identifier(key)} = t.{spelt[key]}" for key in delivery.keys)
-    gone = _count(connection, f"DELETE FROM {table} AS t USING temp.{_STAGED} AS s WHERE s.{_GONE} AND {same}")
-    if delivery.is_whole and not delivery.is_by_label:
-        kept = f"SELECT 1 FROM temp.{_STAGED} AS s WHERE NOT s.{_GONE} AND {same}"
-        gone += _count(connection, f"DELETE FROM {table} AS t WHERE NOT EXISTS ({kept})")
-    changed = [name for name in spelt if name.lower() not in keys]
-    guard = ""
-    if delivery.is_by_label and TIMELABEL not in keys:
-        guard = f" AND (t.{spelt[TIMELABEL]} IS NULL OR t.{spelt[TIMELABEL]} <= s.{quote_identifier(TIMELABEL)})"
-    update = ", ".join(f"{spelt[name]} = s.{quote_identifier(name)}" for name in changed)
-    matched = f"WHEN MATCHED{guard} THEN UPDATE SET {update} " if changed else ""
-    listed, values = ", ".join(spelt.values()), ", ".join(f"s.{quote_identifier(name)}" for name in spelt)
-    first_of(
-        connection,
-        f"MERGE INTO {table} AS t USING (SELECT * FROM temp.{_STAGED} WHERE NOT {_GONE}) AS s ON {same}"
-        f" {matched}WHEN NOT MATCHED THEN INSERT ({listed}) VALUES ({values})",
-    )
-    return gone
 
 
 def _refuse_like_keys(
@@ -173,8 +151,8 @@ def _stage(connection: duckdb.DuckDBPyConnection, delivery: Delivery, there: _Th
     """Write the slice to a temporary table, with the types that a new destination would have."""
     wanted = wanted_columns(delivery, there)
     listed = ", ".join(f"{quote_identifier(name)} {kind}" for name, kind in wanted.items())
-    first_of(connection, f"CREATE TEMP TABLE {_STAGED} ({listed}, {_GONE} BOOLEAN NOT NULL)")
-    names = [*wanted, _GONE]
+    first_of(connection, f"CREATE TEMP TABLE {_STAGED} ({listed}, {GONE} BOOLEAN NOT NULL)")
+    names = [*wanted, GONE]
     _put(connection, f"temp.{_STAGED}", names, names, delivery, there)
 
 
@@ -222,7 +200,7 @@ def _batches(delivery: Delivery, there: _There) -> Iterator[pa.RecordBatch]:
             columns.append(TIMELABEL)
         gone = batch[delivery.deleted_column].fill_null(False) if delivery.deleted_column else None  # noqa: FBT003 - Arrow's
         arrays.append(pa.repeat(pa.scalar(value=False), batch.num_rows) if gone is None else gone)
-        yield pa.RecordBatch.from_arrays(arrays, [*columns, _GONE])
+        yield pa.RecordBatch.from_arrays(arrays, [*columns, GONE])
 
 
 def _as_json(values: pa.Array) -> pa.Array:
@@ -241,7 +219,7 @@ def _refuse_cut(
             continue
         value = quote_identifier(name)
         back = f"TRY_CAST(TRY_CAST({value} AS {kept}) AS {kind})"
-        cut = f"NOT {_GONE} AND {back} IS DISTINCT FROM {value}"
+        cut = f"NOT {GONE} AND {back} IS DISTINCT FROM {value}"
         row = first_of(connection, f"SELECT CAST({value} AS VARCHAR) FROM temp.{_STAGED} WHERE {cut} LIMIT 1")
         if row:
             raise WaterclockError(

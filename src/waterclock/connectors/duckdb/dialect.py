@@ -19,6 +19,8 @@ DIALECT = SqlDialect(
     as_text="CAST({} AS VARCHAR)",
     bind=lambda value: str(value) if isinstance(value, Decimal) else value,
     null="CAST(NULL AS {})",
+    local="'{}'::TIMESTAMP",
+    micros="epoch_us(CAST({} AS TIMESTAMPTZ))",
 )
 quote_identifier, table_of, source_of = DIALECT.quote_identifier, DIALECT.table_of, DIALECT.source_of
 
@@ -30,6 +32,7 @@ def session_in(connection: duckdb.DuckDBPyConnection) -> SqlSession:
     """
 
     def run(sql: str, values: Any) -> SqlResult:
-        return SqlResult(connection.execute(sql, values or None).fetchall())
+        rows = connection.execute(sql, values or None).fetchall()
+        return SqlResult(rows, rows[0][0] if rows and isinstance(rows[0][0], int) else -1)
 
     return SqlSession(DIALECT, run)

@@ -9,6 +9,7 @@ from waterclock.connectors.duckdb.database import require_table
 from waterclock.connectors.duckdb.dialect import quote_identifier, source_of
 from waterclock.connectors.sql.columns import ExpressionColumn
 from waterclock.flow.declarations import Unit
+from waterclock.spark_sql import quote_name
 
 if TYPE_CHECKING:
     import duckdb
@@ -95,14 +96,10 @@ def _convert_nested_type(kind: Any) -> str | None:
         parts = [(name, _convert_nested_type(child)) for name, child in kind.children]
         if any(part is None for _, part in parts):
             return None
-        return f"STRUCT<{', '.join(f'{_spark_name(name)}: {part}' for name, part in parts)}>"
+        return f"STRUCT<{', '.join(f'{quote_name(name)}: {part}' for name, part in parts)}>"
     if kind.id == "map":
         key, value = (_convert_nested_type(child) for _, child in kind.children)
         return f"MAP<{key}, {value}>" if key and value else None
     if kind.id == "decimal":
         return str(kind).upper()
     return _SIMPLE.get(str(kind).lower())
-
-
-def _spark_name(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

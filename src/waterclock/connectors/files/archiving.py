@@ -17,7 +17,7 @@ from waterclock.connectors.files.landed_names import is_stamped
 from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.interface import Item, Report
 from waterclock.faults import fault
-from waterclock.filesystem import (
+from waterclock.files.filesystem import (
     each_of,
     entry_path,
     is_same_content,
@@ -28,8 +28,8 @@ from waterclock.filesystem import (
     put_file_if_absent,
     remove_file,
 )
-from waterclock.object_stores import is_remote
-from waterclock.ownership import foreign_writer, open_below, remove_below
+from waterclock.files.object_stores import is_remote
+from waterclock.permissions.ownership import foreign_writer, open_below, remove_below
 
 
 def archive_items(landing: Landing, items: Sequence[Item]) -> tuple[Report, ...]:

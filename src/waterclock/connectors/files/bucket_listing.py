@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from waterclock.connectors.files.landed_names import WILDCARD, Finds, Names, is_date_folder, parse_file_name
 from waterclock.connectors.interface import Report
-from waterclock.filesystem import FileInfo, entry_path, files_below, put_if_absent, text_of
+from waterclock.files.filesystem import FileInfo, entry_path, files_below, put_if_absent, text_of
 
 _ARRIVED = "%Y%m%dT%H%M%S.%fZ"
 _MARK = re.compile(r"\.(.+)\.([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)\.arrived")

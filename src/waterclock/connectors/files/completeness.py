@@ -16,7 +16,7 @@ from typing import IO
 
 from waterclock.connectors.files.avro_blocks import number_at
 from waterclock.connectors.files.landed_names import FORMATS
-from waterclock.filesystem import open_for_reading
+from waterclock.files.filesystem import open_for_reading
 
 DAMAGED = "damaged"
 """The problem of a file that waiting cannot fix."""

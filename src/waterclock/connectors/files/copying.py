@@ -22,7 +22,7 @@ from waterclock.connectors.files.originals import TYPES, digest_of
 from waterclock.connectors.slice_rows import batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import (
+from waterclock.files.filesystem import (
     make_delivery_folder,
     move_file,
     names_in,
@@ -31,8 +31,8 @@ from waterclock.filesystem import (
     remove_file,
     stat_file,
 )
+from waterclock.files.object_stores import is_remote
 from waterclock.flow.declarations import Unit
-from waterclock.object_stores import is_remote
 
 _CHUNK = 1 << 20
 

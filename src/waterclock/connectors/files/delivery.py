@@ -36,7 +36,7 @@ from waterclock.connectors.files.writing import ENDINGS, WriteOptions, write_fil
 from waterclock.connectors.slice_rows import add_timelabel, batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import (
+from waterclock.files.filesystem import (
     flush_folder,
     folders_in,
     is_there,
@@ -48,8 +48,8 @@ from waterclock.filesystem import (
     remove_file,
     stat_file,
 )
+from waterclock.files.object_stores import is_remote
 from waterclock.flow.declarations import Unit
-from waterclock.object_stores import is_remote
 from waterclock.timelabel.label import TIMELABEL
 
 RECORDS = Path("_waterclock") / "deliveries"
@@ -201,7 +201,7 @@ class FilesDeliverer:
         for claim in _claims_in(records):
             record = read_json(records / f"{claim}.json")
             if record and record["newest"]:
-                return replace(_parse_delivered(record["newest"]), is_repeat=True)
+                return replace(Delivered.of_record(record["newest"]), is_repeat=True)
         return None
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
@@ -284,11 +284,11 @@ class FilesDeliverer:
             "project": project,
             "claim": claim,
             "deliveries": [
-                {**_parts(entry.delivered), "target": entry.target, "size": entry.size, "part": entry.part}
+                {**entry.delivered.to_record(), "target": entry.target, "size": entry.size, "part": entry.part}
                 | ({"copies": [asdict(copy) for copy in entry.copies]} if entry.copies else {})
                 for entry in entries
             ],
-            "newest": _parts(tops[-1]) if tops else None,
+            "newest": tops[-1].to_record() if tops else None,
         }
         make_delivery_folder(records)
         if not put_if_absent(records / f"{claim}.json", json.dumps(record), is_flushed=True):
@@ -343,14 +343,6 @@ def _part_of(target: Path, claim: int, attempt: str) -> Path:
     return target.with_name(f".{target.name}.{claim}.{attempt}.part")
 
 
-def _parts(delivered: Delivered) -> dict[str, Any]:
-    return {**asdict(delivered), "outcome": delivered.outcome.value, "is_repeat": False}
-
-
-def _parse_delivered(parts: Mapping[str, Any]) -> Delivered:
-    return Delivered(**{**parts, "outcome": DeliveryOutcome(parts["outcome"])})
-
-
 def _entries(record: Mapping[str, Any]) -> list[_Entry]:
     return [_entry(entry) for entry in record["deliveries"]]
 
@@ -359,7 +351,7 @@ def _entry(parts: Mapping[str, Any]) -> _Entry:
     beside = {"target", "size", "part", "copies"}
     delivered = {name: part for name, part in parts.items() if name not in beside}
     copies = of_record(parts.get("copies", ()))
-    return _Entry(_parse_delivered(delivered), parts["target"], parts.get("size"), parts.get("part", ""), copies)
+    return _Entry(Delivered.of_record(delivered), parts["target"], parts.get("size"), parts.get("part", ""), copies)
 
 
 def _claims_in(records: Path) -> list[int]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, cast
 
 from waterclock.connectors.files.landed_names import format_of
-from waterclock.filesystem import open_for_reading
-from waterclock.object_stores import is_remote
+from waterclock.files.filesystem import open_for_reading
+from waterclock.files.object_stores import is_remote
 
 _MARKS = {"16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)}
 _UTF8 = frozenset(("UTF-8", "UTF8", "UTF-8-SIG"))

@@ -28,11 +28,11 @@ from waterclock.connectors.files.type_errors import MISFIT, REFUSED
 from waterclock.connectors.files.xml_documents import first_fault
 from waterclock.connectors.files.zips import is_member, told_name
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import is_there
+from waterclock.files.filesystem import is_there
+from waterclock.files.object_stores import is_remote, refusal_by_spark
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.declarations import Columns
 from waterclock.json_depth import require_depth
-from waterclock.object_stores import is_remote, refusal_by_spark
 from waterclock.printable import printable_line
 from waterclock.spark_sql import decimal_of
 

@@ -24,10 +24,10 @@ from waterclock.connectors.files.landed_names import FORMATS, format_of
 from waterclock.connectors.files.reading_options import ReadOptions, wrong_of_xml
 from waterclock.connectors.files.xml_documents import columns_in, refuse_entities
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import each_of, open_for_reading, stat_file
+from waterclock.files.filesystem import each_of, open_for_reading, stat_file
+from waterclock.files.object_stores import is_remote
 from waterclock.flow.declarations import Columns
 from waterclock.json_depth import require_depth
-from waterclock.object_stores import is_remote
 from waterclock.spark_sql import column_name
 
 _LOOKED_THROUGH = 8 << 20

@@ -30,8 +30,8 @@ from pathlib import Path, PurePosixPath
 from waterclock.connectors.files.name_stamps import CHANGED, STAMP, exact_stamp, stamp_in
 from waterclock.connectors.interface import Item, Report
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import FileInfo, stat_file
-from waterclock.object_stores import is_remote
+from waterclock.files.filesystem import FileInfo, stat_file
+from waterclock.files.object_stores import is_remote
 
 FORMATS = {
     "csv": "csv",

@@ -21,8 +21,8 @@ from waterclock.connectors.files.landed_names import Candidate, Names, find, fin
 from waterclock.connectors.files.stamped_files import ByStamp, stamp_of
 from waterclock.connectors.interface import Item, Listing, Report
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import each_of, is_same_content
-from waterclock.object_stores import is_remote
+from waterclock.files.filesystem import each_of, is_same_content
+from waterclock.files.object_stores import is_remote
 
 _MOST_NAMED = 10
 _GONE = Report("", "gone", "it has moved to the archive since the folder was listed")

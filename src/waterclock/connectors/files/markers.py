@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from waterclock.connectors.files.landing import require_folder
-from waterclock.filesystem import entry_path, stat_file
+from waterclock.files.filesystem import entry_path, stat_file
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import nominal_zone
 

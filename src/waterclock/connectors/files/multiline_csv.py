@@ -13,7 +13,7 @@ from waterclock.connectors.files.encodings import text_of
 from waterclock.connectors.files.lines import SAME_LINES
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.windowing import file_uri_of
-from waterclock.filesystem import each_of, stat_file
+from waterclock.files.filesystem import each_of, stat_file
 from waterclock.spark_sql import literal_path
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from typing import IO, TYPE_CHECKING
 from waterclock.connectors.files.origins import split_origin_columns
 from waterclock.connectors.files.own_copies import open_landed
 from waterclock.connectors.interface import Collected, Item
-from waterclock.filesystem import each_of, open_for_reading, path_below, stat_file
+from waterclock.files.filesystem import each_of, open_for_reading, path_below, stat_file
+from waterclock.files.object_stores import is_remote
 from waterclock.flow.declarations import Columns
 from waterclock.flow.origins import IN_ROWS
 from waterclock.flow.origins import TYPES as TOLD
-from waterclock.object_stores import is_remote
 from waterclock.spark_sql import quote_name
 from waterclock.timelabel.label import TIMELABEL, label_of
 

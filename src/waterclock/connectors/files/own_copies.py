@@ -17,9 +17,9 @@ from typing import IO
 from waterclock.connectors.files.file_schemas import unreadable
 from waterclock.connectors.files.reading_options import COPIES, ReadOptions
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import make_folder, open_for_writing, path_below, put_copy_if_absent, text_of
-from waterclock.object_stores import is_remote
-from waterclock.ownership import foreign_writer, open_below
+from waterclock.files.filesystem import make_folder, open_for_writing, path_below, put_copy_if_absent, text_of
+from waterclock.files.object_stores import is_remote
+from waterclock.permissions.ownership import foreign_writer, open_below
 
 _CHUNK = 1 << 20
 

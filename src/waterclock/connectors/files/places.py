@@ -7,9 +7,10 @@ from pathlib import Path
 from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import entry_path
+from waterclock.files.filesystem import entry_path
+from waterclock.files.object_stores import OPTIONS, is_remote, reach_by, store_of
 from waterclock.flow.declarations import Unit
-from waterclock.object_stores import OPTIONS, is_remote, reach_by, store_of
+from waterclock.spark_sql import option_text
 
 
 def folder_of(setting: Setting) -> Path:
@@ -45,16 +46,12 @@ def reach(setting: Setting) -> None:
 
     Raises  E607 for an unknown store; E609
     """
-    said = {name: _text(setting.options[name]) for name in OPTIONS if setting.options.get(name) is not None}
+    said = {name: option_text(setting.options[name]) for name in OPTIONS if setting.options.get(name) is not None}
     for url in (str(setting.options.get(name) or "") for name in ("path", "archive")):
         if is_remote(url) and said:
             reach_by(url, said)
         else:
             store_of(url)  # with the options that are known already, or those of the environment
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _resolve_folder(setting: Setting, path: str) -> Path:

@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING
 from waterclock.connectors.files.type_errors import PATH, REFUSED
 from waterclock.connectors.windowing import file_uri_of
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import each_of, stat_file
-from waterclock.object_stores import is_remote
+from waterclock.files.filesystem import each_of, stat_file
+from waterclock.files.object_stores import is_remote
 from waterclock.spark_sql import literal_path
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from waterclock.connectors.nested_decimals import read_within
 from waterclock.connectors.row_files import METADATA, show_metadata
 from waterclock.flow.declarations import Value
 from waterclock.flow.origins import TYPES
-from waterclock.spark_sql import ddl_of, decimal_of, literal_path, quote_name, sql_text
+from waterclock.spark_sql import ddl_of, decimal_of, literal_path, option_text, quote_name, sql_text
 from waterclock.storage.slices.row_filter import UNREAD
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _csv_by_record(asked: ReadRequest, names: Mapping[str, str], types: Mapping[
 
 def _from_text(format_name: str, text: str, schema: str, options: Mapping[str, Value]) -> str:
     """Return the SQL that parses a text (SQL) as a row of a format."""
-    pairs = ", ".join(f"{sql_text(name)}, {sql_text(_format_option(value))}" for name, value in options.items())
+    pairs = ", ".join(f"{sql_text(name)}, {sql_text(option_text(value))}" for name, value in options.items())
     return f"from_{format_name}({text}, {sql_text(schema)}, map({pairs}))"
 
 
@@ -241,10 +241,6 @@ def _with_unread(asked: ReadRequest, raw: RawRows) -> RawRows:
         unread=f"CASE WHEN {UNREAD} IS NOT NULL THEN CASE WHEN {as_text}.{UNREAD} IS NOT NULL THEN {UNREAD} "
         f"ELSE {build_raise_sql(raw.path, 'a value of a row', UNREAD)} END END",
     )
-
-
-def _format_option(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _avro(asked: ReadRequest) -> RawRows:

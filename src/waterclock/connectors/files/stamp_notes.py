@@ -8,9 +8,9 @@ from typing import Any
 
 from waterclock.connectors.files.landed_names import WILDCARD, Names, is_stamped, names_below
 from waterclock.connectors.files.name_stamps import CHANGED, undeclared_date
-from waterclock.filesystem import entry_path
+from waterclock.files.filesystem import entry_path
+from waterclock.files.object_stores import is_remote
 from waterclock.flow.capabilities import Wrong
-from waterclock.object_stores import is_remote
 
 
 def note_of(names: Names, found: Sequence[str]) -> str | None:

@@ -26,8 +26,8 @@ from waterclock.connectors.files.landed_names import (
     parse_file_name,
 )
 from waterclock.connectors.interface import Report
-from waterclock.filesystem import FileInfo, entry_path, files_below, text_of
-from waterclock.object_stores import is_remote
+from waterclock.files.filesystem import FileInfo, entry_path, files_below, text_of
+from waterclock.files.object_stores import is_remote
 from waterclock.timelabel.zone import nominal_zone
 
 _DISORDER = timedelta(days=2)  # longer than any zone's clock was ever set back

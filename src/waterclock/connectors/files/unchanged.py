@@ -9,8 +9,8 @@ from waterclock.connectors.files.landed_names import Names
 from waterclock.connectors.files.landing import Landing, find_items
 from waterclock.connectors.interface import Item
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import FileInfo, each_of, stat_file
-from waterclock.object_stores import is_remote
+from waterclock.files.filesystem import FileInfo, each_of, stat_file
+from waterclock.files.object_stores import is_remote
 
 
 def require_unchanged(landing: Landing, names: Names, items: Collection[Item]) -> None:

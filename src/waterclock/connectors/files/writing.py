@@ -13,7 +13,7 @@ from waterclock.connectors.arrow_values import is_plain
 from waterclock.connectors.files.reading_options import wrong_sign
 from waterclock.connectors.slice_rows import base64_text, flat, plain_text, stored_type
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import open_for_writing
+from waterclock.files.filesystem import open_for_writing
 from waterclock.flow.capabilities import Wrong
 
 if TYPE_CHECKING:

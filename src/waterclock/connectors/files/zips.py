@@ -28,7 +28,7 @@ from waterclock.connectors.files.reading_options import COPIES, ROOM, ReadOption
 from waterclock.connectors.interface import do_nothing
 from waterclock.connectors.windowing import FILE_KEY, file_key_of
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import (
+from waterclock.files.filesystem import (
     each_of,
     folders_in,
     make_folder,

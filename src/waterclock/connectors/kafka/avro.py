@@ -22,7 +22,7 @@ from urllib.parse import quote
 from waterclock.connectors.avro_readers import is_recursive, least_size, parse_schema, readers_of, set_decimals
 from waterclock.connectors.slice_rows import without_nan
 from waterclock.errors import WaterclockError
-from waterclock.http_client import NoResponse, TooBig, send_once
+from waterclock.http.client import NoResponse, TooBig, send_once
 
 _MAGIC = 0
 _UNWELCOME = frozenset({401, 403})

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from waterclock.cutoffs import cut_off_after
+from waterclock.database_clients.cutoffs import cut_off_after
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection

@@ -14,36 +14,15 @@ fails and is retried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import UTC
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Deliverer
-from waterclock.connectors.interface import Collected, ConnectionType, Setting
+from waterclock.connectors.interface import ConnectionType, Setting
 from waterclock.connectors.sql.capabilities import CHANGE_SLACK, LOCK_TIMEOUT, LOGIN, database_capabilities
-from waterclock.connectors.sql.collector import (
-    WINDOW_VALUE,
-    CollectsChangedMinutes,
-    SqlReadRequest,
-    partitions_of,
-)
-from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Driver, Option
-from waterclock.flow.declarations import Unit
-from waterclock.timelabel.label import TIMELABEL
-from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from pyspark.sql import SparkSession
-
-    from waterclock.connectors.mysql.database import MysqlDatabase
-    from waterclock.connectors.mysql.statements import Connection
-    from waterclock.connectors.mysql.types import MysqlColumn
-    from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation, Row
-    from waterclock.connectors.sql.window_bounds import WindowFilter
+    from waterclock.connectors.mysql.collection import MysqlCollector
 
 CAPABILITIES = database_capabilities(
     "mysql",
@@ -62,6 +41,7 @@ CAPABILITIES = database_capabilities(
 
 
 def _open_source(setting: Setting) -> MysqlCollector:
+    from waterclock.connectors.mysql.collection import MysqlCollector
     from waterclock.connectors.mysql.database import database_of
 
     return MysqlCollector(database_of(setting))
@@ -75,93 +55,3 @@ def _open_destination(setting: Setting) -> Deliverer:
 
 
 CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
-
-
-@dataclass(frozen=True, slots=True)
-class MysqlCollector(CollectsChangedMinutes["Connection", "MysqlColumn"]):
-    """Collects from a MariaDB or MySQL database."""
-
-    database: MysqlDatabase
-
-    def clock(self, unit: Unit) -> datetime:
-        """Return the current time of the server."""
-        from waterclock.connectors.mysql.statements import run_statement
-
-        with self.database.open_connection(str(unit)) as connection:
-            at: datetime = run_statement(connection, "SELECT SYSDATE(6)").fetchone()[0]
-            return at.replace(tzinfo=UTC)
-
-    def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Return whether the first value of the query's first row is TRUE, or a number other than 0; a BIT is a number.
-
-        :window_start and :window_end are times in UTC, the zone in which the session reads a TIMESTAMP; :timelabel is
-        the label.
-        """
-        del zone
-        from waterclock.connectors.mysql.statements import run_statement
-
-        said = {
-            "window_start": f"TIMESTAMP'{window.start.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}'",
-            "window_end": f"TIMESTAMP'{window.end.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}'",
-            TIMELABEL: f"'{window.label}'",
-        }
-        query = WINDOW_VALUE.sub(lambda found: said[found[1]], awaits.text)
-        with self.database.open_for_reading(str(unit)) as connection:
-            row = run_statement(connection, query).fetchone()
-        return row is not None and _is_true(row[0])
-
-    @property
-    def _source(self) -> MysqlDatabase:
-        return self.database
-
-    def _columns(self, connection: Connection, unit: Unit) -> Sequence[MysqlColumn]:
-        from waterclock.connectors.mysql.database import require_table
-        from waterclock.connectors.mysql.types import columns_of
-
-        require_table(connection, unit)
-        return columns_of(connection, unit)
-
-    def _time_kind(self, column: MysqlColumn, unit: Unit) -> str:
-        from waterclock.connectors.mysql.extract import require_time
-
-        return require_time(column, unit)
-
-    def _collect(
-        self,
-        spark: SparkSession,
-        connection: Connection,
-        close: Callable[[], None],
-        request: SqlReadRequest[MysqlColumn],
-    ) -> Collected:
-        from waterclock.connectors.mysql.collection import collect_rows
-        from waterclock.connectors.mysql.dialect import source_of
-        from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn
-
-        unit, columns = request.unit, tuple(MysqlRequestedColumn(*each) for each in request.wanted)
-        of_unit = (str(unit), source_of(unit), columns, request.times, request.by_window)
-        extract, partitions = MysqlExtract(self.database, *of_unit), partitions_of(unit) or 1
-        return collect_rows(spark, connection, close, unit, extract, request.left_out, partitions=partitions)
-
-    def _change_filter(self, column: MysqlColumn, unit: Unit) -> WindowFilter:
-        from waterclock.connectors.mysql.change_scans import change_filter
-
-        return change_filter(column, unit)
-
-    def _count_minutes(
-        self, connection: Connection, unit: Unit, scan: ChangedIn, asked: MinuteAggregation
-    ) -> Iterable[Row]:
-        from waterclock.connectors.mysql.change_scans import count_minutes
-
-        return count_minutes(connection, unit, scan, asked)
-
-
-def _is_true(value: object) -> bool:
-    """Return whether SQL treats a value as TRUE: a number other than 0, also as text or as a BIT's bytes, or `true`."""
-    if isinstance(value, bytes):
-        return any(value)
-    if isinstance(value, str):
-        try:
-            return float(value) != 0
-        except ValueError:
-            return value.lower() == "true"
-    return bool(value)

@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, unquote, urlsplit
 
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.mysql.statements import run_statement
-from waterclock.connectors.sql.addresses import WRITTEN, is_torn
-from waterclock.connectors.sql.logins import login_files, unreadable_url, url_of
+from waterclock.connectors.sql.logins import login_files, parse_address, unreadable_url
 from waterclock.connectors.sql.refusals import lock_timeout_error, no_table, refused_statement, server_away, unwritable
 from waterclock.connectors.sql.refused_logins import login_error, no_database
 from waterclock.errors import WaterclockError
@@ -131,56 +129,22 @@ class MysqlDatabase:
 
 
 def database_of(setting: Setting) -> MysqlDatabase:
-    """Return the database that a connection declares.
-
-    Raises  E803 for a missing or invalid url, or a certificate without its key
-    """
-    address, password = _address_of(setting, url_of(setting, "mysql", "mysql://user@host/database"))
-    host = address.get("unix_socket") or f"{address['host']}:{address['port']}"
+    """Return the connection's database. Raises  E803 for a missing or invalid url, a certificate or a key alone."""
+    at = parse_address(setting, ("mysql", "mariadb"), 3306, frozenset({"unix_socket"}))
+    if "/" in at.database:
+        raise unreadable_url(setting, "it names no database", "mysql://user@host:3306/database")
     login = _login_of(setting)
-    if password and "password" not in login:
-        login["password"] = password
+    if at.password and "password" not in login:
+        login["password"] = at.password.encode()
+    user = {"user": at.user} if at.user else {}
     return MysqlDatabase(
-        address=address,
+        address={"host": at.host, "port": at.port, "database": at.database, **user, **at.more},
         connection=setting.name,
-        name=f"{host}/{address['database']}",
+        name=f"{at.more.get('unix_socket') or f'{at.host}:{at.port}'}/{at.database}",
         timeout=float(str(setting.options.get("timeout", 30))),
         is_trusted=bool(setting.options.get("trust_server", False)),
         login=login,
     )
-
-
-def _address_of(setting: Setting, url: str) -> tuple[dict[str, Any], bytes | None]:
-    """Return the address in PyMySQL's parameters, and the password in the url, if any."""
-    if is_torn(url):
-        raise _unreadable(setting, WRITTEN)
-    try:
-        parts = urlsplit(url)
-        port = parts.port or 3306
-        more = {name: values[-1] for name, values in parse_qs(parts.query, strict_parsing=bool(parts.query)).items()}
-    except ValueError:  # its message may contain a part of a password
-        raise _unreadable(setting, f"its port or its parameters are malformed; {WRITTEN}") from None
-    database = unquote(parts.path.removeprefix("/"))
-    strange = sorted(set(more) - {"unix_socket"})
-    if parts.scheme not in {"mysql", "mariadb"} or not database or "/" in database or strange:
-        why = (
-            f"its parameter {strange[0]} is unknown"
-            if strange
-            else "it names no database"
-            if parts.scheme in {"mysql", "mariadb"}
-            else f"it begins with {parts.scheme or 'nothing'}"
-        )
-        raise _unreadable(setting, why)
-    address: dict[str, Any] = {"host": parts.hostname or "localhost", "port": port, "database": database}
-    if parts.username:
-        address["user"] = unquote(parts.username)
-    if "unix_socket" in more:
-        address["unix_socket"] = more["unix_socket"]
-    return address, unquote(parts.password).encode() if parts.password else None
-
-
-def _unreadable(setting: Setting, why: str) -> WaterclockError:
-    return unreadable_url(setting, why, "mysql://user@host:3306/database")
 
 
 def _login_of(setting: Setting) -> dict[str, Any]:

@@ -19,11 +19,12 @@ from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.mysql.database import place_of
 from waterclock.connectors.mysql.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.mysql.statements import run_statement
-from waterclock.connectors.sql.cascades import ForeignKey, refuse_cascades
+from waterclock.connectors.sql.cascades import foreign_keys, refuse_cascades
 from waterclock.connectors.sql.destination import (
     DestinationIndex,
     add_columns,
     create_table,
+    is_indexed,
     refuse_foreign_rows,
     refuse_long_names,
     spelling,
@@ -78,7 +79,11 @@ class MysqlDestinationColumn:
 
 
 def prepare_table(
-    connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool, comment: str = ""
+    connection: Connection,
+    unit: Unit,
+    delivery: Delivery,
+    is_ours: bool,  # noqa: FBT001 - as all of them are called
+    comment: str,
 ) -> Mapping[str, MysqlDestinationColumn]:
     """Create or alter the destination for a delivery's columns. Return its columns by lower-case name.
 
@@ -213,20 +218,7 @@ def refuse_engine(connection: Connection, unit: Unit, delivery: Delivery) -> Non
 def _refuse_cascades(
     connection: Connection, unit: Unit, delivery: Delivery, known: Mapping[str, MysqlDestinationColumn]
 ) -> None:
-    found: dict[tuple[str, str, str], list[list[str]]] = {}
-    for schema, table, constraint, *of_column in run_statement(connection, _CASCADES, place_of(unit)).rows:
-        found.setdefault((str(schema), str(table), str(constraint)), []).append(of_column)
-    references = [
-        ForeignKey(
-            table,
-            f"{_place(schema)}.{_place(table)}",
-            columns[0][0],
-            tuple(_place(own) for _, own, _ in columns),
-            tuple(_place(referred) for _, _, referred in columns),
-        )
-        for (schema, table, _), columns in found.items()
-    ]
-
+    references = foreign_keys(run_statement(connection, _CASCADES, place_of(unit)).rows, _place)
     rows = replaced_rows("SELECT *", unit, delivery, DIALECT, spelling(known))
     refuse_cascades(unit, delivery, references, rows, session_in(connection).first_of, "drop the constraint")
 
@@ -248,10 +240,10 @@ def _index(
         " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s ORDER BY INDEX_NAME, SEQ_IN_INDEX",
         place_of(unit),
     ).rows
-    members: dict[tuple[str, bool], list[str]] = {}
-    for index, is_not_unique, column, part in rows:
-        members.setdefault((index, not int(is_not_unique)), []).append(str(column) if part is None else "")
-    if any(wanted.is_served_by(names, is_unique=is_unique) for (_, is_unique), names in members.items()):
+    whole = (
+        (index, not int(is_not_unique), column if part is None else "") for index, is_not_unique, column, part in rows
+    )
+    if is_indexed(wanted, whole):
         return
     kind = "UNIQUE KEY" if wanted.is_unique else "KEY"
     listed = ", ".join(quote_identifier(column.name) for column in there)

@@ -25,6 +25,7 @@ DIALECT = SqlDialect(
     as_text="CAST(CONVERT({} USING utf8mb4) AS BINARY)",
     sign="`",
     place="%s",
+    micros="TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {})",
     bind=lambda value: int(value) if isinstance(value, bool) else value,
 )
 quote_identifier, table_of, source_of = DIALECT.quote_identifier, DIALECT.table_of, DIALECT.source_of

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.arrow_values import Times, arrow_type, column
 from waterclock.connectors.column_matching import misfit
 from waterclock.connectors.local_times import instants_in
-from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn, query_of
+from waterclock.connectors.mysql.dialect import DIALECT
+from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn
 from waterclock.connectors.spark_frames import Fetching
 from waterclock.connectors.sql.columns import arrow_schema_of
 from waterclock.connectors.sql.window_bounds import instants_of_counts, labels_of
@@ -52,7 +53,7 @@ def batches(
     schema = arrow_schema_of(extract)
     with closing(SSCursor(connection)) as cursor:
         with _as_bytes(connection):
-            cursor.execute(query_of(extract))
+            cursor.execute(extract.query(DIALECT))
         fetching = Fetching(BATCH_ROWS)
         while True:
             with wrap_parser_errors():

@@ -7,50 +7,39 @@ silently: both are refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.mysql.destination import MysqlDestinationColumn
-from waterclock.connectors.mysql.dialect import quote_identifier, table_of
+from waterclock.connectors.mysql.dialect import quote_identifier, session_in, table_of
 from waterclock.connectors.mysql.statements import run_statement
-from waterclock.connectors.slice_rows import batches_of, flat
-from waterclock.connectors.sql.destination_refusals import like_keys
+from waterclock.connectors.slice_rows import flat
+from waterclock.connectors.sql.destination import spelling
 from waterclock.connectors.sql.exact_values import inexact, refuse_inexact
+from waterclock.connectors.sql.plain_rows import rows_of_slice
+from waterclock.connectors.sql.staged_slices import GONE, StagedSlice, names_of, refuse_like_keys, stage_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
-from waterclock.timelabel.label import TIMELABEL
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from waterclock.connectors.mysql.statements import Connection
 
-_GONE = "waterclock_gone"
 _STATEMENT = 500_000  # bytes: a server accepts 16 MB, unless it is configured for less
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """A temporary table for a merge. `keys` are the delivery's keys in the destination's spelling.
-
-    It exists until the connection ends.
-    """
-
-    name: str
-    keys: tuple[str, ...]
-
-
 def make_staged(
-    connection: Connection, delivery: Delivery, there: Mapping[str, MysqlDestinationColumn], number: int
-) -> Staged:
-    """Create a temporary table with the destination's types for the rows to merge.
-
-    Runs before the transaction starts.
-    """
+    connection: Connection,
+    _unit: Unit,
+    delivery: Delivery,
+    there: Mapping[str, MysqlDestinationColumn],
+    number: int,
+) -> StagedSlice:
+    """Create a temporary table with the destination's types for the rows to merge, before the transaction starts."""
     table = quote_identifier(f"waterclock_staged_{number}")
-    columns = [there[name.lower()] for name in names_of(delivery)]
+    columns = [there[name.lower()] for name in delivery.column_names]
     keys = [there[key.lower()] for key in delivery.keys]
     listed = ", ".join(f"{quote_identifier(each.name)} {each.sql} NULL DEFAULT NULL" for each in columns)
     index = (
@@ -59,74 +48,39 @@ def make_staged(
         else ""
     )
     run_statement(
-        connection, f"CREATE TEMPORARY TABLE {table} ({listed}, {_GONE} BOOLEAN NOT NULL{index}) ENGINE = InnoDB"
+        connection, f"CREATE TEMPORARY TABLE {table} ({listed}, {GONE} BOOLEAN NOT NULL{index}) ENGINE = InnoDB"
     )
-    return Staged(table, tuple(key.name for key in keys))
-
-
-def names_of(delivery: Delivery) -> list[str]:
-    """Return the names of the columns that a delivery writes, including `timelabel` if it is delivered by label."""
-    return [name for name, _ in delivery.columns] + ([TIMELABEL] if delivery.is_by_label else [])
+    return stage_of(session_in(connection), table, delivery, spelling(there))
 
 
 def merge(
-    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlDestinationColumn], staged: Staged
+    connection: Connection,
+    unit: Unit,
+    delivery: Delivery,
+    there: Mapping[str, MysqlDestinationColumn],
+    staged: StagedSlice,
 ) -> tuple[int, int]:
-    """Merge the slice's rows into the table by their keys, through the temporary table.
-
-    Returns  the numbers of rows written and deleted
-    """
-    put(connection, staged.name, delivery, there, with_marks=True)
-    _refuse_like_keys(connection, unit, delivery, there, staged)
-    table, own = table_of(unit), staged.name
-    same = " AND ".join(f"s.{quote_identifier(key)} = t.{quote_identifier(key)}" for key in staged.keys)
-    gone = run_statement(connection, f"DELETE t FROM {table} AS t JOIN {own} AS s ON {same} WHERE s.{_GONE}").changed
+    """Replace the rows of the slice's keys. Return the numbers of rows written and deleted."""
+    put(connection, staged.name, delivery, there, True)  # noqa: FBT003
+    texts = [key for key in delivery.keys if there[key.lower()].is_text]
+    refuse_like_keys(session_in(connection), unit, delivery, staged, texts, "a collation such as utf8mb4_bin")
+    table, own, same = table_of(unit), staged.name, staged.same_keys(delivery)
+    gone = run_statement(connection, f"DELETE t FROM {table} AS t JOIN {own} AS s ON {same} WHERE s.{GONE}").rowcount
     if delivery.is_whole and not delivery.is_by_label:
-        unmatched = f"LEFT JOIN {own} AS s ON {same} AND NOT s.{_GONE} WHERE s.{_GONE} IS NULL"
-        gone += run_statement(connection, f"DELETE t FROM {table} AS t {unmatched}").changed
-    rows = int(run_statement(connection, f"SELECT COUNT(*) FROM {own} WHERE NOT {_GONE}").fetchone()[0])
-    names = [there[name.lower()].name for name in names_of(delivery)]
-    changed = [quote_identifier(name) for name in names if name not in staged.keys]
-    guard = ""
-    if delivery.is_by_label and TIMELABEL not in {key.lower() for key in delivery.keys}:
-        label = quote_identifier(there[TIMELABEL].name)
-        guard = f" AND (t.{label} IS NULL OR t.{label} <= s.{label})"
-    if changed:
-        update = ", ".join(f"t.{name} = s.{name}" for name in changed)
-        run_statement(
-            connection, f"UPDATE {table} AS t JOIN {own} AS s ON {same} SET {update} WHERE NOT s.{_GONE}{guard}"
-        )
-    listed = ", ".join(map(quote_identifier, names))
-    brought = ", ".join(f"s.{quote_identifier(name)}" for name in names)
+        unmatched = f"LEFT JOIN {own} AS s ON {same} AND NOT s.{GONE} WHERE s.{GONE} IS NULL"
+        gone += run_statement(connection, f"DELETE t FROM {table} AS t {unmatched}").rowcount
+    rows = int(run_statement(connection, f"SELECT COUNT(*) FROM {own} WHERE NOT {GONE}").fetchone()[0])
+    if update := ", ".join(f"t.{its} = s.{name}" for name, its in staged.changed_columns(delivery)):
+        joined = f"{table} AS t JOIN {own} AS s ON {same}"
+        run_statement(connection, f"UPDATE {joined} SET {update} WHERE NOT s.{GONE}{staged.label_guard(delivery)}")
+    listed = ", ".join(its for _, its in staged.columns.values())
+    brought = ", ".join(f"s.{name}" for name, _ in staged.columns.values())
     run_statement(
         connection,
         f"INSERT INTO {table} ({listed}) SELECT {brought} FROM {own} AS s"
-        f" WHERE NOT s.{_GONE} AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})",
+        f" WHERE NOT s.{GONE} AND NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})",
     )
     return rows, gone
-
-
-def _refuse_like_keys(
-    connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, MysqlDestinationColumn], staged: Staged
-) -> None:
-    """Raise E876 for different keys that the collations of the destination treat as equal, such as `a` and `A`."""
-    listed = ", ".join(map(quote_identifier, staged.keys))
-    row = run_statement(
-        connection, f"SELECT {listed} FROM {staged.name} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1"
-    ).fetchone()
-    texts = [key for key in staged.keys if there[key.lower()].is_text]
-    if row is None and texts:
-        same = " AND ".join(f"s.{quote_identifier(key)} = t.{quote_identifier(key)}" for key in staged.keys)
-        other = " OR ".join(
-            f"CAST(s.{quote_identifier(key)} AS BINARY) <> CAST(t.{quote_identifier(key)} AS BINARY)" for key in texts
-        )
-        found = ", ".join(f"s.{quote_identifier(key)}" for key in staged.keys)
-        sql = f"SELECT {found} FROM {staged.name} AS s JOIN {table_of(unit)} AS t ON {same} WHERE {other} LIMIT 1"
-        row = run_statement(connection, sql).fetchone()
-    if row is None:
-        return
-    better = "a collation such as utf8mb4_bin"
-    raise like_keys(unit, delivery, ", ".join(map(str, row)), ", ".join(staged.keys), better)
 
 
 def put(
@@ -134,16 +88,19 @@ def put(
     table: str,
     delivery: Delivery,
     there: Mapping[str, MysqlDestinationColumn],
-    *,
-    with_marks: bool,
+    with_marks: bool,  # noqa: FBT001 - as all of them are called
 ) -> int:
-    """Write the slice's rows into a table, and return their number. `with_marks` adds whether a row is deleted.
-
-    Raises  E812 for a value that its column would not store exactly
-    """
-    names = [there[name.lower()].name for name in names_of(delivery)] + ([_GONE] if with_marks else [])
+    """Write the slice's rows, `with_marks` whether they are deleted; return their number. Raises  E812 for misfits."""
+    names = [there[name.lower()].name for name in names_of(delivery)] + ([GONE] if with_marks else [])
     head = f"INSERT INTO {table} ({', '.join(map(quote_identifier, names))}) VALUES "
     places = f"({', '.join(['%s'] * len(names))})"
+    where = f"{delivery.publish}@{delivery.label_text}"
+
+    def convert(values: pa.Array, name: str, kind: str) -> list[Any]:
+        _refuse_cut(values, there[name], where)
+        plain: list[Any] = flat(values, kind).to_pylist()
+        return plain
+
     rows = 0
     packet = int(run_statement(connection, "SELECT @@max_allowed_packet").fetchone()[0])
     with connection.cursor() as cursor:
@@ -156,7 +113,7 @@ def put(
                 _refuse_warned(connection, delivery)
             held.clear()
 
-        for row in _rows(delivery, there, with_marks=with_marks):
+        for row in rows_of_slice(delivery, convert, with_marks=with_marks):
             made = cursor.mogrify(places, row).encode("utf-8", "surrogateescape")
             if begun + len(made) >= packet:
                 raise _too_big(delivery, begun + len(made), packet)
@@ -191,27 +148,6 @@ def _refuse_warned(connection: Connection, delivery: Delivery) -> None:
         why=f"{said}; the transaction was undone",
         fix="widen the column at the destination, or round or cast it in the transform",
     )
-
-
-def _rows(
-    delivery: Delivery, there: Mapping[str, MysqlDestinationColumn], *, with_marks: bool
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the slice's rows as plain values, with their labels; `with_marks` adds whether a row is deleted."""
-    names = [name for name, _ in delivery.columns]
-    marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
-    where = f"{delivery.publish}@{delivery.label_text}"
-    for batch in batches_of(delivery.files, names + marks):
-        columns = []
-        for at, (name, kind) in enumerate(delivery.columns):
-            _refuse_cut(batch.column(at), there[name.lower()], where)
-            columns.append(flat(batch.column(at), kind).to_pylist())
-        if delivery.is_by_label:
-            said = batch[delivery.label_column].to_pylist() if delivery.label_column else [None] * batch.num_rows
-            columns.append([label or delivery.label_text for label in said])
-        if with_marks:
-            gone = batch[delivery.deleted_column].to_pylist() if delivery.deleted_column else [False] * batch.num_rows
-            columns.append([bool(went) for went in gone])
-        yield from zip(*columns, strict=True)
 
 
 def _refuse_cut(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:

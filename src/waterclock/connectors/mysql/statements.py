@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MysqlResult(SqlResult):
-    """The complete result of a statement: its rows, the number of changed rows, and the number of warnings."""
+    """The complete result of a statement, and the number of warnings."""
 
-    changed: int
-    warnings: int
+    warnings: int = 0
 
 
 def run_statement(connection: Connection, sql: str, values: Sequence[Any] | None = None) -> MysqlResult:

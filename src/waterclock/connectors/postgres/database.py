@@ -15,9 +15,9 @@ from waterclock.connectors.sql.addresses import WRITTEN, is_torn
 from waterclock.connectors.sql.logins import login_files, unreadable_url, url_of
 from waterclock.connectors.sql.refusals import lock_timeout_error, refused_statement, server_away, unwritable
 from waterclock.connectors.sql.refused_logins import login_error, no_database
+from waterclock.database_clients.postgres_login import Refused, answering_first, connect, refusal_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
-from waterclock.postgres_login import Refused, answering_first, connect, refusal_of
 
 if TYPE_CHECKING:
     import psycopg

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.log_changes import position_of, position_text
 from waterclock.connectors.postgres.table_facts import AGAIN
+from waterclock.database_clients.postgres_client import execute_replication
 from waterclock.errors import WaterclockError
-from waterclock.postgres_client import execute_replication
 
 if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection

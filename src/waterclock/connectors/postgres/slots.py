@@ -19,8 +19,8 @@ from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.dialect import quote_identifier
 from waterclock.connectors.postgres.log_changes import position_of, position_text
 from waterclock.connectors.postgres.table_facts import AGAIN, UnfitDecoder
+from waterclock.database_clients.postgres_client import execute_replication
 from waterclock.errors import WaterclockError
-from waterclock.postgres_client import execute_replication
 
 if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection

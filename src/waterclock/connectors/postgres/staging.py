@@ -54,7 +54,7 @@ def put(
 
     Raises  E812 for a value that its column would not store exactly, E813 if not all rows were stored
     """
-    names = [there[name.lower()].name for name in _names(delivery)]
+    names = [there[name.lower()].name for name in delivery.column_names]
     sent, kept = _copy(connection, table_of(unit), names, delivery, there)
     if is_filtered or kept != sent:
         # a trigger may have stored them elsewhere: in a partition, or behind a view
@@ -62,10 +62,6 @@ def put(
         if row is None or row[0] != sent:
             raise lost_rows(unit, delivery, sent, row[0] if row else 0)
     return sent
-
-
-def _names(delivery: Delivery) -> list[str]:
-    return [name for name, _ in delivery.columns] + ([TIMELABEL] if delivery.is_by_label else [])
 
 
 def merge(
@@ -83,7 +79,7 @@ def merge(
             keys that the destination treats as equal
     """
     table = table_of(unit)
-    names = [there[name.lower()].name for name in _names(delivery)]
+    names = [there[name.lower()].name for name in delivery.column_names]
     listed = ", ".join(map(quote_identifier, names))
     connection.execute(f"CREATE TEMP TABLE {_STAGED} ON COMMIT DROP AS SELECT {listed} FROM {table} WHERE false")
     connection.execute(f"ALTER TABLE {_STAGED} ADD COLUMN {_GONE} BOOLEAN NOT NULL")

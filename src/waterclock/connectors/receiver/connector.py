@@ -18,7 +18,7 @@ from waterclock.flow.capabilities import Capabilities, Option, Wrong
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.flow.origins import TYPES
-from waterclock.ownership import make_private_folder
+from waterclock.permissions.ownership import make_private_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Protocol, Self
 
-from waterclock.access_tokens import WrongTokens, bearer_of, is_same
 from waterclock.connectors.receiver.events import RefusedError, decode_body, events_of
 from waterclock.connectors.receiver.writing import SyncFailedError
-from waterclock.served_hosts import ServedHosts
+from waterclock.http.access_tokens import WrongTokens, bearer_of, is_same
+from waterclock.http.served_hosts import ServedHosts
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -27,7 +27,7 @@ from waterclock.connectors.receiver.spool import (
 )
 from waterclock.connectors.receiver.writing import remove_unfinished
 from waterclock.faults import fault
-from waterclock.ownership import make_private_folder
+from waterclock.permissions.ownership import make_private_folder
 
 _LEVEL = 1
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from waterclock.connectors.receiver.frames import build_frame
 from waterclock.connectors.receiver.spool import Segment, find_seal_time, is_locked, minute_of, sync_folder
 from waterclock.faults import fault
-from waterclock.ownership import create_private_file, make_private_folder
+from waterclock.permissions.ownership import create_private_file, make_private_folder
 
 FULL = 64 << 20  # bytes after which a segment is ended, which limits the size of sealed files
 _NEW = ".new-"

@@ -4,7 +4,7 @@ A request is retried after 408, 425, 429 and 5xx (except 501 and 505), and if th
 time, or a response that was cut off. The wait before a retry grows, or is the one that the server asks for. Any other
 4xx is final.
 Redirects are not followed, and no request leaves the connection's url (`addresses`), because the credentials would go
-with it. Every response has a size limit, also that for a token (`http_client`). No secret and no parameter appears in
+with it. Every response has a size limit, also that for a token (`http.client`). No secret and no parameter appears in
 an error message.
 """
 
@@ -31,7 +31,7 @@ from waterclock.connectors.rest.rate_limit import Pace, pace_of
 from waterclock.connectors.rest.response_headers import Response
 from waterclock.connectors.rest.tokens import Tokens
 from waterclock.errors import WaterclockError
-from waterclock.http_client import HttpFailure, NoResponse, TooBig, client_of, receive
+from waterclock.http.client import HttpFailure, NoResponse, TooBig, client_of, receive
 
 if TYPE_CHECKING:
     import httpx2

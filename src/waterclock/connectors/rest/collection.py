@@ -30,7 +30,7 @@ from waterclock.connectors.rest.records import Body, NoRecords, body_of
 from waterclock.connectors.rest.response_headers import Response
 from waterclock.connectors.windowing import sorted_into_windows
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import entry_path
+from waterclock.files.filesystem import entry_path
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.timelabel.window import Window
 

@@ -337,10 +337,7 @@ def _wrong_address(options: Mapping[str, Any]) -> Iterator[Wrong]:
 
 
 def _wrong_place(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
-    """Yield an error for a path that leaves the connection's url, however it is encoded.
-
-    The credentials would be sent with such a request.
-    """
+    """Yield an error for a path that leaves the connection's url, to which credentials are sent, however encoded."""
     said = options.get("path", path)
     if not isinstance(said, str):
         return
@@ -388,10 +385,7 @@ def _wrong_params(options: Mapping[str, Any]) -> Iterator[Wrong]:
 
 
 def _wrong_pages(options: Mapping[str, Any], *, is_whole: bool) -> Iterator[Wrong]:
-    """Yield errors for options that contradict the paging.
-
-    Options of a connection may be incomplete: a collect adds some.
-    """
+    """Yield errors for options that contradict the paging. A connection's may be incomplete: a collect adds some."""
     style = options.get("paging")
     if style is None:
         return

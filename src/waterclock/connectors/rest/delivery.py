@@ -33,7 +33,7 @@ from waterclock.connectors.rest.journal import KILLED, SENDING, Accepted, Journa
 from waterclock.connectors.slice_rows import batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import entry_path
+from waterclock.files.filesystem import entry_path
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
@@ -130,7 +130,7 @@ class RestDeliverer:
         for claim in journal.claims_done():
             completion = journal.read_completion(claim)
             if completion:
-                return replace(_parse_delivered(completion["newest"]), is_repeat=True)
+                return replace(Delivered.of_record(completion["newest"]), is_repeat=True)
         return None
 
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
@@ -148,7 +148,7 @@ class RestDeliverer:
     def _load_delivered(self, journal: Journal, claim: int) -> tuple[Delivered, ...]:
         done = journal.read_completion(claim)
         if done:
-            return tuple(replace(_parse_delivered(each), is_repeat=True) for each in done["deliveries"])
+            return tuple(replace(Delivered.of_record(each), is_repeat=True) for each in done["deliveries"])
         record = journal.record(claim)
         if (record and record["outcome"] == KILLED) or journal.read_refusal(claim):
             return (Delivered(claim, DeliveryOutcome.KILLED, "", 0, is_repeat=True),)
@@ -172,7 +172,9 @@ class RestDeliverer:
             raise why
         newest = self.last(unit, record["project"], record["publish"])
         tops = sorted([*([newest] if newest else []), *delivered], key=lambda one: (one.label_text, one.claim))
-        journal.finish(claim, labels, {"deliveries": [_parts(one) for one in delivered], "newest": _parts(tops[-1])})
+        journal.finish(
+            claim, labels, {"deliveries": [one.to_record() for one in delivered], "newest": tops[-1].to_record()}
+        )
         return tuple(replace(one, is_repeat=is_repeat) for one in delivered)
 
 
@@ -432,11 +434,3 @@ def _record(journal: Journal, deliveries: Sequence[Delivery], sending: Sending, 
         "sending": asdict(sending),
         "deliveries": entries,
     }
-
-
-def _parts(delivered: Delivered) -> dict[str, Any]:
-    return {**asdict(delivered), "outcome": delivered.outcome.value, "is_repeat": False}
-
-
-def _parse_delivered(parts: dict[str, Any]) -> Delivered:
-    return Delivered(**{**parts, "outcome": DeliveryOutcome(parts["outcome"])})

@@ -36,7 +36,7 @@ from waterclock.connectors.rest.response_store import (
     answer_of,
 )
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.filesystem import entry_path
+from waterclock.files.filesystem import entry_path
 from waterclock.flow.declarations import Columns
 from waterclock.spark_sql import literal_path, quote_name, sql_text
 from waterclock.timelabel.label import TIMELABEL

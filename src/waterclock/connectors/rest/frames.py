@@ -18,8 +18,8 @@ from waterclock.connectors.rest.page_store import lines_of
 from waterclock.connectors.row_files import show_metadata
 from waterclock.connectors.windowing import FILE_KEY, TIME, instant
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import entry_path, is_there
-from waterclock.object_stores import is_remote
+from waterclock.files.filesystem import entry_path, is_there
+from waterclock.files.object_stores import is_remote
 from waterclock.spark_sql import cast_text, literal_path, quote_name, sql_text
 from waterclock.timelabel.label import TIMELABEL
 

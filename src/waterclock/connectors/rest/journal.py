@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from waterclock.filesystem import (
+from waterclock.files.filesystem import (
     flush_folder,
     make_folder,
     names_in,
@@ -34,7 +34,7 @@ from waterclock.filesystem import (
     remove_file,
     remove_folder,
 )
-from waterclock.object_stores import is_remote
+from waterclock.files.object_stores import is_remote
 
 KILLED = "killed"
 SENDING = "sending"

@@ -30,7 +30,7 @@ from typing import Any
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import (
+from waterclock.files.filesystem import (
     folders_in,
     is_there,
     make_folder,

@@ -22,7 +22,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from waterclock.ownership import cache_folder, make_private_folder, require_private_folder
+from waterclock.permissions.ownership import cache_folder, make_private_folder, require_private_folder
 
 _LONGEST_LOCK = 60.0
 _CREATE = """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from waterclock.http_client import HttpResponse
+from waterclock.http.client import HttpResponse
 
 PASSING = frozenset({408, 425, 429})
 # possessive, so that a header of any text is parsed in linear time

@@ -22,7 +22,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from waterclock.connectors.rest.page_store import Page, Series, lines_of
-from waterclock.filesystem import folders_in, make_folder, names_in, put_if_absent
+from waterclock.files.filesystem import folders_in, make_folder, names_in, put_if_absent
 
 KEY = "_waterclock_each"
 ANSWERED_AT = "_waterclock_at"

@@ -27,6 +27,23 @@ class ForeignKey:
     referred: tuple[str, ...]
 
 
+def foreign_keys(rows: Iterable[Sequence[Any]], quote: Callable[[str], str]) -> list[ForeignKey]:
+    """Return foreign keys from rows of schema, table, constraint, rule, column and referred column."""
+    found: dict[tuple[str, str, str, str], list[tuple[str, str]]] = {}
+    for schema, table, constraint, rule, own, referred in rows:
+        found.setdefault((str(schema), str(table), str(constraint), str(rule)), []).append((own, referred))
+    return [
+        ForeignKey(
+            table,
+            f"{quote(schema)}.{quote(table)}" if schema else quote(table),
+            rule,
+            tuple(quote(own) for own, _ in columns),
+            tuple(quote(referred) for _, referred in columns),
+        )
+        for (schema, table, _, rule), columns in found.items()
+    ]
+
+
 def refuse_cascades(
     unit: Unit,
     delivery: Delivery,
@@ -34,6 +51,7 @@ def refuse_cascades(
     replaced: tuple[str, Sequence[Any]],
     first_of: Callable[[str, Sequence[Any]], Any],
     fix: str,
+    limit: str = "LIMIT {}",
 ) -> None:
     """Raise E820 if other tables refer to rows that a delivery would delete.
 
@@ -45,5 +63,5 @@ def refuse_cascades(
     rows, values = replaced
     for each in references:
         same = " AND ".join(f"r.{own} = t.{its}" for own, its in zip(each.columns, each.referred, strict=True))
-        if first_of(f"SELECT 1 FROM {each.table} AS r JOIN ({rows}) AS t ON {same} LIMIT 1", values):
+        if first_of(f"SELECT 1 FROM {each.table} AS r JOIN ({rows}) AS t ON {same} {limit.format(1)}", values):
             raise cascade_error(unit, delivery, each.name, each.rule, fix)

@@ -56,6 +56,11 @@ class ExpressionColumn(SqlColumn):
     asked: str
     text: str
 
+    @property
+    def time_kind(self) -> str | None:
+        """The kind of time for window bounds; None for a column that is not a time."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class SqlRequestedColumn(Generic[_Column]):

@@ -18,12 +18,14 @@ from waterclock.timelabel.label import TIMELABEL
 
 DELIVERIES = "waterclock_deliveries"
 INDEX = f"CREATE INDEX IF NOT EXISTS {DELIVERIES}_newest ON {DELIVERIES} (project, publish, outcome, label)"
-_COLUMNS = "project, claim, publish, label, outcome, mode, row_count, deleted_count, note"
-_READ = f"SELECT claim, outcome, label, row_count, deleted_count, note FROM {DELIVERIES}"
 
 
 class DeliveryAnswer(Protocol):
     """The result of an SQL statement."""
+
+    @property
+    def rowcount(self) -> int:
+        """The number of changed rows."""
 
     def fetchone(self) -> Any:
         """Return the next row, None after the last."""
@@ -44,16 +46,28 @@ class DeliveryRecord:
         """The placeholder of a value."""
         return self.dialect.place
 
+    @property
+    def _rows(self) -> str:
+        return self.dialect.quote_identifier("row_count")  # a word that some databases reserve
+
+    @property
+    def _read(self) -> str:
+        return f"SELECT claim, outcome, label, {self._rows}, deleted_count, note FROM {DELIVERIES}"
+
+    @property
+    def _first(self) -> str:
+        return self.dialect.limit.format(1)
+
     def find(self, project: str, claim: int) -> tuple[Delivered, ...]:
         """Return the outcomes of a claim, in the order of its labels."""
-        sql = f"{_READ} WHERE project = {self.place} AND claim = {self.place} ORDER BY label"
+        sql = f"{self._read} WHERE project = {self.place} AND claim = {self.place} ORDER BY label"
         return tuple(map(_parse_delivered, self.execute(sql, (project, claim)).fetchall()))
 
     def newest(self, project: str, publish: str) -> Delivered | None:
         """Return the newest delivery of the newest label that a publish delivered; None without one."""
         at = self.place
         which = f"project = {at} AND publish = {at} AND outcome = {at}"
-        sql = f"{_READ} WHERE {which} ORDER BY label DESC, claim DESC LIMIT 1"
+        sql = f"{self._read} WHERE {which} ORDER BY label DESC, claim DESC {self._first}"
         row = self.execute(sql, (project, publish, DeliveryOutcome.DELIVERED.value)).fetchone()
         return _parse_delivered(row) if row else None
 
@@ -82,8 +96,8 @@ class DeliveryRecord:
         if newest is not None and newest.claim > claim:  # from a runner whose ledger entry is not written yet
             return None
         sql = (
-            f"SELECT outcome, mode, label, row_count FROM {DELIVERIES}"
-            f" WHERE project = {self.place} AND claim = {self.place} ORDER BY label DESC LIMIT 1"
+            f"SELECT outcome, mode, label, {self._rows} FROM {DELIVERIES}"
+            f" WHERE project = {self.place} AND claim = {self.place} ORDER BY label DESC {self._first}"
         )
         row = self.execute(sql, (project, claim)).fetchone()
         if row is None or row[0] == DeliveryOutcome.KILLED.value:
@@ -98,7 +112,7 @@ class DeliveryRecord:
             counted = f"SELECT count(*) FROM {name} WHERE {of_label} = {self.place}"
             rows = self.execute(counted, (label,)).fetchone()[0]
             return None if rows == brought else f"{unit.path} holds {rows} rows of {label}, {brought} were delivered"
-        holds_some = self.execute(f"SELECT 1 FROM {self.dialect.escape(table)} LIMIT 1", ()).fetchone()
+        holds_some = self.execute(f"SELECT 1 FROM {self.dialect.escape(table)} {self._first}", ()).fetchone()
         return None if holds_some or not brought else f"the table {unit.path} is empty"
 
     def other_project(self, delivery: Delivery) -> str | None:
@@ -109,7 +123,7 @@ class DeliveryRecord:
         at = self.place
         row = self.execute(
             f"SELECT project FROM {DELIVERIES} WHERE publish = {at} AND project <> {at} AND outcome = {at}"
-            f" AND NOT (mode = {at} AND mode LIKE {at}) LIMIT 1",
+            f" AND NOT (mode = {at} AND mode LIKE {at}) {self._first}",
             (delivery.publish, delivery.project, DeliveryOutcome.DELIVERED.value, delivery.mode_words, "% where"),
         ).fetchone()
         return row[0] if row else None
@@ -132,7 +146,8 @@ class DeliveryRecord:
 
     def _insert(self, *values: Any) -> None:
         places = ", ".join([self.place] * len(values))
-        self.execute(f"INSERT INTO {DELIVERIES} ({_COLUMNS}) VALUES ({places})", values)
+        columns = f"project, claim, publish, label, outcome, mode, {self._rows}, deleted_count, note"
+        self.execute(f"INSERT INTO {DELIVERIES} ({columns}) VALUES ({places})", values)
 
 
 def no_record(claim: int) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.sql.destination_refusals import foreign_rows
@@ -29,6 +29,14 @@ class DestinationIndex:
         wanted = [column.lower() for column in self.columns]
         there = [member.lower() for member in members]
         return set(there) == set(wanted) and is_unique if self.is_unique else there[:1] == wanted
+
+
+def is_indexed(wanted: DestinationIndex, rows: Iterable[Sequence[Any]]) -> bool:
+    """Return whether an index serves; `rows` have an index, whether it is unique, and a column, in their order."""
+    members: dict[tuple[Any, bool], list[str]] = {}
+    for index, is_unique, column in rows:
+        members.setdefault((index, bool(is_unique)), []).append(str(column))
+    return any(wanted.is_served_by(names, is_unique=is_unique) for (_, is_unique), names in members.items())
 
 
 class NamedColumn(Protocol):
@@ -71,7 +79,7 @@ def add_columns(session: SqlSession, unit: Unit, wanted: Mapping[str, str], know
     missing = {name: kind for name, kind in wanted.items() if name.lower() not in known}
     for name, kind in missing.items():
         quoted = session.dialect.quote_identifier(name)
-        session.execute(f"ALTER TABLE {session.dialect.table_of(unit)} ADD COLUMN {quoted} {kind}")
+        session.execute(f"ALTER TABLE {session.dialect.table_of(unit)} ADD {quoted} {kind}")
     return bool(missing)
 
 
@@ -85,7 +93,9 @@ def refuse_foreign_rows(
     other = session.record.other_project(delivery)
     condition, values = rows_of(delivery, session.dialect, spelt)
     table = session.dialect.escape(session.dialect.table_of(unit))
-    has_rows = is_ours or session.first_of(f"SELECT 1 FROM {table} WHERE {condition} LIMIT 1", values)
+    has_rows = is_ours or session.first_of(
+        f"SELECT 1 FROM {table} WHERE {condition} {session.dialect.limit.format(1)}", values
+    )
     if not other and (is_ours or not has_rows or unit.options.get("adopt")):
         return
     raise foreign_rows(unit, delivery, of=other)

@@ -32,9 +32,13 @@ class SqlDialect:
 
     - `sign` encloses a name, and is doubled within it.
     - `place` is the placeholder of a value. Where it is `%s`, a percent sign in a statement with values is doubled.
-    - `as_text` is a column as text that compares texts as Spark does; `{}` is replaced by its name.
-    - `bind` converts a value of a condition to one that the driver accepts.
-    - `null` is the NULL of a type in a view and `label` a label as a text; `{}` is replaced by the type or the label.
+    - `as_text` is a column as text, by which texts are equal if Spark treats them so; `{}` stands for its name.
+    - `bind` converts a value of a condition to one that the driver takes.
+    - `null` is the NULL of a type in a view and `label` a label as a text; `{}` stands for the type or the label.
+    - `limit` limits the rows of a query; `{}` stands for their number.
+    - `local` is the literal of a time, and `micros` a time in microseconds since 1970; `{}` stands for the time.
+    - `modulo` is the remainder of a division, and `fingerprint` an aggregate of times that changes if one changes.
+    - `is_folded`: a name that is written in lower case is stored in upper case, as SQLAlchemy treats such databases.
     - `types` are the types of columns by Spark type, where they are not those of most databases. `nested` is that of
       nested values, `other` that of all other values, and `text` that of a label; `decimal` takes digits and scale.
     """
@@ -49,10 +53,18 @@ class SqlDialect:
     bind: Callable[[Any], Any] = lambda value: value
     null: str = "NULL"
     label: str = "'{}'"
+    limit: str = "LIMIT {}"
+    local: str = "'{}'"
+    micros: str = "{}"
+    modulo: str = "({} % {})"
+    fingerprint: str = "SUM({})"
+    is_folded: bool = False
     decimal: Callable[[int, int], str] = "DECIMAL({},{})".format
 
     def quote_identifier(self, name: str) -> str:
         """Return a name as a quoted SQL identifier, whatever characters it contains."""
+        if self.is_folded and name == name.lower():
+            name = name.upper()
         return self.sign + name.replace(self.sign, self.sign * 2) + self.sign
 
     def escape(self, sql: str) -> str:

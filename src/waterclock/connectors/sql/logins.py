@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from waterclock.connectors.interface import Setting
+from waterclock.connectors.sql.addresses import WRITTEN, is_torn
 from waterclock.errors import WaterclockError
 
 
@@ -38,6 +41,42 @@ def file_of(setting: Setting, type_name: str) -> tuple[str, float, bool]:
 def url_of(setting: Setting, type_name: str, example: str) -> str:
     """Return the address of a database at a server. Raises  E803 without a url."""
     return require_option(setting, "url", f"a connection of type {type_name} is a database on a server", example)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """The parts of the address of a database at a server; `more` are its parameters."""
+
+    host: str
+    port: int
+    database: str
+    user: str | None
+    password: str | None = field(repr=False)
+    more: Mapping[str, str]
+
+
+def parse_address(
+    setting: Setting, schemes: tuple[str, ...], port: int, parameters: frozenset[str] = frozenset()
+) -> ServerAddress:
+    """Return the parts of a connection's url. Raises  E803 for a missing or invalid one."""
+    example = f"{schemes[0]}://user@host:{port}/database"
+    url = url_of(setting, schemes[0], example.replace(f":{port}", ""))
+    if is_torn(url):
+        raise unreadable_url(setting, WRITTEN, example)
+    try:
+        parts = urlsplit(url)
+        port = parts.port or port
+        more = {name: values[-1] for name, values in parse_qs(parts.query, strict_parsing=bool(parts.query)).items()}
+    except ValueError:  # its message may contain a part of a password
+        raise unreadable_url(setting, f"its port or its parameters are malformed; {WRITTEN}", example) from None
+    database, strange = unquote(parts.path.removeprefix("/")), sorted(set(more) - parameters)
+    if parts.scheme not in schemes:
+        raise unreadable_url(setting, f"it begins with {parts.scheme or 'nothing'}", example)
+    if strange or not database:
+        why = f"its parameter {strange[0]} is unknown" if strange else "it names no database"
+        raise unreadable_url(setting, why, example)
+    user, password = (unquote(one) if one else None for one in (parts.username, parts.password))
+    return ServerAddress(parts.hostname or "localhost", port, database, user, password, more)
 
 
 def unreadable_url(setting: Setting, why: str, example: str) -> WaterclockError:

@@ -22,9 +22,10 @@ class ReadableDatabase(Protocol[_Opened_co]):
 
 @dataclass(frozen=True, slots=True)
 class SqlResult:
-    """The complete result of a statement."""
+    """The complete result of a statement: its rows, and the number of changed rows."""
 
     rows: Sequence[Any]
+    rowcount: int = -1
 
     def fetchone(self) -> Any:
         """Return the first row, or None if there are no rows."""
@@ -49,6 +50,10 @@ class SqlSession:
     def first_of(self, sql: str, values: Sequence[Any] | None = None) -> Any:
         """Run a statement and return the first row of its result; None if there are no rows."""
         return self.run(sql, values).fetchone()
+
+    def changed_by(self, sql: str, values: Sequence[Any] | None = None) -> int:
+        """Run a statement and return the number of rows that it changed."""
+        return self.run(sql, values).rowcount
 
     def rows_of(self, sql: str, values: Sequence[Any] | None = None) -> Sequence[Any]:
         """Run a statement and return its result."""

@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import compress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.arrow_values import EPOCH_UNITS, Times, column, instant_of, instants
-from waterclock.connectors.column_matching import Taken
+from waterclock.connectors.arrow_values import EPOCH_UNITS, Times, instant_of, instants
 from waterclock.connectors.interface import Collected
-from waterclock.connectors.spark_frames import DIRECT_ROWS, Fetching, by_workers, read_if_few
+from waterclock.connectors.spark_frames import DIRECT_ROWS, by_workers, read_if_few
+from waterclock.connectors.sql.changed_windows import Bounds, Tallies
+from waterclock.connectors.sql.collector import CollectsChangedWindows, SqlReadRequest, partitions_of
 from waterclock.connectors.sql.columns import SqlColumn, SqlExtract, SqlRequestedColumn, arrow_schema_of
 from waterclock.connectors.sql.reading import collect_in_driver
 from waterclock.connectors.sql.refusals import changed_meanwhile
-from waterclock.connectors.sql.window_bounds import labels_of, local_bounds
+from waterclock.connectors.sql.row_batches import batches_of_rows
+from waterclock.connectors.sql.window_bounds import WindowFilter, labels_of, local_bounds
 from waterclock.connectors.sqlite.change_counter import state_of, state_seen_from_outside
-from waterclock.connectors.sqlite.database import SqliteFile
-from waterclock.connectors.sqlite.dialect import quote_identifier
-from waterclock.connectors.type_mismatch import FIRST_MICROS, TypeMismatch
+from waterclock.connectors.sqlite.database import SqliteFile, describe
+from waterclock.connectors.sqlite.dialect import quote_identifier, source_of
+from waterclock.connectors.type_mismatch import FIRST_MICROS
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
-from waterclock.errors import WaterclockError
+from waterclock.flow.awaits import Awaits
+from waterclock.flow.declarations import Unit
 from waterclock.timelabel.instant import EPOCH
+from waterclock.timelabel.label import TIMELABEL
 from waterclock.timelabel.window import Window
+from waterclock.timelabel.zone import nominal_zone
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-BATCH_ROWS = 10_000
 _MOST_SCANNED = 1_000_000
+_TIME = "%Y-%m-%d %H:%M:%S"
+_ANY_KIND = "any"  # a column of SQLite may hold times of all kinds
 
 _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
@@ -120,46 +126,14 @@ def _rowid_ranges(
 
 
 def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows of an extract in batches of at most `BATCH_ROWS`, with their labels if they are read by window.
-
-    Raises  E812 for a value that does not fit its column's type
-    """
-    import pyarrow as pa
-
-    schema = arrow_schema_of(extract)
+    """Yield the wanted rows in batches, by window with labels. Raises  E812 for misfits."""
     names = [one.taken.source for one in extract.wanted]
-    by_window = extract.by_window
-    wanted = [quote_identifier(name) for name in names] + (
-        [quote_identifier(by_window.time_column)] if by_window else []
-    )
+    names += [extract.by_window.time_column] if extract.by_window else []
     conditions, bound = _conditions(extract)
-    sql = f"SELECT {', '.join(wanted) or '1'} FROM {extract.source}{conditions}"
-    cursor = connection.execute(sql, bound)
-    fetching = Fetching(BATCH_ROWS)
-    while rows := cursor.fetchmany(fetching.rows):
-        labels: list[pa.Array] = []
-        if by_window:
-            found, kept = _labels([row[-1] for row in rows], by_window.windows, extract.times)
-            rows = list(compress(rows, kept.to_pylist()))
-            labels = [found.filter(kept)]
-        arrays = [_array([row[at] for row in rows], one.taken, extract) for at, one in enumerate(extract.wanted)]
-        batch = pa.RecordBatch.from_arrays([*arrays, *labels], schema=schema)
-        fetching.update(batch.num_rows, batch.nbytes)
-        yield batch
-
-
-def _array(values: Sequence[Any], taken: Taken, extract: SqliteExtract) -> pa.Array:
-    try:
-        return column(values, taken.type, extract.times)
-    except TypeMismatch as misfit:
-        raise WaterclockError(
-            "E812",
-            f"{taken.source} holds {misfit.value!r}, which is not {taken.type}",
-            where=extract.where,
-            why="a value must fit its column's type; SQLite does not enforce that",
-            fix=f"fix the value at the source, quarantine such rows: {taken.name} {taken.type} ELSE QUARANTINE, "
-            f"or collect the column as {taken.name} STRING",
-        ) from None
+    selected = ", ".join(map(quote_identifier, names)) or "1"
+    cursor = connection.execute(f"SELECT {selected} FROM {extract.source}{conditions}", bound)
+    windows = extract.by_window.windows if extract.by_window else ()
+    return batches_of_rows(cursor.fetchmany, extract, lambda times: _labels(times, windows, extract.times))
 
 
 def _labels(values: Sequence[Any], windows: Sequence[Window], times: Times) -> tuple[pa.Array, pa.Array]:
@@ -239,3 +213,66 @@ def set_aside(connection: sqlite3.Connection, extract: SqliteExtract) -> Mapping
         )
         odd = sum(bool(is_odd) or instant_of(value, extract.times) is None for value, is_odd in doubtful)
     return {key: count for key, count in ((NO_TIME, missing), (UNREADABLE_TIME, odd)) if count}
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteCollector(CollectsChangedWindows["sqlite3.Connection", "SqlColumn"]):
+    """Collects from a SQLite database file."""
+
+    database: SqliteFile
+
+    def clock(self, unit: Unit) -> None:
+        """Return None: a database file has no clock of its own."""
+
+    def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
+        """Return whether the first value of the query's first row is TRUE, which is a number other than 0.
+
+        :window_start and :window_end are texts in the table's zone, `2013-01-01 05:00:00`; :timelabel is the label.
+        """
+        local = nominal_zone(zone)
+        values = {
+            "window_start": window.start.astimezone(local).strftime(_TIME),
+            "window_end": window.end.astimezone(local).strftime(_TIME),
+            TIMELABEL: window.label,
+        }
+        with self.database.open_for_reading(str(unit)) as connection:
+            row = connection.execute(awaits.text, values).fetchone()
+        return row is not None and row[0] not in {None, 0, "", "0"}
+
+    @property
+    def _source(self) -> SqliteFile:
+        return self.database
+
+    def _columns(self, connection: sqlite3.Connection, unit: Unit) -> Sequence[SqlColumn]:
+        return describe(connection, unit)
+
+    def _time_kind(self, column: SqlColumn, unit: Unit) -> str:
+        del column, unit
+        return _ANY_KIND
+
+    def _collect(
+        self,
+        spark: SparkSession,
+        connection: sqlite3.Connection,
+        close: Callable[[], None],
+        request: SqlReadRequest[SqlColumn],
+    ) -> Collected:
+        unit, columns = request.unit, tuple(SqlRequestedColumn(*each) for each in request.wanted)
+        of_unit = (str(unit), source_of(unit), columns, request.times, request.by_window)
+        extract = SqliteExtract(self.database, *of_unit)
+        read = collect_rows(spark, connection, extract, request.left_out, partitions=partitions_of(unit) or 1)
+        close()
+        return read
+
+    def _change_filter(self, column: SqlColumn, unit: Unit) -> WindowFilter:
+        del unit
+        return WindowFilter(column.name, _ANY_KIND, ())
+
+    def _tally(
+        self, connection: sqlite3.Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times
+    ) -> Callable[[Bounds], Tallies]:
+        from waterclock.connectors.sqlite.change_scans import SqliteChangeScan
+
+        columns = (by_window.time_column, change.time_column)
+        scan = SqliteChangeScan(unit, source_of(unit), *columns, by_window.windows, times)
+        return partial(scan.tally, connection)

@@ -22,7 +22,7 @@ from waterclock.connectors.sql.refusals import (
     unwritable,
 )
 from waterclock.connectors.sqlite.dialect import quote_identifier
-from waterclock.cutoffs import interrupt_after
+from waterclock.database_clients.cutoffs import interrupt_after
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import compress, islice
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.slice_rows import batches_of, flat
+from waterclock.connectors.slice_rows import BATCH_ROWS, flat
 from waterclock.connectors.sql.database_delivery import DeliversInOneTransaction
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
 from waterclock.connectors.sql.destination_refusals import like_keys, lost_rows
 from waterclock.connectors.sql.exact_values import StoredColumn, refuse_inexact
+from waterclock.connectors.sql.plain_rows import rows_of_slice
 from waterclock.connectors.sql.refusals import name_missing_file
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
@@ -180,25 +181,16 @@ class _Change:
 def _changes(delivery: Delivery, there: Mapping[str, StoredColumn]) -> Iterator[_Change]:
     where = f"{delivery.publish}@{delivery.label_text}"
     names = [name for name, _ in delivery.columns]
-    kinds = [kind for _, kind in delivery.columns]
     places = [names.index(key) for key in delivery.keys if key in names]
-    marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
-    for batch in batches_of(delivery.files, names + marks):
-        for at, name in enumerate(names):
-            refuse_inexact(batch.column(at), there[name.lower()], where)
-        columns = [flat(batch.column(at), kind).to_pylist() for at, kind in enumerate(kinds)]
-        rows = list(zip(*columns, *_tail(batch, delivery), strict=True))
-        keys = list(zip(*(columns[at] for at in places), strict=True))
-        if not delivery.deleted_column:
-            yield _Change(rows, keys, [])
-            continue
-        went = batch[delivery.deleted_column].to_pylist()
-        stays = [not is_gone for is_gone in went]
-        yield _Change(list(compress(rows, stays)), list(compress(keys, stays)), list(compress(keys, went)))
 
+    def convert(values: pa.Array, name: str, kind: str) -> list[Any]:
+        refuse_inexact(values, there[name], where)
+        plain: list[Any] = flat(values, kind).to_pylist()
+        return plain
 
-def _tail(batch: pa.RecordBatch, delivery: Delivery) -> list[list[str]]:
-    """Return the values of the column `timelabel`, in a list; an empty list if the destination has no such column."""
-    if delivery.label_column:
-        return [[label or delivery.label_text for label in batch[delivery.label_column].to_pylist()]]
-    return [[delivery.label_text] * batch.num_rows] if delivery.is_by_label else []
+    rows = rows_of_slice(delivery, convert, with_marks=True)
+    while some := list(islice(rows, BATCH_ROWS)):
+        gone = [row[-1] for row in some]
+        stays, keys = [not is_gone for is_gone in gone], [tuple(row[at] for at in places) for row in some]
+        written = [row[:-1] for row in compress(some, stays)]
+        yield _Change(written, list(compress(keys, stays)), list(compress(keys, gone)))

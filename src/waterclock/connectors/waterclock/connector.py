@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from waterclock.batches.links import LinkFacts
+from waterclock.batches.linked_projects import LinkFacts
 from waterclock.batches.records import Pin
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, ConnectionType, ProjectPlace, Setting
@@ -141,7 +141,7 @@ class WaterclockCollector:
         leading = [name for name, options in place.connections.items() if leads_to(place, options, own)]
         if not leading:
             return None
-        from waterclock.connectors.waterclock.declared import Upstream
+        from waterclock.connectors.waterclock.declarations import Upstream
 
         found = self._look(lambda ledger: (_name(ledger, unit), Upstream(ledger.reads.declarations())))
         if found is None or found[0] not in found[1].said.tables:
@@ -201,7 +201,7 @@ class WaterclockCollector:
         sequence = ledger.sequence()
         if known is not None and known[0] == sequence and known[1].problem is None:
             return known
-        from waterclock.connectors.waterclock.declared import Upstream, graph_of
+        from waterclock.connectors.waterclock.declarations import Upstream, graph_of
         from waterclock.planner.settlement import settle
 
         upstream = Upstream(ledger.reads.declarations())

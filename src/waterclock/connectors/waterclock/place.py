@@ -10,8 +10,8 @@ from typing import Any
 from waterclock.connectors.interface import ProjectPlace, Setting
 from waterclock.dpl.config.file_name import FILE
 from waterclock.errors import WaterclockError
-from waterclock.object_stores import is_remote
-from waterclock.project_trust import read_trusted_file, require_trusted_folder
+from waterclock.files.object_stores import is_remote
+from waterclock.permissions.project_trust import read_trusted_file, require_trusted_folder
 
 _OF_A_FILE = "sqlite:///"
 

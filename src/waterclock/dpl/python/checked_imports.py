@@ -9,7 +9,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from waterclock.project_trust import read_trusted_file
+from waterclock.permissions.project_trust import read_trusted_file
 
 
 def check_imports_of(root: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from waterclock.dpl.python.checked_imports import check_imports_of
-from waterclock.project_trust import read_trusted_file
+from waterclock.permissions.project_trust import read_trusted_file
 
 _PREFIX = "waterclock_file_"
 _NEVER_ASIDE = sys.stdlib_module_names | {"waterclock", "__main__"}

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from waterclock.credentials import hide_credentials, is_credential
 from waterclock.dpl.python.decorators import Call, VariableSaid, argument_word, record_calls
 from waterclock.dpl.python.failures import loading_error
 from waterclock.dpl.python.functions import transform_function
@@ -24,6 +23,7 @@ from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import UNREAD, Clause, OptionsSaid, Statement, StatementKind, WhenSaid
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import PythonFunction, Secret, Value
+from waterclock.secrets.credentials import hide_credentials, is_credential
 
 _HABITS = {
     "merge": 'write mode="merge ..."', "append": 'write mode="append"', "replace": 'write mode="replace"',

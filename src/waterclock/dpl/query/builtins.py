@@ -15,8 +15,8 @@ from sqlglot.tokens import Token, TokenType
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Function, Place
-from waterclock.mask_text_sql import PARAMETERS as OF_MASKS
-from waterclock.mask_text_sql import mask_sql
+from waterclock.masking.rules import PARAMETERS as OF_MASKS
+from waterclock.masking.rules import mask_sql
 from waterclock.temporal.text_formats import FORMATS, PARAMETERS, format_sql
 
 STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})

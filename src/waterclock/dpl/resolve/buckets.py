@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from waterclock.dpl.config.model import Config, SecretSaid
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
+from waterclock.files.object_stores import OPTIONS, bucket_of, is_remote, no_option, options_of
 from waterclock.flow.declarations import Connection, Secret
-from waterclock.object_stores import OPTIONS, bucket_of, is_remote, no_option, options_of
 
 _URLS = ("path", "archive")
 SpanOf = Callable[[str, str], Span]

@@ -9,7 +9,7 @@ from waterclock.dpl.resolve.changed_clause import resolve_changed
 from waterclock.dpl.resolve.changes import with_op
 from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.for_each_clause import each_of
-from waterclock.dpl.resolve.links import by_link
+from waterclock.dpl.resolve.linked_projects import by_link
 from waterclock.dpl.resolve.origins import refused_origins
 from waterclock.dpl.resolve.receivers import check_stream
 from waterclock.dpl.resolve.rules import unread_of

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from waterclock.credentials import is_credential
 from waterclock.dpl.config.model import Config, flat_options, option_value
 from waterclock.dpl.resolve.buckets import SpanOf, check_buckets
 from waterclock.dpl.resolve.receivers import check_receivers
@@ -21,7 +20,8 @@ from waterclock.errors import WaterclockError, did_you_mean, nearest
 from waterclock.flow.about import About
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.declarations import Connection, Options, Place, Secret, Unit, Value
-from waterclock.secrets import Secrets
+from waterclock.secrets.credentials import is_credential
+from waterclock.secrets.reader import Secrets
 
 SpanOfOption = Callable[[str], Span]
 PROJECT = "project"

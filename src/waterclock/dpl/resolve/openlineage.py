@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from waterclock.credentials import hide_credentials
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.resolve.secret_places import secret_places
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Secret
 from waterclock.flow.openlineage import LineageSink
-from waterclock.secrets import Secrets
+from waterclock.secrets.credentials import hide_credentials
+from waterclock.secrets.reader import Secrets
 
 _SECTION = "openlineage"
 _KEYS = ("url", "file", "token", "namespace")

@@ -7,12 +7,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from waterclock.credentials import hide_credentials
 from waterclock.dpl.config.model import Config, VaultSaid
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Connection, Place, Secret
-from waterclock.secrets import SecretPlaces, VaultPlace, variable_of
+from waterclock.secrets.credentials import hide_credentials
+from waterclock.secrets.reader import SecretPlaces, VaultPlace, variable_of
 
 _NEEDED = {"approle": ("role",), "kubernetes": ("role",), "certificate": ("certificate", "key"), "token": ()}
 _OF_ONE = (("token", "token"), ("approle", "secret_id"))  # keys that only one auth method has

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from waterclock.credentials import has_key, has_password, is_credential, is_credential_conf
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Option
 from waterclock.flow.declarations import Secret, Value
+from waterclock.secrets.credentials import has_key, has_password, is_credential, is_credential_conf
 
 _WHY = "it would appear in version control, in plans and in logs"
 

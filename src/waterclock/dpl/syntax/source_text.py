@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from waterclock.credentials import hide_credentials
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Place
+from waterclock.secrets.credentials import hide_credentials
 
 _WORD = re.compile(r"[\w.`]+|.", re.DOTALL)
 _SPACE = re.compile(r"[^\S ]")

@@ -10,7 +10,7 @@ from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import Bound, bind_source, pin_inputs
 from waterclock.engine.batch.releasing import find_held_batch
 from waterclock.engine.collect.positions import owned_by_labels
-from waterclock.engine.links import linked_inputs, recorded_inputs
+from waterclock.engine.linked_projects import linked_inputs, recorded_inputs
 from waterclock.ledger.refusals import ClaimRefused
 
 _MOST_LOOKS = 5  # after that the batch is left to the runner that was quicker each time

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
-from waterclock.filesystem import entry_path, put_if_absent, read_bytes
+from waterclock.files.filesystem import entry_path, put_if_absent, read_bytes
 
 CLAIM = "_claim.json"
 _INSTANTS = frozenset({"label", "end", "stands_from", "low", "high", "now"})

@@ -14,7 +14,7 @@ from waterclock.engine.reads.hidden import drop_columns
 from waterclock.engine.reads.pin import PinnedRead, set_label
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import entry_path, is_there
+from waterclock.files.filesystem import entry_path, is_there
 from waterclock.flow.checks import asks_rows
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table

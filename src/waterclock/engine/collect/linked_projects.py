@@ -10,8 +10,8 @@ from waterclock.connectors.interface import LinkedCollector
 from waterclock.engine.collect.collect_result import CollectResult
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Table
-from waterclock.flow.links import upstream_of
-from waterclock.planner.links import is_by_label
+from waterclock.flow.linked_projects import upstream_of
+from waterclock.planner.linked_projects import is_by_label
 from waterclock.planner.plan import Group
 from waterclock.timelabel.window import Window
 

@@ -20,7 +20,7 @@ from typing import Any
 from waterclock.engine.spark.jars import cache_directory, delta_jars
 from waterclock.engine.spark.java import require_java, settings_of_java
 from waterclock.errors import WaterclockError
-from waterclock.ownership import foreign_writer, make_private_folder
+from waterclock.permissions.ownership import foreign_writer, make_private_folder
 
 _OPTIONS = ("SharedArchiveFile", "ArchiveClassesAtExit")
 _PATIENCE = 600  # seconds from the end of the work to that of the JVM, which writes in between

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock.confinement import confine, landlock_version
-from waterclock.ownership import cache_folder, make_private_folder
+from waterclock.permissions.confinement import confine, landlock_version
+from waterclock.permissions.ownership import cache_folder, make_private_folder
 
 if TYPE_CHECKING:
     from waterclock.dpl.project import SparkHere

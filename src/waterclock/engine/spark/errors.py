@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waterclock import object_stores
 from waterclock.dpl.python.failures import list_project_frames
 from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.dpl.query.references import MARKS, READS, VALUES
 from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.files import object_stores
 from waterclock.temporal import refusal_of
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from waterclock.engine.spark.java import find_java
 from waterclock.errors import WaterclockError
-from waterclock.ownership import foreign_writer, make_private_folder
+from waterclock.permissions.ownership import foreign_writer, make_private_folder
 
 _HERE = Path(__file__).parent
 _OFFLINE_FIX = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from waterclock.object_stores import Store
+from waterclock.files.object_stores import Store
 from waterclock.storage.spark_settings import LOG_STORE, LOG_STORE_OF_S3
 
 _S3A = "spark.hadoop.fs.s3a."

@@ -23,7 +23,7 @@ from waterclock.engine.spark.jvm import JvmLog, end_of, jvm_start_error, require
 from waterclock.engine.spark.settings import SparkSettings
 from waterclock.engine.spark.user_defined_types import refuse_foreign_types
 from waterclock.errors import WaterclockError
-from waterclock.ownership import make_private_folder
+from waterclock.permissions.ownership import make_private_folder
 
 if TYPE_CHECKING:
     from pyspark import SparkConf

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from waterclock.engine.spark.object_storage import confs_of_stores
 from waterclock.engine.storage_access import reach_all
 from waterclock.errors import WaterclockError
-from waterclock.secrets import Secrets
+from waterclock.secrets.reader import Secrets
 from waterclock.storage.spark_settings import PARTITIONS, SESSION_CONFS
 
 if TYPE_CHECKING:

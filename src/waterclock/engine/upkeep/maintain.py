@@ -28,7 +28,7 @@ from waterclock.engine.upkeep.unneeded_slices import (
     may_go,
 )
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import entry_path, is_folder, remove_folder
+from waterclock.files.filesystem import entry_path, is_folder, remove_folder
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.planning import Planner

@@ -20,7 +20,7 @@ from waterclock.engine.upkeep.ledger_rebuild import REBUILT
 from waterclock.engine.upkeep.second_set import PLACE, Cut
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import entry_path, is_there, make_folder, put_if_absent, read_text, remove_folder
+from waterclock.files.filesystem import entry_path, is_there, make_folder, put_if_absent, read_text, remove_folder
 from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.signatures import signature_of

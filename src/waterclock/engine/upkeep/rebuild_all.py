@@ -37,11 +37,11 @@ from waterclock.engine.upkeep.second_set import (
 from waterclock.engine.upkeep.seeded_tables import seed_from_live_slices
 from waterclock.errors import WaterclockError, causes_of
 from waterclock.faults import fault
-from waterclock.filesystem import entry_path, is_folder, remove_folder
+from waterclock.files.filesystem import entry_path, is_folder, remove_folder
 from waterclock.flow.choices import Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.whole_set import Current
-from waterclock.ownership import make_private_folder
+from waterclock.permissions.ownership import make_private_folder
 from waterclock.planner.estimate import Estimate, estimate
 from waterclock.planner.plan import Plan
 from waterclock.storage.slices.manifest import read_manifest

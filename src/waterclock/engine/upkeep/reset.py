@@ -18,7 +18,7 @@ from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
 from waterclock.faults import fault
-from waterclock.filesystem import entry_path, is_folder
+from waterclock.files.filesystem import entry_path, is_folder
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
 from waterclock.ledger.read.signatures import Difference

@@ -16,8 +16,8 @@ from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, Closing, Ledg
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner import Runner
 from waterclock.engine.upkeep.seeded_tables import build_commit_record, seed_from_live_slices
-from waterclock.filesystem import entry_path
-from waterclock.flow.choices import Kind, Mode
+from waterclock.files.filesystem import entry_path
+from waterclock.flow.choices import Kind, Mode, OnRestate
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.signatures import Difference
@@ -92,8 +92,12 @@ def cut_of(work: RunContext, now: datetime) -> Cut:
 
     The cut is at `now`, or later where a live label is due later.
     """
-    keeping = work.ledger.keeping
-    tables = {name: table for name, table in work.flow.tables.items() if table.kind is not Kind.PUBLISH}
+    keeping, snapshot = work.ledger.keeping, work.ledger.reads.snapshot(work.flow)
+    tables = {
+        name: _as_made_at_once(table, has_partial=bool(snapshot.of(name).partial))
+        for name, table in work.flow.tables.items()
+        if table.kind is not Kind.PUBLISH
+    }
     flow = replace(work.flow, tables=tables, order=tuple(name for name in work.flow.order if name in tables))
     held: dict[str, Sequence[Current]] = {name: keeping.current_of(name) for name in flow.order}
     differing = {name: found for name, found in keeping.differences(work.flow).items() if name in tables}
@@ -116,6 +120,16 @@ def cut_of(work: RunContext, now: datetime) -> Cut:
         held={name: held[name] for name in flow.order if tables[name].kind is Kind.TRANSFORM},
         dropped=dropped,
     )
+
+
+def _as_made_at_once(table: Table, *, has_partial: bool) -> Table:
+    """Return a table with the waiting rules of the second set, in which nothing is collected, and no user decides.
+
+    A batch follows inputs that are released, or succeed in a second attempt, after it was made, as if it were made
+    after them. Batches that were made with all inputs wait for them here too, although PARTIAL AFTER is over.
+    """
+    is_patient = table.closes is None and not has_partial
+    return replace(table, on_restate=OnRestate.RECOMPUTE, partial_after=None if is_patient else table.partial_after)
 
 
 def _find_removed_end(

@@ -13,7 +13,7 @@ from waterclock.engine.upkeep.ledger_rebuild import REBUILT
 from waterclock.engine.upkeep.seal_again import seal_linked_slices
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
-from waterclock.flow.links import upstream_of
+from waterclock.flow.linked_projects import upstream_of
 from waterclock.ledger.read.whole_set import Current
 from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.storage.commit.creation import create_table

@@ -10,7 +10,7 @@ since none of it was written. If the connection broke during the commit, the out
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -71,6 +71,11 @@ class Write:
     def execute(self, statement: sa.Executable, values: Any = None) -> sa.CursorResult[Any]:
         """Execute one statement; with a list of values, once for each."""
         return self.connection.execute(statement, values)
+
+    def execute_each(self, statement: sa.Executable, values: Sequence[Mapping[str, Any]]) -> None:
+        """Execute one statement for all values at once, since a call for each takes longer than its work."""
+        if values:
+            self.execute(statement, values)
 
     def later(self, statement: sa.Executable, values: Any) -> None:
         """Defer a statement without results. It is sent in order, with the next query or with the commit."""

@@ -15,7 +15,7 @@ from waterclock.errors import nearest
 from waterclock.ledger import refusals
 from waterclock.ledger.store import postgres
 from waterclock.ledger.store.backend import parse_url, translate_database_errors
-from waterclock.ownership import make_private_folder
+from waterclock.permissions.ownership import make_private_folder
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

@@ -16,11 +16,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from waterclock.database_clients.postgres_login import Refused, answering_first, connect, refusal_of
 from waterclock.ledger import refusals
 from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.pipelined_statements import render_statement, send
 from waterclock.ledger.store.texts import written_json
-from waterclock.postgres_login import Refused, answering_first, connect, refusal_of
 
 NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
 TRANSACTION = "txid_current()"

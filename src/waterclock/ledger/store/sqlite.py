@@ -21,7 +21,7 @@ from sqlalchemy.pool import StaticPool
 
 from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.texts import written_json
-from waterclock.ownership import create_private_file, make_private_folder
+from waterclock.permissions.ownership import create_private_file, make_private_folder
 
 NOW = TRANSACTION = "NULL"
 _BUSY_MILLISECONDS = 60_000

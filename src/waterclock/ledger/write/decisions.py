@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -94,8 +93,8 @@ def record_skipped(database: LedgerDatabase, table: str, windows: Sequence[Windo
         ]
         old = [{"of": table, "at": window.start, "until": window.end} for window in windows if window.start in known]
         end_releases(write, table, known.values())
-        _each(write, _ADD_SKIPPED, new)
-        _each(write, _SKIP, old)
+        write.execute_each(_ADD_SKIPPED, new)
+        write.execute_each(_SKIP, old)
         cover(write.connection, table, IntervalSet.from_windows(windows))
         write.log("skipped", who=who, table=table, labels=[window.start for window in windows], data={"why": why})
 
@@ -130,7 +129,7 @@ def retry(
             {"of": table, "at": row.label, "as_": None if row.current_claim is None else BatchStatus.DONE.value}
             for row in troubled
         ]
-        _each(write, _CLEAR, cleared)
+        write.execute_each(_CLEAR, cleared)
         end_releases(write, table, troubled)
         skipped = [(row.label, row.end) for row in troubled if row.status == BatchStatus.SKIPPED]
         uncover(write.connection, table, IntervalSet.from_intervals(skipped))
@@ -175,7 +174,7 @@ def request_restate(  # noqa: PLR0913 - the parts of a request, and how it is re
             failed = {BatchStatus.FAILED.value, BatchStatus.HELD.value}
             stopped = [row for row in known.values() if row.status in failed]
             done = {"of": table, "as_": BatchStatus.DONE.value}
-            _each(write, _CLEAR, [done | {"at": row.label} for row in stopped])
+            write.execute_each(_CLEAR, [done | {"at": row.label} for row in stopped])
             _log_each(write, "retried", table, stopped, who, why)
         return asked
 
@@ -191,7 +190,7 @@ def request_remake_of_held(
         _check_table(write, table)
         _check_done(write, table, labels)
         found = add_restate_requests(write, table, labels, verb, who=who, why=why)
-        _each(write, _SET_DUE, [{"of": table, "at": label, "due": write.at} for label in found])
+        write.execute_each(_SET_DUE, [{"of": table, "at": label, "due": write.at} for label in found])
         return found
 
 
@@ -221,7 +220,7 @@ def add_restate_requests(
     told_anew = [row.label for row in asked if row.requested == REOPEN and STRENGTH[verb] == STRENGTH[REOPEN]]
     verbs |= dict.fromkeys(set(told_anew) - read_to_their_ends(write, table, told_anew).keys(), REOPEN)
     values = {"of": table, "sequence": write.sequence}
-    _each(write, _REQUEST, [values | {"at": row.label, "verb": verbs[row.label]} for row in asked])
+    write.execute_each(_REQUEST, [values | {"at": row.label, "verb": verbs[row.label]} for row in asked])
     _log_each(write, f"{said or verb} requested", table, asked, who, why)
     return tuple(row.label for row in asked)
 
@@ -240,9 +239,9 @@ def request_backfill(
         old = [row.label for row in undone if row.requested != BACKFILL]
         new = sorted({*labels} - known.keys())
         values = {"of": table, "sequence": write.sequence, "verb": BACKFILL}
-        _each(write, _REQUEST, [values | {"at": label} for label in old])
+        write.execute_each(_REQUEST, [values | {"at": label} for label in old])
         added = [{"table_name": table, "label": label, "requested_sequence": write.sequence} for label in new]
-        _each(write, _ADD_REQUESTED, added)
+        write.execute_each(_ADD_REQUESTED, added)
         asked = tuple(sorted([*old, *new]))
         write.log(f"{BACKFILL} requested", who=who, table=table, labels=asked, data={"why": why} if why else None)
         return asked
@@ -263,8 +262,8 @@ def request_release(
                 raise refusals.impossible(table, label, "cannot be released", why="it is not held")
         rows = [known[label] for label in sorted(labels)]
         values = {"of": table, "sequence": write.sequence}
-        _each(
-            write, _REQUEST, [values | {"at": row.label, "verb": build_release_request(row.requested)} for row in rows]
+        write.execute_each(
+            _REQUEST, [values | {"at": row.label, "verb": build_release_request(row.requested)} for row in rows]
         )
         _log_each(write, f"{RELEASE} requested", table, rows, who, why)
         return tuple(row.label for row in rows)
@@ -285,7 +284,7 @@ def end_releases(write: Write, table: str, rows: Iterable[AnyRow]) -> list[AnyRo
     """Restore the requests that batches had before their release request. Return the batches with such a request."""
     asked = [row for row in rows if is_release(row.requested)]
     values = {"of": table, "sequence": write.sequence}
-    _each(write, _REQUEST, [values | {"at": row.label, "verb": _find_earlier_request(row)} for row in asked])
+    write.execute_each(_REQUEST, [values | {"at": row.label, "verb": _find_earlier_request(row)} for row in asked])
     return asked
 
 
@@ -342,11 +341,11 @@ def withdraw(
         hidden = [row for row in others if is_of_late_rows and _hides_reopen(row)]
         opened = [row for row in others if row in hidden or not is_whole.get(row.label, True)]
         left = [row for row in others if row not in opened]
-        _each(write, _REQUEST, [{"of": table, "at": row.label, "verb": None, "sequence": None} for row in left])
+        write.execute_each(_REQUEST, [{"of": table, "at": row.label, "verb": None, "sequence": None} for row in left])
         again = {"of": table, "verb": REOPEN, "sequence": write.sequence}
-        _each(write, _REQUEST, [again | {"at": row.label} for row in opened])
+        write.execute_each(_REQUEST, [again | {"at": row.label} for row in opened])
         stand = [row for row in left if row.current_claim is not None and row.status in _UNDONE]
-        _each(write, _CLEAR, [{"of": table, "at": row.label, "as_": BatchStatus.DONE.value} for row in stand])
+        write.execute_each(_CLEAR, [{"of": table, "at": row.label, "as_": BatchStatus.DONE.value} for row in stand])
         _log_each(write, "request withdrawn", table, asked, who, why)
         return tuple(row.label for row in asked)
 
@@ -356,7 +355,7 @@ def end_following(database: LedgerDatabase, table: str, labels: Collection[datet
     with database.write() as write:
         asked = [row for row in read_batches(write, table, labels).values() if row.requested == FOLLOW]
         values = {"of": table, "verb": None, "sequence": None}
-        _each(write, _REQUEST, [values | {"at": row.label} for row in asked])
+        write.execute_each(_REQUEST, [values | {"at": row.label} for row in asked])
         _log_each(write, "needs not follow", table, asked, who)
 
 
@@ -409,11 +408,6 @@ def _refuse_stood_for(write: Write, table: str, troubled: Sequence[AnyRow]) -> N
                 why="its source has only its current rows, and a newer snapshot is done",
                 fix="leave it skipped",
             )
-
-
-def _each(write: Write, statement: sa.Executable, values: Sequence[dict[str, Any]]) -> None:
-    if values:
-        write.execute(statement, values)
 
 
 def _log_each(write: Write, kind: str, table: str, rows: Iterable[AnyRow], who: str, why: str = "") -> None:

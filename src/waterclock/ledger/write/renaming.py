@@ -297,33 +297,27 @@ def _replace_stored_names(write: Write, names: Mapping[str, str]) -> None:
         for row in write.execute(_MISSING).all()
         if (missing := replace_table_names(row.missing, names)) != row.missing
     ]
-    _each(write, _SAY_MISSING, said)
+    write.execute_each(_SAY_MISSING, said)
     said = []
     for row in write.execute(_LACKED).all():
         lacked = [{**it, "table": names.get(it["table"], it["table"])} for it in row.source[MISSING]]
         if lacked != row.source[MISSING]:
             source = {**row.source, MISSING: lacked}
             said.append({"of": row.table_name, "at": row.label, "by": row.claim, "now_": source})
-    _each(write, _SAY_LACKED, said)
+    write.execute_each(_SAY_LACKED, said)
     said = []
     for row in write.execute(_OF_INPUTS).all():
         counts = row.measures[INPUTS_FOUND]
         if not names.keys().isdisjoint(counts):
             measures = {**row.measures, INPUTS_FOUND: {names.get(of, of): each for of, each in counts.items()}}
             said.append({"of": row.table_name, "at": row.label, "by": row.claim, "now_": measures})
-    _each(write, _SAY_OF_INPUTS, said)
+    write.execute_each(_SAY_OF_INPUTS, said)
     for column, where in ((alerts.c.trouble, ~alerts.c.is_finished), (code_lineage.c.lineage, sa.true())):
         keys = list(column.table.primary_key)
         for row in write.execute(sa.select(*keys, column).where(where)).all():
             if (replaced := _replace_names(row[-1], names)) != row[-1]:
                 same = sa.and_(*(key == value for key, value in zip(keys, row, strict=False)))
                 write.execute(sa.update(column.table).where(same).values({column: replaced}))
-
-
-def _each(write: Write, statement: sa.Executable, values: list[dict[str, Any]]) -> None:
-    """Run one statement for all values at once, since a call for each takes longer than its work."""
-    if values:
-        write.execute(statement, values)
 
 
 def _replace_names(value: object, names: Mapping[str, str]) -> object:

@@ -11,8 +11,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import CommitProperties
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import entry_path, make_folder
-from waterclock.object_stores import delta_options
+from waterclock.files.filesystem import entry_path, make_folder
+from waterclock.files.object_stores import delta_options
 from waterclock.storage.commit.write_commit import (
     Change,
     metadata_of,

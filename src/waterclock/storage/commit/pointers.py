@@ -19,7 +19,7 @@ from deltalake.transaction import CommitProperties
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import entry_path, remove_folder
+from waterclock.files.filesystem import entry_path, remove_folder
 from waterclock.storage.commit.change import change_for, change_of_state, may_rewrite
 from waterclock.storage.commit.creation import PROJECT, refuse_stranger
 from waterclock.storage.commit.foreign import refuse_foreign_since

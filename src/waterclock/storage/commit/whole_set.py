@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.faults import fault
-from waterclock.filesystem import entry_path, link_file, make_folder, remove_folder
+from waterclock.files.filesystem import entry_path, link_file, make_folder, remove_folder
 from waterclock.storage.commit.change import NeedsSpark, require_known_layout
 from waterclock.storage.commit.creation import create_table, refuse_stranger
 from waterclock.storage.commit.pointers import commit_race_error, find_claim_version

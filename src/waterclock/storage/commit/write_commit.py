@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from deltalake.exceptions import DeltaError
 
-from waterclock.filesystem import put_if_absent
+from waterclock.files.filesystem import put_if_absent
 from waterclock.storage.log.delta_log import commit_file, find_checkpoint_version
 from waterclock.storage.log.identity import Identity, app_id
 from waterclock.timelabel.label import TIMELABEL

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 # Limits of a row group of the copy: bytes of the file, values, and rows
-from waterclock.filesystem import make_folder, readable, remove_file, stat_file, writable
+from waterclock.files.filesystem import make_folder, readable, remove_file, stat_file, writable
 
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_VALUES = 8 * 1024 * 1024

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import entry_path, put_if_absent, read_text, remove_folder
+from waterclock.files.filesystem import entry_path, put_if_absent, read_text, remove_folder
 from waterclock.flow.choices import Mode
 from waterclock.flow.folds import Merge, Temporal
 from waterclock.spark_sql import quote_name

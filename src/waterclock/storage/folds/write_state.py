@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 
 from waterclock.faults import fault
-from waterclock.filesystem import entry_path
+from waterclock.files.filesystem import entry_path
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.pointers import MergeLook, commit_state
 from waterclock.storage.folds.drop_rows import can_thin, thin

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from waterclock.filesystem import entry_path, names_in
+from waterclock.files.filesystem import entry_path, names_in
 from waterclock.storage.log.delta_log import actions_of, info_of, time_of
 from waterclock.storage.log.identity import Identity, identity_in
 

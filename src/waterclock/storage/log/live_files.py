@@ -10,8 +10,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import entry_path, stat_file
-from waterclock.object_stores import delta_options
+from waterclock.files.filesystem import entry_path, stat_file
+from waterclock.files.object_stores import delta_options
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import is_recreated, last_of_same_rows, require_shallow_commits
 from waterclock.timelabel.label import TIMELABEL

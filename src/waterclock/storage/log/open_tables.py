@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import entry_path, readable
-from waterclock.object_stores import is_remote
+from waterclock.files.filesystem import entry_path, readable
+from waterclock.files.object_stores import is_remote
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.delta_log import (
     commit_identity,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from waterclock.filesystem import entry_path, link_file, make_folder, remove_folder
+from waterclock.files.filesystem import entry_path, link_file, make_folder, remove_folder
 from waterclock.storage.lake import Lake
 from waterclock.storage.slices.manifest import DataFile, Manifest, already_sealed, is_sealed, seal
 from waterclock.storage.slices.row_filter import QUARANTINE

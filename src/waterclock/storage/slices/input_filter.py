@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from waterclock.filesystem import entry_path, is_folder, make_folder, move_folder, remove_folder
+from waterclock.files.filesystem import entry_path, is_folder, make_folder, move_folder, remove_folder
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import DataFile

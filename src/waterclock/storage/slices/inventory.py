@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from waterclock.filesystem import (
+from waterclock.files.filesystem import (
     FileInfo,
     entry_path,
     files_below,
@@ -19,7 +19,7 @@ from waterclock.filesystem import (
     remove_file,
     remove_folder,
 )
-from waterclock.object_stores import is_remote
+from waterclock.files.object_stores import is_remote
 from waterclock.storage.lake import STAGE
 from waterclock.storage.slices.manifest import MANIFEST
 from waterclock.storage.slices.row_filter import INPUTS_ASIDE

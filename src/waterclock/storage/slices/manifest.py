@@ -14,7 +14,7 @@ from typing import Any
 from waterclock.batches.records import QUARANTINED
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import entry_path, is_there, put_if_absent, read_bytes, stat_file
+from waterclock.files.filesystem import entry_path, is_there, put_if_absent, read_bytes, stat_file
 from waterclock.storage.slices.row_filter import MISSING
 from waterclock.storage.types import widen_schema
 from waterclock.timelabel.label import instant_of, label_of

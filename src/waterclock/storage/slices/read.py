@@ -13,8 +13,8 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import functions as F  # noqa: N812 - the field's own name for it
 from pyspark.sql.types import StructType
 
-from waterclock.filesystem import entry_path
-from waterclock.object_stores import is_remote
+from waterclock.files.filesystem import entry_path
+from waterclock.files.object_stores import is_remote
 from waterclock.spark_sql import literal_path
 from waterclock.storage.lake import STAGE
 from waterclock.storage.log.live_files import (

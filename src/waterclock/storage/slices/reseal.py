@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from waterclock.errors import WaterclockError
-from waterclock.filesystem import entry_path, is_folder, is_there, move_file, readable
+from waterclock.files.filesystem import entry_path, is_folder, is_there, move_file, readable
 from waterclock.flow.folds import Merge, Temporal
 from waterclock.storage.slices.damage import damage_of_file
 from waterclock.storage.slices.digest import digest_of_row, digests

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
-from waterclock.filesystem import entry_path, readable
+from waterclock.files.filesystem import entry_path, readable
 from waterclock.flow.origins import IN_ROWS
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.slices.digest import JSON_OPTIONS_SQL, row_hash_text

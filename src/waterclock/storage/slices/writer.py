@@ -17,10 +17,11 @@ from pyspark.sql.types import StructType
 
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.filesystem import entry_path, folders_in, is_folder, make_folder, move_folder, remove_folder
+from waterclock.files.filesystem import entry_path, folders_in, is_folder, make_folder, move_folder, remove_folder
 from waterclock.flow.folds import Merge, Temporal
 from waterclock.spark_sql import quote_name
 from waterclock.storage.lake import STAGE, Lake
+from waterclock.storage.log.delta_log import table_of
 from waterclock.storage.slices.conform import row_error
 from waterclock.storage.slices.digest import (
     HIGH,
@@ -130,7 +131,7 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
             raise already_sealed(folder, path)
     ordered = _add_label(frame, labels)
     shown = StructType([field for field in ordered.schema.fields if not is_hidden(field.name)])
-    draft = _SliceDraft(folder, name or _table_of(folder), claim, schema_text(shown), code, through, measured_for(fold))
+    draft = _SliceDraft(folder, name or table_of(folder), claim, schema_text(shown), code, through, measured_for(fold))
     taken = [*measures, *(order_measures(fold) if isinstance(fold, Merge) else ())]
     aside: Mapping[datetime, Aside] = {}
     is_nothing = of_nothing and _is_empty(ordered, draft.table)
@@ -469,7 +470,3 @@ def _write_nothing(
         remove_folder(leaf)
         make_folder(leaf)
     return dict.fromkeys(paths, _measures_without_rows(frame, measures))
-
-
-def _table_of(folder: str) -> str:
-    return ".".join(entry_path(folder).parts[-2:])

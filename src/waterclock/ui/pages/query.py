@@ -9,7 +9,9 @@ from typing import Any
 
 from waterclock.connectors.files.writing import FORMULA
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.operations.answers import (
+from waterclock.operations.formatting import number_words
+from waterclock.operations.opening import OpenedProject
+from waterclock.operations.query_results import (
     AnsweredQuestion,
     count_line,
     is_number_type,
@@ -17,8 +19,6 @@ from waterclock.operations.answers import (
     plain_value,
     value_words,
 )
-from waterclock.operations.formatting import number_words
-from waterclock.operations.opening import OpenedProject
 from waterclock.ui.page_query import Content, PageQuery
 from waterclock.ui.query_queue import Asker
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.systems import DuckDatabase, query_of
-from waterclock.connectors.duckdb.connector import CONNECTOR, DuckdbCollector
+from waterclock.connectors.duckdb.collection import DuckdbCollector
+from waterclock.connectors.duckdb.connector import CONNECTOR
 from waterclock.connectors.interface import WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.testing.connectors import declared

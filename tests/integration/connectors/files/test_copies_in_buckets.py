@@ -14,7 +14,7 @@ from tests.systems import PublishedFolder, unit_of
 from waterclock.connectors.delivering import DeliveryOutcome
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.filesystem import copy_file, entry_path, files_below, read_bytes
+from waterclock.files.filesystem import copy_file, entry_path, files_below, read_bytes
 
 pytestmark = pytest.mark.slow
 

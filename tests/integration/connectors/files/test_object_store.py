@@ -20,7 +20,6 @@ import pytest
 from tests.s3 import free_port, server, start_server
 from tests.stores import PLACES, JsonBucket, LandingBucket, ParquetBucket, PublishedBucket, fresh_bucket
 from tests.systems import LandingFolder, setting_of, unit_of
-from waterclock import object_files
 from waterclock.connectors.delivering import DeliveryOutcome
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.connector import CONNECTOR
@@ -28,7 +27,8 @@ from waterclock.connectors.files.landed_names import find, names_of
 from waterclock.connectors.interface import Listing
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.filesystem import (
+from waterclock.files import object_files
+from waterclock.files.filesystem import (
     entry_path,
     files_below,
     is_there,
@@ -37,8 +37,8 @@ from waterclock.filesystem import (
     put_file_if_absent,
     read_bytes,
 )
+from waterclock.files.object_stores import reach_by, store_of
 from waterclock.flow.choices import Mode
-from waterclock.object_stores import reach_by, store_of
 from waterclock.testing.deliveries import Slices, row
 
 pytestmark = pytest.mark.slow

@@ -24,7 +24,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.about import About
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Connection, Place, Secret, Value
-from waterclock.secrets import SecretPlaces, Secrets
+from waterclock.secrets.reader import SecretPlaces, Secrets
 from waterclock.testing.deliveries import Slices, row
 
 pytestmark = [needs_broker, pytest.mark.slow]

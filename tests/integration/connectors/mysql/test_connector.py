@@ -10,7 +10,7 @@ import pytest
 
 from tests.systems import MysqlDatabase, unit_of
 from waterclock.connectors.interface import WindowRequest
-from waterclock.connectors.mysql.connector import MysqlCollector
+from waterclock.connectors.mysql.collection import MysqlCollector
 from waterclock.connectors.mysql.database import database_of
 from waterclock.connectors.spark_frames import DIRECT_ROWS
 from waterclock.testing.connectors import declared

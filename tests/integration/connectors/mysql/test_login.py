@@ -14,7 +14,7 @@ from waterclock.engine.connections import Connections
 from waterclock.errors import WaterclockError
 from waterclock.flow.about import About
 from waterclock.flow.declarations import Connection, Place, Secret, Unit, Value
-from waterclock.secrets import SecretPlaces, Secrets
+from waterclock.secrets.reader import SecretPlaces, Secrets
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.about import About
 from waterclock.flow.declarations import Connection, Place, Secret, Unit, Value
 from waterclock.ledger.ledger import Ledger
-from waterclock.secrets import SecretPlaces, Secrets
+from waterclock.secrets.reader import SecretPlaces, Secrets
 
 pytestmark = pytest.mark.slow
 

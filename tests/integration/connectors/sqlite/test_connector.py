@@ -11,7 +11,7 @@ import pytest
 from tests.systems import SqliteDatabase, query_of, unit_of
 from waterclock.connectors.interface import WindowRequest
 from waterclock.connectors.spark_frames import DIRECT_ROWS
-from waterclock.connectors.sqlite.connector import SqliteCollector
+from waterclock.connectors.sqlite.collection import SqliteCollector
 from waterclock.connectors.sqlite.database import database_of
 from waterclock.testing.connectors import declared
 from waterclock.timelabel.window import Window

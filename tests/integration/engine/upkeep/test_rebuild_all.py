@@ -283,6 +283,26 @@ def test_what_arrived_is_not_cut_finer_than_it_is_known(hourly: Tiny, tmp_path: 
     assert refused.value.code == "E431"
 
 
+def test_what_went_without_a_batch_that_was_held_once_more_follows_its_release(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    tiny.source("sales", "id INT, at TEXT", [(1, "2020-01-01 10:00:00")])
+    tiny.declare("""
+COLLECT shop.sales PARTITIONED (id INT, at TIMESTAMP) FROM shop.sales EVERY DAY BY DATA TIME at;
+TRANSFORM marts.seen PARTITIONED EXPECT count(*) = 0 AS none ELSE HOLD AS SELECT id FROM shop.sales;
+TRANSFORM marts.n PARTITIONED PARTIAL AFTER 1 DAY ON RESTATE REPORT AS SELECT count(*) AS n FROM marts.seen;
+""")
+    assert tiny.run(day(2)).failed
+    with tiny.ledger() as ledger:
+        ledger.decisions.request_release("marts.seen", [day(1)], who="ann", why="known")
+    outcome = tiny.run(day(2))
+    assert not outcome.failed, described(outcome)
+    assert rows(tiny, "marts.n") == [("20200101000000", 1)]
+    rebuilt(tiny, now=4)  # its time to wait is over: it is made at once, without the batch that is held
+    assert rows(tiny, "marts.n") == [("20200101000000", 1)]
+
+
 @pytest.mark.soak
 def test_another_zone_a_snapshot_and_every_version_of_a_key(tmp_path: Path, spark: SparkSession) -> None:
     tiny = Tiny(tmp_path, spark)

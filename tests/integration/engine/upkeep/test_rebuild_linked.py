@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.engine.test_links import projects
+from tests.integration.engine.test_linked_projects import projects
 from tests.tiny import Tiny, day, described, labels
 from waterclock.engine.upkeep.rebuild_all import prospect, rebuild_all
 from waterclock.errors import WaterclockError

@@ -312,18 +312,18 @@ def test_a_crash_before_the_manifest_leaves_nothing_that_is_read_and_can_be_made
 def test_a_merges_slice_knows_its_deletes_and_the_bounds_of_its_order(spark: SparkSession, lake: Lake) -> None:
     rows = "VALUES (1, TIMESTAMP'2018-01-01 00:00:00.000001', 'u'), (2, NULL, 'd'), (3, TIMESTAMP'2018-01-02', NULL)"
     frame = spark.sql(f"SELECT * FROM {rows} AS t(k, at, op)")
-    manifest = write(lake, frame, merge=Merge(("k",), ("at",), "op = 'd'")).manifests[0]
+    manifest = write(lake, frame, fold=Merge(("k",), ("at",), "op = 'd'")).manifests[0]
     assert manifest.has_deletes
     assert manifest.order_low == '{"o0":null}'
     assert manifest.order_high == '{"o0":"2018-01-02T00:00:00.000000Z"}'
     assert manifest.delete_high == '{"o0":null}'
-    plain = write(lake, frame, 8, merge=Merge(("k",))).manifests[0]
+    plain = write(lake, frame, 8, fold=Merge(("k",))).manifests[0]
     assert (plain.has_deletes, plain.order_high, plain.delete_high) == (False, None, None)
 
 
 def test_a_merges_group_is_measured_too(spark: SparkSession, lake: Lake) -> None:
     labels = [T, T + HOUR]
-    written = write(lake, in_hours(spark, 4, 2), 7, *labels, merge=Merge(("id",), ("id",), "id = 3"))
+    written = write(lake, in_hours(spark, 4, 2), 7, *labels, fold=Merge(("id",), ("id",), "id = 3"))
     assert [m.has_deletes for m in written.manifests] == [False, True]
     assert [m.order_high for m in written.manifests] == ['{"o0":2}', '{"o0":3}']
     assert written.measures == {labels[0]: {}, labels[1]: {}}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.tiny import CONNECTIONS, day
-from waterclock.cli.actions.health_server import address_of, serve_health_endpoints
+from waterclock.cli.actions.health_server import serve_health_endpoints
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.opening import apply_flow, open_workplace
@@ -83,22 +83,6 @@ def test_a_ledger_that_is_away_is_told_at_once(work: RunContext, monkeypatch: py
     assert ask(work, "/livez")[0] == 200
     assert ask(work, "/readyz") == (503, "the ledger does not answer\n")
     assert ask(work, "/metrics")[0] == 503
-
-
-@pytest.mark.parametrize(
-    ("said", "address"),
-    [("9090", ("127.0.0.1", 9090)), ("0.0.0.0:80", ("0.0.0.0", 80)), ("[::1]:9", ("::1", 9)), (":9", ("127.0.0.1", 9))],
-)
-def test_a_port_alone_is_this_machines(said: str, address: tuple[str, int]) -> None:
-    assert address_of(said) == address
-
-
-@pytest.mark.parametrize("said", ["", "here", "host:port", "1:99999", "99999"])
-def test_what_is_no_address_is_refused(said: str) -> None:
-    with pytest.raises(WaterclockError) as refused:
-        address_of(said)
-    assert refused.value.code == "E909"
-    assert "from 1 to 65535" in (refused.value.why or "")
 
 
 def test_an_address_that_is_taken_is_told(work: RunContext) -> None:

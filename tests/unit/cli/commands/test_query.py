@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.cli.conftest import Shop
 from waterclock.engine.query.query import AnsweredQuery
-from waterclock.operations import answers
-from waterclock.operations.answers import AnsweredQuestion
+from waterclock.operations import query_results as answers
+from waterclock.operations.query_results import AnsweredQuestion
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ from waterclock.cli.views.theme import make_console
 from waterclock.engine.query.query import AnsweredQuery
 from waterclock.engine.query.ticks import Gap, Moment
 from waterclock.errors import ProjectErrors, WaterclockError
-from waterclock.operations.answers import AnsweredQuestion
 from waterclock.operations.json import instant_text
+from waterclock.operations.query_results import AnsweredQuestion
 
 if TYPE_CHECKING:
     import pytest

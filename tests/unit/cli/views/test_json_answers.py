@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import Shop, ask
-from waterclock.answers.commands import ANSWERS
+from waterclock.json_models.commands import ANSWERS
 
 
 @pytest.mark.parametrize(

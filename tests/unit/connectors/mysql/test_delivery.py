@@ -21,9 +21,9 @@ import pytest
 from tests.postgres import wait_until
 from tests.systems import MysqlDatabase, setting_of, unit_of
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
-from waterclock.connectors.mysql import delivery as module
 from waterclock.connectors.mysql.connector import CONNECTOR
 from waterclock.connectors.mysql.dialect import DIALECT
+from waterclock.connectors.sql import delivery_after_ddl as module
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.flow.choices import Mode
@@ -354,14 +354,14 @@ def test_two_that_deliver_one_claim_at_once_deliver_it_once(database: MysqlDatab
 
 
 def _sleep_in_the_middle(database: MysqlDatabase, made: Delivery) -> None:
-    original = module._deliver_rows
+    original = module.DeliversAfterDdl._deliver_rows
 
     def bring_and_sleep(*arguments: Any) -> Delivered:
         delivered = original(*arguments)
         os.kill(os.getpid(), signal.SIGSTOP)
         return delivered
 
-    module._deliver_rows = bring_and_sleep  # type: ignore[assignment]
+    module.DeliversAfterDdl._deliver_rows = bring_and_sleep  # type: ignore[assignment,method-assign]
     deliver(database, made)
 
 
@@ -392,23 +392,24 @@ def test_a_sleeping_runner_is_killed_and_delivers_nothing_when_it_wakes(database
 
 
 def _die_in(database: MysqlDatabase, made: Delivery, step: str) -> None:
-    original = getattr(module, step)
+    owner = module if step == "show" else module.DeliversAfterDdl
+    original = getattr(owner, step)
 
     def die(*arguments: Any, **named: Any) -> None:
         if step != "show":
             original(*arguments, **named)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    setattr(module, step, die)
+    setattr(owner, step, die)
     deliver(database, made)
 
 
 @pytest.mark.parametrize(
     ("step", "options"),
     [
-        ("prepare_table", {}),
+        ("_make_ready", {}),
         ("_deliver_rows", {}),
-        ("prepare_table", {"behind": "view"}),
+        ("_make_ready", {"behind": "view"}),
         ("_deliver_rows", {"behind": "view"}),
         ("show", {"behind": "view"}),
     ],

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from waterclock.connectors.mysql.change_scans import minute_of
+from waterclock.connectors.sql.window_queries import minute_of
 
 MINUTE = 60_000_000
 

@@ -15,7 +15,8 @@ from tests.systems import MysqlDatabase
 from waterclock.connectors.arrow_values import Times
 from waterclock.connectors.column_matching import match
 from waterclock.connectors.mysql import rows
-from waterclock.connectors.mysql.connector import CONNECTOR, MysqlCollector
+from waterclock.connectors.mysql.collection import MysqlCollector
+from waterclock.connectors.mysql.connector import CONNECTOR
 from waterclock.connectors.mysql.database import MysqlDatabase as AtServer
 from waterclock.connectors.mysql.database import database_of, translate_error
 from waterclock.connectors.mysql.dialect import source_of

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from waterclock.access_tokens import WrongTokens
 from waterclock.connectors.receiver import endpoint
 from waterclock.connectors.receiver.endpoint import Endpoint, RequestLimits, Stream
 from waterclock.connectors.receiver.writing import SyncFailedError
+from waterclock.http.access_tokens import WrongTokens
 
 METRICS = "t0ken-of-the-metrics"
 

@@ -18,7 +18,7 @@ from waterclock.connectors.rest.delivery import RestDeliverer
 from waterclock.connectors.rest.page_store import lines_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.filesystem import entry_path
+from waterclock.files.filesystem import entry_path
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.systems import SqliteDatabase, query_of, setting_of, unit_of
-from waterclock.connectors.sqlite.connector import SqliteCollector
+from waterclock.connectors.sqlite.collection import SqliteCollector
 from waterclock.connectors.sqlite.database import database_of, spark_type
 from waterclock.errors import WaterclockError
 

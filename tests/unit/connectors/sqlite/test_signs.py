@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.systems import SqliteDatabase, unit_of
-from waterclock.connectors.sqlite.connector import SqliteCollector
+from waterclock.connectors.sqlite.collection import SqliteCollector
 from waterclock.connectors.sqlite.database import database_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits

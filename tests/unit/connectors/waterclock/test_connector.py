@@ -15,12 +15,12 @@ import pytest
 from tests.ledgers import flow, table
 from tests.other_project import NAME, OtherProject
 from tests.systems import setting_of, unit_of
-from waterclock.batches.links import LinkFacts
+from waterclock.batches.linked_projects import LinkFacts
 from waterclock.connectors.waterclock.connector import WaterclockCollector
-from waterclock.connectors.waterclock.declared import Upstream
+from waterclock.connectors.waterclock.declarations import Upstream
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Value
-from waterclock.ledger.read.linked import Declarations, LinkedDeclaration
+from waterclock.ledger.read.linked_projects import Declarations, LinkedDeclaration
 from waterclock.ledger.store import read_only
 
 DAY = datetime(2013, 1, 1, tzinfo=UTC)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from waterclock.engine.spark.object_storage import confs_of_stores, storage_confs
-from waterclock.object_stores import Store
+from waterclock.files.object_stores import Store
 
 S3A = "spark.hadoop.fs.s3a."
 

@@ -1,0 +1,221 @@
+"""Base class of the deliverers of databases in which a table must be created or altered before the transaction starts.
+
+In some databases a statement that creates or alters a table commits the transaction, in others its effect cannot be
+used before a commit. So the table is altered first, and a view is switched after the commit. A later attempt that finds
+the claim delivered switches the view again. A delivery that fails may leave an empty table, or new columns that are
+NULL.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
+from waterclock.connectors.sql.database_delivery import DatabaseDeliverer
+from waterclock.connectors.sql.destination import NamedColumn, spelling
+from waterclock.connectors.sql.parts import begin_part, labels_there, show
+from waterclock.connectors.sql.replace_where import refuse_changed, replaced_rows
+from waterclock.connectors.sql.sessions import SqlSession
+from waterclock.connectors.sql.staged_slices import StagedSlice
+from waterclock.connectors.sql.versioned_views import is_behind, part_name, part_of, refuse_kind, whole
+from waterclock.connectors.sql.view_tables import SqlViewTables
+from waterclock.faults import fault
+from waterclock.flow.choices import Mode
+from waterclock.flow.declarations import Unit
+
+_Connection = TypeVar("_Connection")
+_Column = TypeVar("_Column", bound=NamedColumn)
+_MARK = re.compile(r"waterclock \w{16} \d+")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyDelivery(Generic[_Column]):
+    """A delivery whose table `into` has the columns `there`; None if the label is older than the delivered one."""
+
+    delivery: Delivery
+    into: Unit | None
+    there: Mapping[str, _Column]
+    staged: StagedSlice | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DdlWriter(Generic[_Connection, _Column]):
+    """How a kind of database is written.
+
+    - `session`, `tables` and `columns` return a session, the tables and views, and the columns of a table by their
+      names in lower case.
+    - `transaction` commits its block if that ends without an error; else it rolls it back.
+    - `settle` makes the table fit the delivery, refuses a table of another owner, and returns its columns. The text
+      marks a new table.
+    - `stage` creates the table, with a number, for the rows that a MERGE brings. `merge` replaces the rows of their
+      keys, and returns the numbers of rows written and deleted.
+    - `put` writes the slice's rows to a table, and if wanted whether they are deleted; it returns their number.
+    - `mark_at` returns the text that marks a table.
+    """
+
+    session: Callable[[_Connection], SqlSession]
+    tables: Callable[[_Connection], SqlViewTables]
+    columns: Callable[[_Connection, Unit], Mapping[str, _Column]]
+    transaction: Callable[[_Connection], AbstractContextManager[None]]
+    settle: Callable[[_Connection, Unit, Delivery, bool, str], Mapping[str, _Column]]
+    stage: Callable[[_Connection, Unit, Delivery, Mapping[str, _Column], int], StagedSlice]
+    put: Callable[[_Connection, str, Delivery, Mapping[str, _Column], bool], int]
+    merge: Callable[[_Connection, Unit, Delivery, Mapping[str, _Column], StagedSlice], tuple[int, int]]
+    mark_at: Callable[[_Connection, Unit], str]
+
+
+class DeliversAfterDdl(DatabaseDeliverer[_Connection], Generic[_Connection, _Column]):
+    """Delivers to a database whose tables are altered before the transaction; `_Column` describes a column of them."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def _writer(self) -> DdlWriter[_Connection, _Column]:
+        """How the database is written."""
+
+    @abstractmethod
+    def _take_claim(self, connection: _Connection, project: str, claim: int, where: str) -> None:
+        """Mark the connection as the one that delivers the claim."""
+
+    @abstractmethod
+    def _end_other(self, where: str, project: str, claim: int) -> None:
+        """End another connection that delivers the claim, if there is one. Its uncommitted work is rolled back."""
+
+    def _session(self, connection: _Connection) -> SqlSession:
+        return self._writer.session(connection)
+
+    def _tables(self, connection: _Connection) -> SqlViewTables:
+        return self._writer.tables(connection)
+
+    def _names_there(self, connection: _Connection, unit: Unit) -> Mapping[str, str]:
+        return spelling(self._writer.columns(connection, unit))
+
+    def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
+        """Write the slices of a claim and their rows of `waterclock_deliveries` in one transaction.
+
+        After an error no rows have changed, but the table may have been created, or columns added to it.
+
+        Raises  E820 for a table with rows that belong to someone else, E875 for a table that cannot take a delivery,
+                E810 (transient) for a server that does not respond, E811 (transient) for a lock; E812, E813, E821, E876
+        """
+        where = f"{unit}@{', '.join(delivery.label_text for delivery in deliveries)}"
+        first = deliveries[0]
+        with self._open_for_writing(where) as connection:
+            self._take_claim(connection, first.project, first.claim, where)
+            self._prepare(connection, first.project, first.publish)
+            stands = self._record(connection).find(first.project, first.claim)
+            if stands:
+                if is_behind(unit) and any(each.outcome is DeliveryOutcome.DELIVERED for each in stands):
+                    self._show_newest(connection, unit, first.project, first.publish)
+                return stands
+            ready = [self._make_ready(connection, unit, delivery, at) for at, delivery in enumerate(deliveries)]
+            try:
+                with self._writer.transaction(connection):
+                    delivered = tuple(self._deliver_one(connection, unit, each) for each in ready)
+                    fault("deliver.rows")
+            except BaseException:
+                if is_behind(unit) and not first.is_by_label:
+                    with suppress(Exception):  # otherwise killing or retrying the claim drops it
+                        self._drop_unrecorded(connection, unit, first.project, first.claim)
+                raise
+            for each in ready:
+                if is_behind(unit) and each.into is not None:
+                    show(self._tables(connection), unit, each.delivery, each.into)
+        self._clean(unit, first)
+        fault("deliver.done")
+        return delivered
+
+    def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
+        """Record the claim without rows, unless it is recorded already. First end a connection that still delivers."""
+        self._end_other(str(unit), project, claim)
+        with self._open_for_writing(str(unit)) as connection:
+            self._take_claim(connection, project, claim, str(unit))
+            self._prepare(connection, project, publish)
+            with self._writer.transaction(connection):
+                stands = self._record(connection).kill(project, publish, claim)
+            if stands.outcome is DeliveryOutcome.KILLED and is_behind(unit):
+                self._drop_unrecorded(connection, unit, project, claim)
+            elif is_behind(unit):
+                self._show_newest(connection, unit, project, publish)
+            return stands
+
+    def _make_ready(
+        self, connection: _Connection, unit: Unit, delivery: Delivery, number: int
+    ) -> ReadyDelivery[_Column]:
+        """Refuse invalid destinations, and create or alter the table, without a transaction."""
+        newest = self._record(connection).newest(delivery.project, delivery.publish)
+        if newest and not delivery.is_by_label and newest.label_text > delivery.label_text:
+            return ReadyDelivery(delivery, None, {})
+        tables = self._tables(connection)
+        refuse_kind(unit, delivery, tables.kind_at(unit), newest)
+        if not is_behind(unit):
+            refuse_changed(unit, delivery, newest)
+            there = self._writer.settle(connection, unit, delivery, newest is not None, "")
+            is_staged = delivery.mode is Mode.MERGE
+            staged = self._writer.stage(connection, unit, delivery, there, number) if is_staged else None
+            return ReadyDelivery(delivery, unit, there, staged)
+        if not delivery.is_by_label:
+            self._drop_unrecorded(connection, unit, delivery.project, delivery.claim)
+        part, is_ours = begin_part(tables, unit, delivery)
+        comment = _comment_of(delivery.project, delivery.claim)
+        settled = self._writer.settle(connection, part, whole(delivery), is_ours, comment)
+        return ReadyDelivery(delivery, part, settled)
+
+    def _deliver_one(self, connection: _Connection, unit: Unit, ready: ReadyDelivery[_Column]) -> Delivered:
+        """Write a delivery and its record, within the transaction."""
+        delivery = ready.delivery
+        if ready.into is None:
+            delivered = Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
+        else:
+            brought = whole(delivery) if is_behind(unit) else delivery
+            delivered = self._deliver_rows(connection, ready.into, brought, ready)
+        self._record(connection).put(delivery, delivered)
+        return delivered
+
+    def _deliver_rows(
+        self, connection: _Connection, unit: Unit, delivery: Delivery, ready: ReadyDelivery[_Column]
+    ) -> Delivered:
+        session, there, deleted = self._session(connection), ready.there, 0
+        if delivery.is_by_label or delivery.mode is Mode.REPLACE:
+            deleted = session.changed_by(*replaced_rows("DELETE", unit, delivery, session.dialect, spelling(there)))
+        if ready.staged is None:
+            rows = self._writer.put(connection, session.dialect.table_of(unit), delivery, there, False)  # noqa: FBT003
+        else:
+            rows, gone = self._writer.merge(connection, unit, delivery, there, ready.staged)
+            deleted += gone
+        return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
+
+    def _drop_unrecorded(self, connection: _Connection, unit: Unit, project: str, claim: int) -> None:
+        """Drop the table of a version whose delivery was not completed."""
+        part = part_of(unit, part_name(unit, claim=claim))
+        if self._writer.mark_at(connection, part) == _comment_of(project, claim):
+            stands = self._record(connection).find(project, claim)
+            if all(each.outcome is not DeliveryOutcome.DELIVERED for each in stands):
+                self._tables(connection).drop(part)
+
+    def _show_newest(self, connection: _Connection, unit: Unit, project: str, publish: str) -> None:
+        """Make the view show the newest recorded delivery: its runner may have ended before it switched the view."""
+        tables, newest = self._tables(connection), self._record(connection).newest(project, publish)
+        if newest is None:
+            return
+        version = part_of(unit, part_name(unit, claim=newest.claim))
+        if _MARK.fullmatch(self._writer.mark_at(connection, version)):
+            parts = {"": version}
+        else:
+            there = labels_there(tables, unit, project, publish)
+            parts = {label: part_of(unit, part_name(unit, label=label)) for label in there}
+        columns = tables.columns(list(parts.values()))
+        if parts:
+            tables.show(unit, {label: (part, columns[part.path]) for label, part in parts.items()})
+
+
+def _comment_of(project: str, claim: int) -> str:
+    """Return the comment that marks a version's table, by which a table that was never shown is recognized."""
+    return f"waterclock {hashlib.sha256(project.encode()).hexdigest()[:16]} {claim}"

@@ -1,0 +1,32 @@
+"""Yields the rows of a sealed slice as plain values, for drivers that take rows of values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from waterclock.connectors.delivering import Delivery
+from waterclock.connectors.slice_rows import batches_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def rows_of_slice(
+    delivery: Delivery, convert: Callable[[pa.Array, str, str], list[Any]], *, with_marks: bool
+) -> Iterator[tuple[Any, ...]]:
+    """Yield rows with their labels, if the destination has a column for labels, and `with_marks` whether they are gone.
+
+    `convert` returns the values of a column of this name, in lower case, and Spark type.
+    """
+    names = [name for name, _ in delivery.columns]
+    marks = [name for name in (delivery.deleted_column, delivery.label_column) if name]
+    for batch in batches_of(delivery.files, names + marks):
+        columns = [convert(batch.column(at), name.lower(), kind) for at, (name, kind) in enumerate(delivery.columns)]
+        if delivery.is_by_label:
+            said = batch[delivery.label_column].to_pylist() if delivery.label_column else [None] * batch.num_rows
+            columns.append([label or delivery.label_text for label in said])
+        if with_marks:
+            gone = batch[delivery.deleted_column].to_pylist() if delivery.deleted_column else [False] * batch.num_rows
+            columns.append([bool(went) for went in gone])
+        yield from zip(*columns, strict=True)

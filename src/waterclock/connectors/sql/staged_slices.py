@@ -1,0 +1,99 @@
+"""Merges the rows of a slice that are staged in a table of their own, and refuses keys that the database equates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from waterclock.connectors.delivering import Delivery
+from waterclock.connectors.sql.destination_refusals import like_keys
+from waterclock.connectors.sql.sessions import SqlSession
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.label import TIMELABEL
+
+GONE = "waterclock_gone"
+"""The column of a staged slice that is TRUE for a key that was deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedSlice:
+    """A table with the rows of a slice. `name` is written in SQL.
+
+    `columns` maps the delivery's columns, in lower case, to their names in the table and in the destination, in SQL.
+    """
+
+    name: str
+    columns: Mapping[str, tuple[str, str]]
+
+    def same_keys(self, delivery: Delivery) -> str:
+        """Return the condition that a row `s` of the slice and a row `t` of the destination have the same key."""
+        keys = (self.columns[key.lower()] for key in delivery.keys)
+        return " AND ".join(f"s.{own} = t.{its}" for own, its in keys)
+
+    def changed_columns(self, delivery: Delivery) -> list[tuple[str, str]]:
+        """Return the columns that are not keys."""
+        keys = {key.lower() for key in delivery.keys}
+        return [pair for name, pair in self.columns.items() if name not in keys]
+
+    def label_guard(self, delivery: Delivery) -> str:
+        """Return the condition, after AND, by which a row of a newer label stays; empty where labels are no matter."""
+        if not delivery.is_by_label or TIMELABEL in {key.lower() for key in delivery.keys}:
+            return ""
+        own, its = self.columns[TIMELABEL]
+        return f" AND (t.{its} IS NULL OR t.{its} <= s.{own})"
+
+
+def stage_of(
+    session: SqlSession, name: str, delivery: Delivery, spelt: Mapping[str, str], own: Mapping[str, str] | None = None
+) -> StagedSlice:
+    """Return a staged slice; `spelt` are the destination's names by lower-case names, `own` those of the slice."""
+    quote = session.dialect.quote_identifier
+    names = [each.lower() for each in names_of(delivery)]
+    return StagedSlice(name, {each: (quote((own or spelt)[each]), quote(spelt[each])) for each in names})
+
+
+def names_of(delivery: Delivery) -> list[str]:
+    """Return the names of the columns of a delivery."""
+    return [name for name, _ in delivery.columns] + ([TIMELABEL] if delivery.is_by_label else [])
+
+
+def merge(session: SqlSession, unit: Unit, delivery: Delivery, staged: StagedSlice) -> tuple[int, int]:
+    """Delete the rows of deleted keys, and replace the rows of the slice's keys, by the MERGE of standard SQL.
+
+    Return the numbers of rows written and deleted.
+    """
+    table, own, same = session.dialect.table_of(unit), staged.name, staged.same_keys(delivery)
+    deletes = f"DELETE FROM {table} AS t WHERE"
+    gone = session.changed_by(f"{deletes} EXISTS (SELECT 1 FROM {own} AS s WHERE s.{GONE} AND {same})")
+    if delivery.is_whole and not delivery.is_by_label:
+        kept = f"SELECT 1 FROM {own} AS s WHERE NOT s.{GONE} AND {same}"
+        gone += session.changed_by(f"{deletes} NOT EXISTS ({kept})")
+    update = ", ".join(f"{its} = s.{name}" for name, its in staged.changed_columns(delivery))
+    matched = f"WHEN MATCHED{staged.label_guard(delivery)} THEN UPDATE SET {update} " if update else ""
+    listed = ", ".join(its for _, its in staged.columns.values())
+    values = ", ".join(f"s.{name}" for name, _ in staged.columns.values())
+    session.execute(
+        f"MERGE INTO {table} AS t USING (SELECT * FROM {own} WHERE NOT {GONE}) AS s ON {same}"
+        f" {matched}WHEN NOT MATCHED THEN INSERT ({listed}) VALUES ({values})"
+    )
+    return int(session.first_of(f"SELECT count(*) FROM {own} WHERE NOT {GONE}")[0]), gone
+
+
+def refuse_like_keys(
+    session: SqlSession, unit: Unit, delivery: Delivery, staged: StagedSlice, texts: Sequence[str], better: str
+) -> None:
+    """Raise E876 for different keys that the destination's columns treat as equal, such as `a` and `A`.
+
+    `texts` are the keys whose columns contain text.
+    """
+    dialect, names = session.dialect, [staged.columns[key.lower()][0] for key in delivery.keys]
+    listed, limit = ", ".join(names), dialect.limit.format(1)
+    row = session.first_of(f"SELECT {listed} FROM {staged.name} GROUP BY {listed} HAVING count(*) > 1 {limit}")
+    if row is None and texts:
+        pairs = ([f"{of}.{name}" for of, name in zip("st", staged.columns[key.lower()], strict=True)] for key in texts)
+        other = " OR ".join(f"{dialect.as_text.format(own)} <> {dialect.as_text.format(its)}" for own, its in pairs)
+        found = ", ".join(f"s.{name}" for name in names)
+        joined = f"{staged.name} AS s JOIN {dialect.table_of(unit)} AS t ON {staged.same_keys(delivery)}"
+        row = session.first_of(f"SELECT {found} FROM {joined} WHERE {other} {limit}")
+    if row is not None:
+        raise like_keys(unit, delivery, ", ".join(map(str, row)), ", ".join(delivery.keys), better)

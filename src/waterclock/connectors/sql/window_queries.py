@@ -1,0 +1,143 @@
+"""Builds the queries of a batch from a database server, in the SQL of a dialect: rows of windows, and their changes.
+
+A query uses bounds that contain all wanted rows, so that the server can use an index. The window of each row is then
+determined in this process, by its time in microseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar
+
+from waterclock.connectors.arrow_values import Times
+from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation
+from waterclock.connectors.sql.collector import WINDOW_VALUE
+from waterclock.connectors.sql.columns import ExpressionColumn, SqlExtract, SqlRequestedColumn
+from waterclock.connectors.sql.dialect import SqlDialect
+from waterclock.connectors.sql.window_bounds import WindowFilter, format_time_literal, local_bounds
+from waterclock.flow.declarations import Unit
+from waterclock.timelabel.window import Window
+from waterclock.timelabel.zone import nominal_zone
+
+_Database = TypeVar("_Database")
+_Wanted = TypeVar("_Wanted", bound="RequestedExpression[Any]")
+_Column = TypeVar("_Column", bound=ExpressionColumn)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedExpression(SqlRequestedColumn[_Column]):
+    """A requested column that is read by an expression, with its description in the database."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the column is read as the text of its values."""
+        kind = self.taken.type.strip().lower()
+        return kind == "string" or kind.startswith(("char", "varchar"))
+
+    @property
+    def sql(self) -> str:
+        """The SQL expression that reads the column."""
+        return self.column.text if self.is_text else self.column.asked
+
+
+@dataclass(frozen=True, slots=True)
+class PartialExtract(SqlExtract[_Database, _Wanted], Generic[_Database, _Wanted]):
+    """The rows to read. `part` is an SQL condition that selects a part, and `most` limits the number of rows."""
+
+    part: str | None = None
+    most: int | None = None
+
+    def query(self, dialect: SqlDialect) -> str:
+        """Return the query for the wanted columns, followed by the time column that determines the labels."""
+        limit = f" {dialect.limit.format(self.most)}" if self.most else ""
+        return f"SELECT {', '.join(self.selected(dialect)) or '1'} FROM {self.source}{self.where_sql(dialect)}{limit}"
+
+    def selected(self, dialect: SqlDialect) -> list[str]:
+        """Return the expressions of the query."""
+        return [one.sql for one in self.wanted] + ([micros(self.by_window, dialect)] if self.by_window else [])
+
+    def where_sql(self, dialect: SqlDialect) -> str:
+        """Return the condition of the rows, with WHERE; empty if all rows are wanted."""
+        conditions = [self.part] if self.part else []
+        if self.by_window:
+            conditions.append(within(self.by_window, self.times, dialect))
+        return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def micros(by_window: WindowFilter, dialect: SqlDialect) -> str:
+    """Return SQL for a time in microseconds since 1970, as if in UTC without a zone; NULL for an invalid date."""
+    name = dialect.quote_identifier(by_window.time_column)
+    return name if by_window.is_number else dialect.micros.format(name)
+
+
+def within(by_window: WindowFilter, times: Times, dialect: SqlDialect) -> str:
+    """Return a condition that an index can serve. It matches all rows of the windows, and maybe more."""
+    name, windows = dialect.quote_identifier(by_window.time_column), by_window.windows
+    start, end = windows[0].start, windows[-1].end
+    if by_window.is_local:
+        low, high = (local_literal(at, dialect) for at in local_bounds(start, end, times.zone))
+    else:
+        low, high = (format_bound(at, by_window, times, dialect) for at in (start, end))
+    return f"{name} >= {low} AND {name} < {high}"
+
+
+def format_bound(at: datetime, of: WindowFilter, times: Times, dialect: SqlDialect) -> str:
+    """Return an instant as a literal of a column's type."""
+    if of.is_number:
+        return format_time_literal(at, of.kind, times)
+    return local_literal(at.astimezone(nominal_zone(times.zone) if of.is_local else UTC), dialect)
+
+
+def local_literal(at: datetime, dialect: SqlDialect) -> str:
+    """Return a time as a literal, without its zone."""
+    return dialect.local.format(f"{at:%Y-%m-%d %H:%M:%S.%f}")
+
+
+def fill_sign_query(query: str, window: Window, zone: str, literal: str) -> str:
+    """Return the query of an AWAIT with the values of a window, whose times are literals in a zone."""
+    rules = nominal_zone(zone)
+    said = {
+        name: literal.format(f"{at.astimezone(rules):%Y-%m-%d %H:%M:%S.%f}")
+        for name, at in (("window_start", window.start), ("window_end", window.end))
+    }
+    return WINDOW_VALUE.sub(lambda found: said.get(found[1], f"'{window.label}'"), query)
+
+
+def is_true(value: object) -> bool:
+    """Return whether SQL treats a value as TRUE: a number other than 0, a text of one or `true`, or a BIT as bytes."""
+    if isinstance(value, bytes):
+        return any(value)
+    if isinstance(value, str):
+        try:
+            return float(value) != 0
+        except ValueError:
+            return value.lower() == "true"
+    return bool(value)
+
+
+def minutes_query(unit: Unit, scan: ChangedIn, asked: MinuteAggregation, dialect: SqlDialect) -> str:
+    """Return the query for the changes of the rows, by minutes of their times."""
+    by_window, change, times = scan.by_window, scan.change, scan.times
+    name, changed, own = (
+        dialect.quote_identifier(change.time_column),
+        micros(change, dialect),
+        micros(by_window, dialect),
+    )
+    above = " + ".join(f"CASE WHEN {changed} >= {limit} THEN 1 ELSE 0 END" for limit in asked.limits) or "0"
+    condition = f"{within(by_window, times, dialect)} AND {own} IS NOT NULL"
+    if asked.since is not None:
+        # an invalid date sorts before all others, and counts as a missing time
+        low = format_bound(asked.since, change, times, dialect)
+        condition += f" AND ({name} >= {low} OR {name} IS NULL OR {changed} IS NULL)"
+    return (
+        f"SELECT {minute_of(own, asked.step, dialect.modulo)}, {above},"
+        f" COUNT({changed}), {dialect.fingerprint.format(changed)}, COUNT(*) - COUNT({changed}),"
+        f" COALESCE(MAX(CASE WHEN {changed} <= {asked.clock} THEN {changed} END), MAX({changed}))"
+        f" FROM {dialect.source_of(unit)} WHERE {condition} GROUP BY 1, 2"
+    )
+
+
+def minute_of(time: str, step: int, modulo: str = "({} % {})") -> str:
+    """Return the SQL of a time's minute; `step` is a minute in its unit. A quotient would be rounded to four digits."""
+    return f"{time} - {modulo.format(f'({modulo.format(time, step)} + {step})', step)}"

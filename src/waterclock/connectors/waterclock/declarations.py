@@ -1,0 +1,94 @@
+"""Reads the declarations of another project's tables from its ledger, as far as a collect of the tables needs them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.choices import Kind, Mode, OnRestate, TableType
+from waterclock.flow.declarations import Flow, Place, Table
+from waterclock.ledger.read.linked_projects import Declarations, LinkedDeclaration
+from waterclock.planner.dependency_graph import FlowGraph, Node
+from waterclock.timelabel.cadence import Cadence
+from waterclock.timelabel.period import parse_period
+
+_NOWHERE = Place("another project", 1, 1)
+# in a statement in either language: ON RESTATE REPORT, on_restate="report"
+_REPORTS = re.compile(r"\bON[\s_]+RESTATE\b\W*REPORT\b", re.IGNORECASE)
+_WORDS = re.compile(r"[\w.]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The tables of another project, as its ledger stores them."""
+
+    said: Declarations
+
+    def table(self, name: str, where: str) -> Table:
+        """Return a table. Raises  E834 if the project has no table of this name, with the nearest name."""
+        known = [each.name for each in self.said.tables.values() if each.kind != Kind.PUBLISH]
+        if name not in known:
+            raise WaterclockError(
+                "E834",
+                f"the other project has no table {name}",
+                where=where,
+                why=f"its ledger knows {', '.join(known[:5])}{', …' if len(known) > 5 else ''}"
+                if known
+                else "its ledger knows no table: it has not run yet",
+                fix=did_you_mean(
+                    name, known, otherwise="use its name in the other project; a table is known once it ran"
+                ),
+            )
+        return _table(self.said.tables[name])
+
+    def is_dropped(self, name: str) -> bool:
+        """Return whether the project no longer declares a table that it once declared."""
+        return not self.said.tables[name].is_declared
+
+    def flow(self) -> Flow:
+        """Return a flow of all tables without their queries; the ledger's records contain which tables they read."""
+        return Flow(project=self.said.project or "", tables={name: _table(it) for name, it in self.said.tables.items()})
+
+    def find_upstream_tables(self, name: str) -> set[str]:
+        """Return the tables from which a table is made, directly or not: those named in the texts of statements."""
+        found: set[str] = set()
+        waiting = [name]
+        while waiting:
+            named = set(_WORDS.findall(self.said.tables[waiting.pop()].statement))
+            new = (named & self.said.tables.keys()) - found - {name}
+            found |= new
+            waiting += new
+        return found
+
+    def find_collected_tables(self, connections: Iterable[str]) -> Mapping[str, str]:
+        """Return by table the `schema.table` of another project that it collects through one of these connections."""
+        found: dict[str, str] = {}
+        for connection in connections:
+            said = re.compile(rf"\bFROM\W+{re.escape(connection)}\.(\w+\.\w+)", re.IGNORECASE)
+            found |= {name: hit[1] for name, it in self.said.tables.items() if (hit := said.search(it.statement))}
+        return found
+
+
+def graph_of(flow: Flow) -> FlowGraph:
+    """Return a graph in which any table may read any other, because the texts of queries are not parsed."""
+    together = frozenset(flow.tables)
+    return FlowGraph({
+        name: Node(
+            table, rank, (), together, is_ordered=False, is_single=False, is_newest_only=False, is_made_if_needed=False
+        )
+        for rank, (name, table) in enumerate(flow.tables.items())
+    })  # fmt: skip
+
+
+def _table(said: LinkedDeclaration) -> Table:
+    return Table(
+        name=said.name,
+        kind=Kind(said.kind),
+        type=TableType(said.type),
+        mode=Mode(said.mode),
+        cadence=Cadence(parse_period(said.cadence), zone=said.zone),
+        place=_NOWHERE,
+        on_restate=OnRestate.REPORT if _REPORTS.search(said.statement) else OnRestate.RECOMPUTE,
+    )

@@ -1,0 +1,171 @@
+"""Classifies connections that a PostgreSQL server refuses, as opposed to servers that do not answer.
+
+libpq gives no SQLSTATE for an error before the session starts. So the message of the server, or of PgBouncer, is
+matched. A server may answer in another language. libpq can trace its messages, which contain the SQLSTATE: `connect`
+tries a connection that was refused with unknown words once more, traced into memory. On other systems than Linux, and
+with a libpq older than that of PostgreSQL 18, only the message is matched.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+from waterclock.database_clients.cutoffs import cut_off_after
+from waterclock.database_clients.postgres_client import client_type
+
+if TYPE_CHECKING:
+    import psycopg
+
+_NO_DATABASE = re.compile(r'database "[^"]*" does not exist|no such database')
+_LOGIN = re.compile(
+    r"authentication failed|pg_hba\.conf|role \"[^\"]*\" does not exist|no such user|is not permitted to log in"
+    r"|no password supplied|permission denied for database|not currently accepting connections"
+    r"|certificate|private key file|server does not support SSL|authentication method requirement"
+)
+_LOGIN_STATES = frozenset({"28000", "28P01"})
+_NO_DATABASE_STATES = frozenset({"3D000"})
+_SECONDS = 10
+_FIRST_SECONDS = (
+    150  # PgBouncer keeps a first statement waiting for a server by up to 120, as it is configured at first
+)
+_VERIFIED = frozenset({"verify-ca", "verify-full"})
+_REVEALING = "server requested a cleartext password"
+_NOT_REVEALED = (
+    "it asks for the password itself, and nothing shows that it is the right server; the password was not sent: have "
+    "the server verified (?sslmode=verify-full&sslrootcert=... in the url, or ca of a connection), or add "
+    "?require_auth=password to the url if nobody else can answer at this address"
+)
+_REQUIRES = 160000  # the first libpq that supports require_auth
+_FROM_SERVER = re.compile(r"failed: \S+ ?:  ")  # libpq writes two blanks after the server's word for FATAL
+_TRACED_STATE = re.compile(rb'ErrorResponse\b.*? C "([0-9A-Z]{5})"', re.DOTALL)
+
+
+class Refused(Enum):
+    """The reason why a server that answers refuses a connection."""
+
+    LOGIN = auto()
+    DATABASE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The reason why a connection is refused, and the line of the server's message that states it."""
+
+    reason: Refused
+    text: str
+
+
+def refusal_of(state: str | None, text: str) -> Refusal | None:
+    """Return why a connection is refused, given an error's SQLSTATE and text. Return None for any other error.
+
+    The text is not matched if there is a SQLSTATE, since the session had started then.
+    """
+    lines = [line.strip() for line in text.strip().splitlines()] or [""]
+    if state is not None:
+        found = Refused.LOGIN if state in _LOGIN_STATES else Refused.DATABASE if state in _NO_DATABASE_STATES else None
+        return None if found is None else Refusal(found, lines[0])
+    for reason, pattern in ((Refused.DATABASE, _NO_DATABASE), (Refused.LOGIN, _LOGIN)):
+        for line in lines:
+            if pattern.search(line):
+                return Refusal(reason, _NOT_REVEALED if _REVEALING in line else line)
+    return None
+
+
+def connect(
+    conninfo: str = "", *, is_trusted: bool = False, most_bytes: int | None = None, **settings: Any
+) -> psycopg.Connection[Any]:
+    """Connect as psycopg does, with limits for each answer. A refusal has its SQLSTATE if that is known.
+
+    A server that is neither verified nor `is_trusted` does not get the password itself, unless the address or the
+    environment sets `require_auth` (libpq 16 or later). `most_bytes` is the limit of an answer.
+
+    Cost: a second attempt if the server's message is not recognized.
+    """
+    import psycopg
+
+    settings = settings if is_trusted else _keeping_password(conninfo, settings)
+    try:
+        connection: psycopg.Connection[Any] = client_type().connect(conninfo, **settings)
+    except psycopg.OperationalError as error:
+        text = str(error)
+        if error.sqlstate is None and refusal_of(None, text) is None and _FROM_SERVER.search(text):
+            error.sqlstate = _state_of_refusal(conninfo, settings)
+        raise
+    connection.most_bytes = most_bytes  # type: ignore[attr-defined]
+    return connection
+
+
+@contextmanager
+def answering_first(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Limit the time of the first statements of a connection, which are short. It is closed if the block fails.
+
+    libpq limits only the login: a server can accept it and then be silent, or send notices without an end.
+
+    Raises  OperationalError, as for a server that is gone, if they are not answered in time
+    """
+    from psycopg import OperationalError
+
+    try:
+        with cut_off_after(_FIRST_SECONDS, connection.fileno()):
+            yield
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, TimeoutError):
+            raise OperationalError(f"it accepted the login, but then gave {error}") from error
+        raise
+
+
+def _keeping_password(conninfo: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings with a `require_auth` that keeps the password itself from servers that are not verified."""
+    from psycopg import pq
+    from psycopg.conninfo import conninfo_to_dict
+
+    of_environment = {each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val}
+    said = {**of_environment, **conninfo_to_dict(conninfo), **settings}
+    hosts = [str(said[name]) for name in ("host", "hostaddr") if said.get(name)]
+    # a service names its host in a file of its own
+    is_socket = not said.get("service") and all(
+        each.startswith(("/", "@")) for host in hosts for each in host.split(",")
+    )
+    if pq.version() < _REQUIRES or "require_auth" in said or is_socket or said.get("sslmode") in _VERIFIED:
+        return settings
+    return {**settings, "require_auth": "!password"}
+
+
+def _state_of_refusal(conninfo: str, settings: Mapping[str, Any]) -> str | None:
+    """Connect once more and return the SQLSTATE of the server's error; None where it is not known or there is none."""
+    from psycopg import NotSupportedError, pq
+    from psycopg.conninfo import make_conninfo
+
+    if not hasattr(os, "memfd_create"):
+        return None
+    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+    wanted = make_conninfo(conninfo, **{name: value for name, value in settings.items() if name in known})
+    end = time.monotonic() + _SECONDS
+    trace = os.memfd_create("waterclock")
+    connection = pq.PGconn.connect_start(wanted.encode())
+    try:
+        connection.trace(trace)
+        connection.set_trace_flags(pq.Trace.SUPPRESS_TIMESTAMPS)
+        while (remaining := end - time.monotonic()) > 0:
+            status = connection.connect_poll()
+            if status not in {pq.PollingStatus.READING, pq.PollingStatus.WRITING}:
+                break
+            waits = ([connection.socket], []) if status == pq.PollingStatus.READING else ([], [connection.socket])
+            select.select(*waits, [], remaining)
+        connection.untrace()
+        found = _TRACED_STATE.search(os.pread(trace, 1 << 20, 0))
+        return found[1].decode() if found else None
+    except (NotSupportedError, OSError):
+        return None
+    finally:
+        connection.finish()
+        os.close(trace)

@@ -1,0 +1,447 @@
+"""Treats objects as files: lists them, reads ranges, writes them in parts as a whole or not at all, and copies them.
+
+Errors of a store are raised as by `object_stores.translate_store_errors`; a missing object is a FileNotFoundError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import shutil
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
+
+from waterclock.errors import WaterclockError
+from waterclock.files.object_stores import Store, translate_store_errors, wrong_response_error
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
+    from obstore import GetOptions, GetResult, ObjectMeta, WritableFile
+
+_T = TypeVar("_T")
+
+MOST_BYTES = 256 * 1024 * 1024
+"""The limit of an object that is read into memory as a whole, unless its reader has another."""
+# a request takes as long as reading a mebibyte: a smaller read is not worth one
+_BUFFER = 1024 * 1024
+_PART = 8 * 1024 * 1024
+_PARTS_AT_ONCE = 2
+_LISTED_AT_ONCE = 1000
+_MOST_TRIES, _PAUSE = 5, 0.2
+_LISTING_SECONDS = 300  # for a thousand objects, or all folders of a folder
+_COPIED_SOON = 1024**3  # copies above this size get a longer timeout
+_COPIED_BY_S3 = 5 * 1024**3  # as one part; bigger objects are copied through this machine
+
+
+def open_object(store: Store, key: str, size: int | None = None) -> IO[bytes]:
+    """Open an object for reading, with the same content throughout: each response must have the first one's ETag.
+
+    Raises  FileNotFoundError where it is missing; at the first read if its size is given
+            E807 at a read after the object was replaced, or if it does not have the given size; transient
+            E609 at a read whose response is incomplete, transient
+    Cost    a request for its size, and one for each mebibyte that is read, or for each larger read
+    """
+    return cast("IO[bytes]", io.BufferedReader(_Ranges(store, key, size), _BUFFER))
+
+
+@contextmanager
+def written_object(store: Store, key: str) -> Iterator[IO[bytes]]:
+    """Write an object, which exists as a whole after the block has ended. After an error it does not exist.
+
+    Up to a few parts of 8 MB are buffered in memory. Closing the file within the block does nothing.
+    """
+    import obstore
+
+    where = f"{store.bucket}/{key}"
+    # leaving it by an error leaves the upload unfinished
+    with (
+        translate_store_errors(where),
+        obstore.open_writer(store.objects, key, buffer_size=_PART, max_concurrency=_PARTS_AT_ONCE) as to,
+    ):
+        parts = _Parts(to)
+        file = io.BufferedWriter(parts, _BUFFER)
+        try:
+            yield file
+            if not file.closed:
+                file.flush()
+        finally:
+            parts.is_over = True
+
+
+def object_changed_error(where: str) -> WaterclockError:
+    """Return the error for an object or a file that was replaced while it was read."""
+    return WaterclockError(
+        "E807",
+        "the file changed while it was read",
+        where=where,
+        why="its size or its ETag is another one now, so that the parts read belong to different contents",
+        fix="put a file once, under a name of its own; it is read again at the next attempt",
+        transient=True,
+    )
+
+
+def about(store: Store, key: str) -> ObjectMeta:
+    """Return an object's metadata, such as its size and last change."""
+    import obstore
+
+    with translate_store_errors(f"{store.bucket}/{key}"):
+        return obstore.head(store.objects, key)
+
+
+def is_there(store: Store, key: str) -> bool:
+    """Return whether an object exists."""
+    try:
+        about(store, key)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def content_of(store: Store, key: str, most: int = MOST_BYTES) -> bytes:
+    """Return the content of an object. Raises  E609 above `most` bytes; transient for an incomplete response."""
+    import obstore
+
+    where = f"{store.bucket}/{key}"
+    with translate_store_errors(where):
+        found = obstore.get(store.objects, key)
+        size = found.meta["size"]
+        if size > most:
+            raise wrong_response_error(where, f"its response announces {size} bytes, and the limit is {most}")
+        return bytes(_body_of(found, size, where))
+
+
+def _body_of(found: GetResult, length: int, where: str) -> bytearray:
+    """Return the body of a response, which must have `length` bytes.
+
+    It is read in pieces, because obstore allocates the announced length of a whole body at once, and ends the process
+    if it cannot. A body can also be longer than announced.
+    Raises  E609 for another length, transient
+    """
+    body = bytearray()
+    for piece in found.stream(_BUFFER):
+        body += piece
+        if len(body) > length:
+            break
+    if len(body) != length:
+        why = f"its response has {'more' if len(body) > length else len(body)} bytes instead of {length}"
+        raise wrong_response_error(where, why, transient=True)
+    return body
+
+
+def put_if_absent(store: Store, key: str, content: bytes) -> bool:
+    """Put a small object. Return False if another exists already. An existing one with the same content counts as ours.
+
+    The store's response to a first attempt may have been lost, so that the second attempt finds the object of the
+    first.
+    """
+    import obstore
+    from obstore.exceptions import AlreadyExistsError
+
+    try:
+        with translate_store_errors(f"{store.bucket}/{key}"):
+            _in_turn(lambda: obstore.put(store.objects, key, content, mode="create"))
+    except AlreadyExistsError:
+        return about(store, key)["size"] == len(content) and content_of(store, key, len(content)) == content
+    return True
+
+
+def _in_turn(put: Callable[[], object]) -> None:
+    """Call a conditional put, and retry it while S3 processes another one of the same name, whatever its outcome."""
+    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_incrementing
+
+    retrying = Retrying(
+        retry=retry_if_exception(lambda error: "ConditionalRequestConflict" in str(error)),
+        wait=wait_incrementing(_PAUSE, _PAUSE),
+        stop=stop_after_attempt(_MOST_TRIES),
+        reraise=True,
+    )
+    retrying(put)
+
+
+def remove(store: Store, keys: Sequence[str]) -> None:
+    """Remove objects, as far as they exist."""
+    import obstore
+
+    with translate_store_errors(store.bucket):
+        try:
+            obstore.delete(store.objects, keys)
+        except Exception as error:
+            if not (isinstance(error, FileNotFoundError) or "NoSuchKey" in str(error)):
+                raise
+            # another process has removed one; the error does not show which of the others were removed
+            for key in keys if len(keys) > 1 else ():
+                remove(store, [key])
+
+
+def objects_below(store: Store, key: str, begin: str = "") -> Iterator[tuple[str, ObjectMeta]]:
+    """Yield relative path and metadata of a folder's objects whose relative path starts with `begin`. Raises  E609."""
+    head = f"{key}/" if key else ""
+    after = begin[:-1].rstrip(".")  # the offset excludes exactly this name; `.` alone is invalid
+    with translate_store_errors(f"{store.bucket}/{key}"):
+        for chunk in _chunks_of(store, key, f"{head}{after}" if after else None):
+            for each in chunk:
+                if not each["path"].startswith(head):
+                    continue  # the marker of the folder itself, which Hadoop and the web consoles of stores create
+                path = each["path"].removeprefix(head)
+                if path.startswith(begin):
+                    yield path, each
+                elif path > begin and not (store.scheme == "abfss" and _is_folder_apart(path, begin)):
+                    return
+
+
+def _is_folder_apart(path: str, begin: str) -> bool:
+    """Return whether a path has a slash where it first differs: Azure sorts `a/x` before `a-b`."""
+    return next((own == "/" for own, other in zip(path, begin, strict=False) if own != other), False)
+
+
+def _chunks_of(store: Store, key: str, offset: str | None) -> Iterator[Sequence[ObjectMeta]]:
+    """Yield the objects of a folder in chunks, and raise an error if the listing repeats itself.
+
+    A store names the page that follows, and obstore requests it whatever its name is. So a store that repeats a name
+    would be listed for ever. Each chunk must sort after the one before. Azure sorts folders in another way: there the
+    first objects of chunks 1, 2, 4, 8 and so on are compared with all later objects, which detects every cycle.
+    """
+    import obstore
+
+    where = f"{store.bucket}/{key}"
+    is_sorted = store.scheme != "abfss"
+    highest, number, kept_until = "", 0, 1
+    kept: ObjectMeta | None = None
+    begun = {} if offset is None else {"offset": offset}
+    chunks = obstore.list(store.objects, prefix=key or None, chunk_size=_LISTED_AT_ONCE, **begun)
+    while chunk := _next_chunk(chunks, where):
+        first, last = chunk[0]["path"], max(each["path"] for each in chunk)
+        marker = f"{first}/"  # as the marker of a folder is sorted; obstore returns its path without the slash
+        if is_sorted and marker <= highest:
+            raise wrong_response_error(where, f"its listing repeats itself: {first} comes after {highest}")
+        if not is_sorted and kept is not None and kept in chunk:
+            raise wrong_response_error(where, f"its listing repeats itself: {kept['path']} comes twice")
+        highest = last if last > highest else marker
+        number += 1
+        if number == kept_until:
+            kept, kept_until = chunk[0], 2 * kept_until
+        yield chunk
+
+
+def _next_chunk(chunks: Iterator[Sequence[ObjectMeta]], where: str) -> Sequence[ObjectMeta]:
+    """Return the next chunk of a listing, or an empty one at its end.
+
+    Raises  E609 for a time that Python cannot represent, or after minutes of pages without objects
+    """
+
+    async def following() -> Sequence[ObjectMeta]:
+        async for chunk in cast("AsyncIterator[Sequence[ObjectMeta]]", chunks):
+            return chunk
+        return ()
+
+    return _list_in_time(following, where)
+
+
+def folders_in(store: Store, key: str) -> list[str]:
+    """Return the names of the folders in a folder.
+
+    Raises  E609 for a time of an object that Python cannot represent, or after minutes
+    """
+    import obstore
+
+    where = f"{store.bucket}/{key}"
+
+    async def listing() -> Sequence[str]:
+        return (await obstore.list_with_delimiter_async(store.objects, key or None))["common_prefixes"]
+
+    with translate_store_errors(where):
+        found = _list_in_time(listing, where)
+    return [each.rstrip("/").rpartition("/")[2] for each in found]
+
+
+def _list_in_time(listing: Callable[[], Coroutine[Any, Any, _T]], where: str) -> _T:
+    """Run a request for a listing. obstore follows the pages that a store names, with or without objects in them."""
+
+    def run() -> _T:
+        try:
+            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # it cancels what Ctrl-C leaves
+                return runner.run(asyncio.wait_for(listing(), _LISTING_SECONDS))
+        except TimeoutError as error:
+            why = f"its listing gave nothing for {_LISTING_SECONDS} seconds but pages that refer to further pages"
+            raise wrong_response_error(where, why, transient=True) from error
+        except ValueError as error:
+            if str(error).startswith("Could not parse path"):  # of a name, which the caller's refusal explains
+                raise
+            raise wrong_response_error(where, f"its listing has an invalid time: {error}") from error
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return run()
+    with ThreadPoolExecutor(1) as pool:  # a notebook has a loop in its thread
+        return pool.submit(run).result()
+
+
+def copy_within(store: Store, key: str, target: str) -> None:
+    """Copy an object over an existing one. The store copies it, unless that takes too long."""
+    import obstore
+
+    try:
+        with translate_store_errors(f"{store.bucket}/{target}"):
+            obstore.copy(store.objects, key, target)
+    except WaterclockError:
+        if about(store, key)["size"] <= _COPIED_SOON:
+            raise
+        with open_object(store, key) as source, written_object(store, target) as sink:
+            shutil.copyfileobj(source, sink, _PART)
+
+
+def copy_if_absent(store: Store, key: str, target: str, size: int) -> bool:
+    """Copy an object of `size` bytes to a path without an object. Return False if one exists already."""
+    import obstore
+    from obstore.exceptions import AlreadyExistsError
+
+    if size > _max_copy_size(store):
+        with open_object(store, key) as source:
+            return put_file_if_absent(store, target, source, size)
+    objects = store.objects if size <= _COPIED_SOON else store.patient_objects
+    try:
+        with translate_store_errors(f"{store.bucket}/{target}"):
+            _in_turn(lambda: obstore.copy(objects, key, target, overwrite=False))
+    except AlreadyExistsError:
+        return False
+    return True
+
+
+def _max_copy_size(store: Store) -> int:
+    """Return the largest size that a store itself can copy to an absent path."""
+    return _COPIED_BY_S3 if store.scheme == "s3" else _COPIED_SOON
+
+
+def copy_content(source: IO[bytes], sink: IO[bytes], size: int, where: str) -> None:
+    """Copy the open file at `where`, in bounded memory. Raises  E807 (transient) if it does not have `size` bytes."""
+    shutil.copyfileobj(source, sink, _PART)
+    if sink.tell() != size:
+        raise object_changed_error(where)
+
+
+def put_file_if_absent(store: Store, key: str, source: IO[bytes], size: int) -> bool:
+    """Put a file of `size` bytes to a path without an object, in bounded memory. Return False if one exists already.
+
+    A big file is first written under a hidden name next to it: a multipart upload supports no condition, but a copy
+    within the store does. For sizes beyond the store's limit for copies, the path is checked before the write.
+    Raises  E807 where the file has another size, transient
+    """
+    where = f"{store.bucket}/{key}"
+    if size <= _PART:
+        content = io.BytesIO()
+        copy_content(source, content, size, where)
+        return put_if_absent(store, key, content.getvalue())
+    if is_there(store, key):
+        return False
+    folder, _, name = key.rpartition("/")
+    aside = f"{folder}/.{name}.{uuid.uuid4().hex}.part".lstrip("/")
+    try:
+        with written_object(store, aside) as sink:
+            copy_content(source, sink, size, where)
+        if size <= _max_copy_size(store):
+            return copy_if_absent(store, aside, key, size)
+        if is_there(store, key):
+            return False
+        copy_within(store, aside, key)
+    finally:
+        remove(store, [aside])
+    return True
+
+
+class _Ranges(io.RawIOBase):
+    """Reads an object by ranges. Sequential reads fetch increasingly longer ranges, up to one part."""
+
+    def __init__(self, store: Store, key: str, size: int | None) -> None:
+        self._store, self._key = store, key
+        self._at = 0
+        self._tag: str | None = None
+        self._size = self._request_size() if size is None else size
+        self._kept, self._kept_from = memoryview(b""), 0
+        self._ahead = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        self._at = max(0, offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence])
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer).cast("B")
+        found = self._read(len(view))
+        view[: len(found)] = found
+        return len(found)
+
+    def readall(self) -> bytes:
+        return b"".join(iter(lambda: bytes(self._read(self._size)), b""))
+
+    def _read(self, most: int) -> memoryview:
+        begin = self._at - self._kept_from
+        if not 0 <= begin < len(self._kept):
+            self._fetch(most)
+            begin = 0
+        found = self._kept[begin : begin + most]
+        self._at += len(found)
+        return found
+
+    def _request_size(self) -> int:
+        meta = about(self._store, self._key)
+        self._tag = meta["e_tag"]
+        return meta["size"] or len(content_of(self._store, self._key))  # no later response would show a wrong 0
+
+    def _fetch(self, most: int) -> None:
+        is_next = self._at == self._kept_from + len(self._kept)
+        self._ahead = min(2 * self._ahead, _PART) if is_next and self._ahead else _BUFFER
+        self._kept, self._kept_from = memoryview(b""), self._at
+        length = min(max(most, self._ahead), self._size - self._at)
+        if length > 0:
+            self._kept = memoryview(self._range(self._at, self._at + length))
+
+    def _range(self, begin: int, end: int) -> bytearray:
+        import obstore
+        from obstore.exceptions import PreconditionError
+
+        where = f"{self._store.bucket}/{self._key}"
+        options: GetOptions = {"range": (begin, end)}
+        if self._tag is not None:
+            options["if_match"] = self._tag
+        try:
+            with translate_store_errors(where):
+                found = obstore.get(self._store.objects, self._key, options=options)
+                meta = found.meta
+                self._tag = self._tag or meta["e_tag"]
+                if (meta["e_tag"], meta["size"]) != (self._tag, self._size):  # not every server heeds If-Match
+                    raise object_changed_error(where)
+                return _body_of(found, end - begin, where)
+        except PreconditionError as error:
+            raise object_changed_error(where) from error
+
+
+class _Parts(io.RawIOBase):
+    """Passes written bytes to a multipart writer, which the caller closes."""
+
+    def __init__(self, to: WritableFile) -> None:
+        self._to = to
+        self._written = 0
+        self.is_over = False
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._written
+
+    def write(self, content: ReadableBuffer, /) -> int:
+        taken = len(memoryview(content)) if self.is_over else self._to.write(bytes(content))
+        self._written += taken
+        return taken

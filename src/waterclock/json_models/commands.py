@@ -1,0 +1,74 @@
+"""The answers of each command with --json. The reference lists them, and tests check the real ones against them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from waterclock.json_models.alerts import (
+    AcknowledgedAnswer,
+    AlertsAnswer,
+    AlertsSentAnswer,
+    AlertsTestAnswer,
+    LineageSentAnswer,
+    OpenLineageAnswer,
+)
+from waterclock.json_models.audit import AuditAnswer, AuditListAnswer
+from waterclock.json_models.decisions import (
+    CloseAnswer,
+    DropAnswer,
+    PauseAnswer,
+    ReleaseAnswer,
+    ResetAnswer,
+    ResumeAnswer,
+    SkipAnswer,
+    WithdrawAnswer,
+)
+from waterclock.json_models.lineage import ColumnLineageAnswer, ImpactAnswer, LineageAnswer
+from waterclock.json_models.parts import Answer
+from waterclock.json_models.plan import PlanAnswer
+from waterclock.json_models.runs import HeldAgainAnswer, RetryAnswer, RippleAnswer, RunAnswer, RunnersAnswer
+from waterclock.json_models.setup import CheckAnswer, InitAnswer, ReceiveAnswer, SpecAnswer, TrustAnswer, UiAnswer
+from waterclock.json_models.status import StatusAnswer
+from waterclock.json_models.tables import FilesAnswer, FlatModelAnswer, ModelAnswer, QueryAnswer, ShowAnswer
+from waterclock.json_models.upkeep import LedgerAnswer, MaintainAnswer, RebuildAllAnswer, RebuildAnswer, WarmAnswer
+
+ANSWERS: Mapping[str, tuple[type[Answer], ...]] = MappingProxyType(
+    {
+        "init": (InitAnswer,),
+        "check": (CheckAnswer,),
+        "spec": (SpecAnswer,),
+        "plan": (PlanAnswer,),
+        "run": (RunAnswer,),
+        "alerts": (AlertsAnswer, AlertsTestAnswer, AcknowledgedAnswer, AlertsSentAnswer),
+        "close": (CloseAnswer,),
+        "skip": (SkipAnswer,),
+        "release": (ReleaseAnswer,),
+        "withdraw": (WithdrawAnswer,),
+        "pause": (PauseAnswer,),
+        "resume": (ResumeAnswer,),
+        "status": (StatusAnswer,),
+        "show": (ShowAnswer,),
+        "query": (QueryAnswer,),
+        "model": (ModelAnswer, FlatModelAnswer),
+        "audit": (AuditAnswer, AuditListAnswer),
+        "lineage": (LineageAnswer, ColumnLineageAnswer, ImpactAnswer),
+        "openlineage": (OpenLineageAnswer, LineageSentAnswer),
+        "drop": (DropAnswer,),
+        "files": (FilesAnswer,),
+        "maintain": (MaintainAnswer,),
+        "rebuild": (RebuildAnswer, RebuildAllAnswer),
+        "reset": (ResetAnswer,),
+        "ledger": (LedgerAnswer,),
+        "runners": (RunnersAnswer,),
+        "receive": (ReceiveAnswer,),
+        "ui": (UiAnswer,),
+        "trust": (TrustAnswer,),
+        "warm": (WarmAnswer,),
+        "backfill": (RunAnswer,),
+        "retry": (RunAnswer, RetryAnswer),
+        "recompute": (RunAnswer, RippleAnswer, HeldAgainAnswer),
+        "recollect": (RunAnswer, RippleAnswer, HeldAgainAnswer),
+        "replay": (RunAnswer, RippleAnswer),
+    }
+)

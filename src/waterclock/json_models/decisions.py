@@ -1,0 +1,125 @@
+"""The answers of commands that record a user's decision about batches or tables."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from waterclock.json_models.parts import Answer, AnswerPart, Instant, Label, TextOrNull
+
+
+class CloseAnswer(Answer):
+    """The closed window."""
+
+    table: str
+    """The table."""
+    label: Label
+    """The window."""
+    tick: Instant
+    """The boundary at which its books are closed."""
+    why: str
+    """The reason."""
+
+
+class SkipAnswer(Answer):
+    """The skipped batches."""
+
+    table: str
+    """The table."""
+    skipped: list[Label]
+    """The labels that are left out."""
+    given_up: list[Label]
+    """The done labels with damaged slices, without whose rows the next run continues."""
+    why: str
+    """The reason."""
+
+
+class ReleaseAnswer(Answer):
+    """The released batches."""
+
+    table: str
+    """The table."""
+    released: list[str]
+    """The labels."""
+    rows: int
+    """The number of rows that they added to the table."""
+    why: str
+    """The reason."""
+
+
+class WithdrawAnswer(Answer):
+    """The cancelled requests."""
+
+    withdrawn: dict[str, list[str]]
+    """By table, the labels that are no longer requested."""
+    why: str
+    """The reason."""
+
+
+class PauseAnswer(Answer):
+    """The paused tables."""
+
+    all: bool
+    """Whether the whole project was paused."""
+    tables: list[str]
+    """The tables that were paused by name."""
+    already: list[str]
+    """The tables that were paused before, and keep their reason."""
+    why: str
+    """The reason."""
+
+
+class ResumeAnswer(Answer):
+    """The resumed tables."""
+
+    all: bool
+    """Whether the pause of the whole project ended."""
+    tables: list[str]
+    """The tables whose own pause ended."""
+    still_paused: list[str]
+    """The tables of these, or of all, that stay paused: by name, or because all are."""
+    why: str
+    """The reason, or empty."""
+
+
+class DropAnswer(Answer):
+    """The dropped labels."""
+
+    table: str
+    """The table."""
+    dropped: list[str]
+    """The labels."""
+    rows: int
+    """The number of their rows."""
+    behind: int
+    """The number of tables behind views of destinations that were dropped with them."""
+    why: str
+    """The reason."""
+
+
+class DeclaredChange(AnswerPart):
+    """A change of a declaration."""
+
+    what: str
+    from_: TextOrNull = Field(alias="from")
+    to: TextOrNull
+
+
+class ResetAnswer(Answer):
+    """The reset table, and the contents that it had."""
+
+    table: str
+    """The table."""
+    labels: int
+    """The number of done labels that it had."""
+    rows: int
+    """The number of their rows."""
+    changed: list[DeclaredChange]
+    """The changes of its declaration."""
+    readers: list[str]
+    """The tables that read it."""
+    publishes: list[str]
+    """The deliveries of it."""
+    late: list[str]
+    """The tables of its late rows, which are reset with it."""
+    why: str
+    """The reason, or empty."""

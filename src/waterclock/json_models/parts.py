@@ -1,0 +1,135 @@
+"""The base classes of all answers, and the types of their values.
+
+An answer is immutable and complete: it is built from keys or from the attributes of a result, and an unknown key is an
+error. The docstring of a key is its description in the reference and in /openapi.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated, Any, Self
+
+from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field
+
+from waterclock.json_models.version import JSON_VERSION
+from waterclock.timelabel.label import label_of
+
+
+def read_from(path: str) -> Any:
+    """Declare the attribute of the result that a key is read from, such as `window.label`."""
+    return Field(validation_alias=AliasPath(*path.split(".")))
+
+
+def only_if_set() -> Any:
+    """Declare a key that is left out if it is None."""
+    return Field(default=None, exclude_if=lambda value: value is None)
+
+
+def _instant_text(value: Any) -> Any:
+    if not isinstance(value, datetime):
+        return value
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _second_text(value: Any) -> Any:
+    return f"{value:%Y-%m-%dT%H:%M:%SZ}" if isinstance(value, datetime) else value
+
+
+def _json_value(value: Any) -> Any:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): _json_value(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_value(inner) for inner in value]
+    if isinstance(value, datetime):
+        return _instant_text(value) if value.tzinfo else value.isoformat()
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _label_text(value: Any) -> Any:
+    return label_of(value) if isinstance(value, datetime) else value
+
+
+def _to_seconds(value: Any) -> Any:
+    return value.total_seconds() if isinstance(value, timedelta) else value
+
+
+def _to_rounded_seconds(value: Any) -> Any:
+    seconds = _to_seconds(value)
+    return round(seconds, 3) if isinstance(seconds, float) else seconds
+
+
+def _empty_to_none(value: Any) -> Any:
+    return value or None
+
+
+Instant = Annotated[str, BeforeValidator(_instant_text)]
+InstantToSecond = Annotated[str, BeforeValidator(_second_text)]
+Label = Annotated[str, BeforeValidator(_label_text)]
+Seconds = Annotated[float, BeforeValidator(_to_seconds)]
+RoundedSeconds = Annotated[float, BeforeValidator(_to_rounded_seconds)]
+Text = Annotated[str, BeforeValidator(str)]
+TextOrNull = Annotated[str | None, BeforeValidator(_empty_to_none)]
+"""A text; an empty one is null."""
+
+JsonValue = Annotated[Any, BeforeValidator(_json_value)]
+"""Any value: others than those of JSON become their text."""
+SortedTexts = Annotated[list[str], BeforeValidator(sorted)]
+
+
+class AnswerPart(BaseModel):
+    """An object in an answer."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        from_attributes=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        use_attribute_docstrings=True,
+    )
+
+    @classmethod
+    def build(cls, **parts: Any) -> Self:
+        """Build an answer from results by key. Each key converts its result to the declared type."""
+        return cls.model_validate(parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the keys and values as JSON-compatible objects."""
+        return self.model_dump(mode="json")
+
+
+class Answer(AnswerPart):
+    """A complete answer."""
+
+    version: int = JSON_VERSION
+    """Raised if a key is removed or changes its meaning."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the keys and values without the version, as JSON-compatible objects."""
+        return self.model_dump(mode="json", exclude={"version"})
+
+
+class OneError(AnswerPart):
+    """An error, as the command line shows it."""
+
+    code: str
+    """A code such as `E511`, or the HTTP status of an address without a page."""
+    what: str
+    where: str | None
+    why: str | None
+    fix: str | None
+    excerpt: str | None
+    transient: bool = False
+    """Whether a retry may help."""
+    errors: list[OneError] | None = only_if_set()
+    """The single errors, if `what` stands for several errors of a project."""
+
+
+class ErrorAnswer(Answer):
+    """The error that ended a command."""
+
+    error: OneError

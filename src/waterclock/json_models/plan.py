@@ -1,0 +1,181 @@
+"""The answer of `plan`: the batches that are due, and the reasons why they wait."""
+
+from __future__ import annotations
+
+from waterclock.json_models.parts import (
+    Answer,
+    AnswerPart,
+    InstantToSecond,
+    OneError,
+    TextOrNull,
+    only_if_set,
+    read_from,
+)
+from waterclock.json_models.watching import (
+    FirstWindowDue,
+    LookBack,
+    OfflineStatus,
+    ReceivedFiles,
+    SourceLog,
+    SourceWaiting,
+    WindowDeadline,
+)
+
+
+class PauseOfTables(AnswerPart):
+    """A pause: no new batch is claimed."""
+
+    since: InstantToSecond = read_from("at")
+    by: str = read_from("who")
+    """The user who paused."""
+    why: str
+
+
+class MissingInput(AnswerPart):
+    """A missing input of a batch: the windows of a table from `low` to `high`."""
+
+    table: str
+    low: InstantToSecond
+    high: InstantToSecond
+
+
+class PlannedRead(AnswerPart):
+    """An input of a batch."""
+
+    table: str
+    read: str
+    """The reference in the query."""
+    scope: str
+    """`slices`: the rows from `low` to `high`. `state`: the table as of `high`."""
+    low: str
+    high: str
+
+
+class PlannedCause(AnswerPart):
+    """A batch that blocks another one, or for which it waits."""
+
+    table: str
+    label: str
+    status: str
+    detail: str
+
+
+class WindowClosing(AnswerPart):
+    """How far the books of a window are closed (CLOSE WHEN)."""
+
+    tick: InstantToSecond | None
+    """The boundary at which the books were closed; null while they are open."""
+    looked: InstantToSecond | None
+    """The newest boundary at which the condition was not TRUE."""
+    at: InstantToSecond | None
+    """When the condition was checked, or the window closed."""
+    first: InstantToSecond | None
+    """The original tick, before late rows opened the window again."""
+    reason: str | None
+    """`condition`, `by hand`, `partial` or `late rows`; of an open window `not checked` if the last check failed."""
+    behind: TextOrNull
+    """The data that the condition waited for."""
+    who: TextOrNull
+    why: TextOrNull
+    """The reason given for closing by hand, or the code of the error of the last check."""
+
+
+class PlannedBatch(AnswerPart):
+    """A due batch."""
+
+    table: str
+    label: str
+    end: str
+    """The end of its window."""
+    status: str
+    reason: str
+    is_revision: bool
+    """Whether the batch was done before and is made again."""
+    verb: str | None
+    """How a user requested the revision: `recompute`, `recollect` or `skip`."""
+    choice: str | None
+    """The query that makes the batch, `WHEN ...` or `ELSE`, if its table has several."""
+    stands_from: str | None
+    """Of a snapshot: the start of all windows that it stands for."""
+    reads: list[PlannedRead]
+    causes: list[PlannedCause]
+    missing: list[MissingInput]
+    """The missing inputs of a batch that stopped waiting for them (PARTIAL AFTER)."""
+    closing: WindowClosing | None = only_if_set()
+    """For a table with CLOSE WHEN."""
+    open_windows: list[str] | None = only_if_set()
+    """The labels of the open windows that the batch makes."""
+    local: str
+
+
+class ClaimGroup(AnswerPart):
+    """Batches of a table that may be claimed together."""
+
+    table: str
+    labels: list[str]
+
+
+class QueryCount(AnswerPart):
+    """How many queries of Spark make the batches of a table."""
+
+    least: int
+    most: int
+
+
+class PlanAnswer(Answer):
+    """The batches that are due, and the reasons why they wait."""
+
+    env: str
+    """The environment."""
+    summary: dict[str, int]
+    """The number of batches: due in all, by status, and behind."""
+    now: str
+    """The instant of the plan."""
+    next_due: str | None
+    """When a batch becomes due next."""
+    batches: list[PlannedBatch]
+    """The due batches, upstream first and oldest first."""
+    groups: list[ClaimGroup]
+    """The batches that may be claimed now, in order."""
+    left_out: dict[str, int]
+    """By table, the number of due batches that later runs make."""
+    older_code: dict[str, int]
+    """By table, the number of done labels that ran under older code."""
+    reported: dict[str, list[str]]
+    """By table, the done labels whose inputs were restated since (ON RESTATE REPORT)."""
+    following: dict[str, int]
+    """By table, the number of done batches that depend on batches made again; they follow if rows differ."""
+    behind: dict[str, list[str]]
+    """By table, the older states whose inputs were restated since, and that no batch needs."""
+    queries: dict[str, QueryCount]
+    """By table, the number of queries for its ready, waiting and left out batches."""
+    paused: dict[str, PauseOfTables]
+    """By table, its own pause."""
+    paused_all: PauseOfTables | None
+    """The pause of all tables."""
+    partial: dict[str, dict[str, list[MissingInput]]]
+    """By table and label, the missing inputs of a done batch."""
+    refused: dict[str, OneError]
+    """By table whose declaration no longer fits its batches, the error E405."""
+    not_needed: dict[str, int]
+    """By table, the number of due labels that no table reads."""
+    stood_for: dict[str, int]
+    """By table, the number of labels for which a later snapshot stands."""
+    not_begun: dict[str, FirstWindowDue]
+    """By table without any due window, its first window."""
+    shared: dict[str, list[str]]
+    """By SHARED view, the tables with a due label for which the view is read once."""
+    looked: dict[str, LookBack]
+    """By table with LOOKBACK ... CHANGED, its newest look-back."""
+    received: dict[str, ReceivedFiles]
+    """By table whose source a run seals, the files that were not collected yet."""
+    kept_at_sources: list[SourceLog]
+    """The logs that sources keep for collects BY CHANGES."""
+    deadlines: list[WindowDeadline]
+    """The windows that missed their deadline or are near it, and batches that take long."""
+    offline: list[OfflineStatus]
+    """The tables with MEASURE ... OFFLINE."""
+    renames: dict[str, str]
+    """By table that the next run renames, its name until then."""
+    waits_for_source: list[SourceWaiting]
+    """By table, the oldest ready window that its source had not reached when a run checked it."""

@@ -1,0 +1,144 @@
+"""The answers of `run` and the commands that make batches again, and of `runners`."""
+
+from __future__ import annotations
+
+from waterclock.json_models.parts import Answer, AnswerPart, Instant, Label, OneError
+from waterclock.json_models.plan import PauseOfTables
+
+
+class FailedGroup(AnswerPart):
+    """Batches of a table that failed together."""
+
+    table: str
+    kind: str
+    """`collect`, `transform` or `publish`."""
+    labels: list[str]
+    claim: int | None
+    error: OneError | None
+
+
+class SourceHeldBatch(AnswerPart):
+    """A due batch whose source has not reached the end of its window."""
+
+    table: str
+    label: str
+    end: Instant
+    """The end of its window."""
+    clock: Instant | None
+    """The clock of the source."""
+    awaits: str | None
+    """The condition of AWAIT."""
+
+
+class RunAnswer(Answer):
+    """The result of a run."""
+
+    now: Instant
+    """The instant at which the run started."""
+    until: Instant | None
+    """The instant up to which it ran (--until)."""
+    done: int
+    """The number of done batches."""
+    rows: int
+    """The number of their rows."""
+    seconds: float
+    """The duration."""
+    stopped: bool
+    """Whether a user stopped the run."""
+    failed: list[FailedGroup]
+    """The batches that failed."""
+    unsettled: list[OneError]
+    """The errors of claims that other runners left and that cannot be resolved yet."""
+    away: OneError | None
+    """The error of an object store that did not answer while the run looked for more batches."""
+    left: dict[str, int]
+    """The number of remaining due batches by status."""
+    paused: dict[str, PauseOfTables] | None
+    """By table, its own pause."""
+    paused_all: PauseOfTables | None
+    """The pause of all tables."""
+    held_by_source: list[SourceHeldBatch]
+    """The due batches that wait for their source."""
+    next_due: Instant | None
+    """When a batch becomes due next."""
+
+
+class CostOfTable(AnswerPart):
+    """The estimated cost of the batches of a table."""
+
+    batches: int
+    seconds: float | None
+    """Null if no batch was made yet."""
+
+
+class CostEstimate(AnswerPart):
+    """The estimated cost of batches; seconds of total work, much of which runs in parallel."""
+
+    batches: int
+    seconds: float
+    unknown: list[str]
+    """The tables that have never run."""
+    tables: dict[str, CostOfTable]
+
+
+class RippleAnswer(Answer):
+    """The batches to make again, and those that may follow: --no-run."""
+
+    verb: str
+    """The verb of the request."""
+    asked: dict[str, list[str]]
+    """By table, the labels that are made again."""
+    following: dict[str, list[str]]
+    """By table, the labels that follow if rows differ."""
+    estimate: CostEstimate
+    """The estimated cost, if all are made."""
+
+
+class HeldAgainAnswer(Answer):
+    """The held batches to make again: --no-run."""
+
+    verb: str
+    """The verb of the request."""
+    asked: dict[str, list[str]]
+    """By table, the labels that are made again."""
+
+
+class RetryAnswer(Answer):
+    """The failed batches that are due again: --no-run, or nothing had failed."""
+
+    cleared: dict[str, list[str]]
+    """By table, the labels that are due again."""
+
+
+class RunnerClaims(AnswerPart):
+    """Batches that a runner has claimed."""
+
+    claim: int
+    table: str
+    labels: list[Label]
+    since: Instant
+    lease_until: Instant
+
+
+class RunnerPart(AnswerPart):
+    """A process that makes batches."""
+
+    runner: str
+    who: str
+    command: str | None
+    since: Instant
+    seen: Instant | None
+    """When it last renewed its leases."""
+    is_gone: bool
+    has_applied_flow: bool
+    """Whether it works with the applied flow; else it claims no batches."""
+    holds: list[RunnerClaims]
+
+
+class RunnersAnswer(Answer):
+    """The runners of a project."""
+
+    now: Instant | None
+    """The instant by the ledger's clock; null without a ledger."""
+    runners: list[RunnerPart]
+    """The runners, oldest first."""

@@ -1,0 +1,1 @@
+"""Masks texts: the rules of `mask_text`, and the function for columns of DataFrames."""

@@ -1,0 +1,144 @@
+"""Runs queries of the tables, as they are now or as of a tick, and formats the answers for people and scripts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waterclock.engine.opening import open_workplace
+from waterclock.engine.query.query import AnsweredQuery, preview, query
+from waterclock.engine.query.ticks import AsOf, Gap, Moment
+from waterclock.operations.formatting import count_words, instant_words, label_range
+from waterclock.operations.json import instant_text
+from waterclock.operations.opening import open_project, zone_of
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.zone import parse_instant
+
+if TYPE_CHECKING:
+    from waterclock.dpl.project import Project
+    from waterclock.engine.spark.session import Sessions
+
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredQuestion:
+    """An answer, ready to be shown. `can_make`: missing or stale inputs of the answer can be made first."""
+
+    answer: AnsweredQuery
+    zone: str = "UTC"
+    can_make: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return columns with their types, and rows as lists in the columns' order."""
+        from waterclock.json_models.tables import QueryAnswer
+
+        moment = self.answer.moment
+        return QueryAnswer.build(
+            columns=[{"name": name, "type": kind} for name, kind in self.answer.columns],
+            rows=[[plain_value(value) for value in row] for row in self.answer.rows],
+            is_cut=self.answer.is_cut,
+            as_of=None if moment is None else plain_value(moment.tick),
+            known_at=None if moment is None or moment.known_at is None else plain_value(moment.known_at),
+            is_rippling=moment is not None and moment.is_rippling,
+            behind=[] if moment is None else _behind_items(moment),
+            missing=[] if moment is None else moment.missing,
+            awaited=[] if moment is None else moment.awaited,
+        ).to_json()
+
+
+def answer_query(
+    project: Project,
+    sql: str,
+    limit: int,
+    *,
+    as_of: str | None = None,
+    known_at: str | None = None,
+    partial: bool = False,
+    sessions: Sessions | None = None,
+) -> AnsweredQuestion:
+    """Run a query of a project's tables, as they are now or as of a tick. Given `sessions` are left open."""
+    with open_workplace(project, sessions=sessions, is_question=True) as work:
+        zone = zone_of(work.flow)
+        known = None if known_at is None else parse_instant(known_at, zone)
+        moment = None if as_of is None else AsOf(as_of, known, zone, is_partial=partial)
+        return AnsweredQuestion(query(work, sql, limit=limit, as_of=moment), zone, can_make=known is None)
+
+
+def some_rows(folder: Path, env: str | None, table: str, limit: int) -> AnsweredQuestion:
+    """Return some rows of a table's newest label."""
+    with open_workplace(open_project(folder, env), is_question=True) as work:
+        return AnsweredQuestion(preview(work, table, limit=limit), zone_of(work.flow))
+
+
+def count_line(answer: AnsweredQuery, more: str = "--limit") -> str:
+    """Format the number of rows, and if the answer is cut, how to get more."""
+    count = count_words(len(answer.rows), "row")
+    return f"the first {count}; {more} shows more" if answer.is_cut else count
+
+
+def moment_lines(moment: Moment, zone: str, *, can_make: bool = False) -> list[str]:
+    """Describe the tick of an answer and when it was known, and the batches that were not made again since."""
+    lines = [f"as of {instant_words(moment.tick, zone)}, tick {label_of(moment.tick)}"]
+    if moment.known_at is not None:
+        lines[0] += f", as known at {instant_words(moment.known_at, zone)}"
+    if moment.is_rippling:
+        said = "inputs were restated since, and not all batches were made again: this is the answer known before"
+        lines += [
+            said,
+            *(f"  {_batches(each['table'], each['labels'])} not been made again" for each in _behind_items(moment)),
+        ]
+        lines += ["--make makes these batches again before the query"] if can_make else []
+    lines += [f"without {_labels(gap)}: missing" for gap in moment.missing]
+    lines += [f"newer ticks wait for {_labels(gap)}; `waterclock plan` shows why" for gap in moment.awaited]
+    return lines
+
+
+def _batches(table: str, labels: list[str]) -> str:
+    """Format the batches of a table: the oldest by name, the others as a count."""
+    more = len(labels) - 1
+    return f"{table}@{labels[0]} has" if not more else f"{table}@{labels[0]} and {count_words(more, 'other')} have"
+
+
+def _labels(gap: Gap) -> str:
+    counted = f", {count_words(gap.labels, 'label')}" if gap.labels > 1 else ""
+    return f"{gap.table}@{label_range(gap.first, gap.last)}{counted}"
+
+
+def _behind_items(moment: Moment) -> list[dict[str, Any]]:
+    return [{"table": name, "labels": [label_of(at) for at in labels]} for name, labels in moment.behind.items()]
+
+
+def is_number_type(kind: str) -> bool:
+    """Return whether values of a type are numbers, which are aligned right in a column."""
+    return kind.startswith(_NUMBERS)
+
+
+def value_words(value: Any) -> str:
+    """Format a value of Spark's for display: instants in UTC with a `Z`, local times without one."""
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None).isoformat(sep=" ") + ("Z" if value.tzinfo else "")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(plain_value(value))
+
+
+def plain_value(value: Any) -> Any:  # noqa: PLR0911 - one kind after the other
+    """Convert a value of Spark's to a JSON-compatible one; instants become `2013-01-05T05:00:00Z`."""
+    if isinstance(value, datetime):
+        return instant_text(value) if value.tzinfo else value.isoformat()
+    if hasattr(value, "asDict"):
+        return {name: plain_value(inner) for name, inner in value.asDict().items()}
+    if isinstance(value, Mapping):
+        return {str(name): plain_value(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_value(inner) for inner in value]
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).hex()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

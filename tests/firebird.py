@@ -1,0 +1,186 @@
+"""A Firebird server of the tests' own: on loopback, in a folder that goes with it, started once for each worker."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+KEEPER = "KEEPER"
+WORD = "Pass'w0rd/+%"
+_USERS = Path("/var/lib/firebird/3.0/system/security3.fdb")  # Debian's, without users
+_SETTINGS = """RemoteBindAddress = 127.0.0.1
+RemoteServicePort = {port}
+DatabaseAccess = Restrict {folder}
+SecurityDatabase = {folder}/users.fdb
+AuthServer = Srp256, Srp
+UserManager = Srp
+ServerMode = Super
+"""
+_MAKE_USERS = """
+import sys
+from firebird.driver import connect
+with connect(sys.argv[1], user="SYSDBA") as own:
+    own.execute_immediate(f"CREATE USER {sys.argv[2]} PASSWORD '{sys.argv[3]}' USING PLUGIN Srp")
+    own.commit()
+    own.execute_immediate(f"GRANT CREATE DATABASE TO USER {sys.argv[2]}")
+    own.commit()
+"""
+
+
+@dataclass
+class Server:
+    """A running server; `stop` and `start` as an outage does."""
+
+    folder: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    def url(self, database: str, user: str = KEEPER) -> str:
+        """Where one of its databases is."""
+        return f"firebird://{user}@127.0.0.1:{self.port}/{self.path(database)}"
+
+    def path(self, database: str) -> Path:
+        """The file of a database."""
+        return self.folder / f"{database}.fdb"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        folders = ("-e", str(self.folder), "-el", str(self.folder / "lock"), "-em", str(self.folder))
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [str(_program()), "-p", str(self.port), *folders],
+                env=_environment(self.folder),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        end = time.monotonic() + 60
+        while not self._answers():
+            said = (self.folder / "log").read_text(errors="replace")[-2000:]
+            assert self.process.poll() is None, f"the server ended: {said}"
+            assert time.monotonic() < end, f"the server does not answer: {said}"
+            time.sleep(0.05)
+
+    def stop(self, how: int = signal.SIGTERM) -> None:
+        """End it: politely, or as a crash does."""
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait()
+            self.process = None
+
+    def connect(self, database: str) -> Any:
+        """Open a connection."""
+        from firebird.driver import connect
+
+        return connect(self._dsn(database), user=KEEPER, password=WORD, charset="UTF8", auth_plugin_list="Srp256,Srp")
+
+    def run(self, sql: str, *values: Any, database: str) -> list[Any]:
+        """Carry out one statement in a transaction of its own."""
+        with closing(self.connect(database)) as connection:
+            with connection.cursor() as cursor:
+                cursor.stream_blob_threshold = -1
+                cursor.execute(sql, values or None)
+                rows = list(cursor.fetchall()) if cursor.description else []
+            connection.commit()
+        return rows
+
+    def fresh_database(self) -> str:
+        """Make a database of a name of its own, which KEEPER keeps by the password WORD."""
+        from firebird.driver import create_database
+
+        name = f"t_{uuid.uuid4().hex[:12]}"
+        create_database(
+            self._dsn(name), user=KEEPER, password=WORD, charset="UTF8", auth_plugin_list="Srp256,Srp"
+        ).close()
+        return name
+
+    def _dsn(self, database: str) -> str:
+        return f"inet://127.0.0.1:{self.port}/{self.path(database)}"
+
+    def _answers(self) -> bool:
+        with socket.socket() as tried:
+            return tried.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+@lru_cache
+def server() -> Server:
+    """Return this process's server, started at the first call and ended with the process.
+
+    A machine without Firebird, its client or the right to read Debian's database of users skips the test, but for CI.
+    """
+    if lacking := _find_lack():
+        if os.environ.get("CI"):
+            pytest.fail(f"{lacking}; bin/_servers installs it")
+        pytest.skip(f"{lacking}: bin/_servers says what to install")
+    folder = Path(tempfile.mkdtemp(prefix="waterclock-firebird-"))
+    made = Server(folder, _free_port())
+    for name in ("plugins", "intl", "firebird.msg"):
+        (folder / name).symlink_to(_libraries() / name)
+    (folder / "plugins.conf").write_bytes(Path("/etc/firebird/3.0/plugins.conf").read_bytes())
+    (folder / "databases.conf").write_text("")
+    (folder / "firebird.conf").write_text(_SETTINGS.format(port=made.port, folder=folder))
+    (folder / "lock").mkdir()
+    (folder / "users.fdb").write_bytes(_USERS.read_bytes())
+    subprocess.run(
+        [sys.executable, "-c", _MAKE_USERS, str(folder / "users.fdb"), KEEPER, WORD.replace("'", "''")],
+        env=_environment(folder),
+        check=True,
+        stdin=subprocess.DEVNULL,
+    )
+    made.start()
+    atexit.register(_end, made, os.getpid())
+    return made
+
+
+def _find_lack() -> str:
+    try:
+        from firebird.driver import get_api
+
+        get_api()
+    except Exception as error:  # noqa: BLE001 - the driver raises an Exception if there is no client library
+        return f"no Firebird client is installed ({error})"
+    if _program() is None:
+        return "no Firebird server is installed"
+    return "" if os.access(_USERS, os.R_OK) else f"{_USERS} cannot be read"
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "FIREBIRD": str(folder), "FIREBIRD_LOCK": str(folder / "lock"), "FIREBIRD_TMP": str(folder)}
+
+
+def _end(made: Server, pid: int) -> None:
+    if os.getpid() == pid:
+        made.stop(signal.SIGKILL)
+        shutil.rmtree(made.folder, ignore_errors=True)
+
+
+@lru_cache
+def _program() -> Path | None:
+    found = shutil.which("firebird", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    return Path(found) if found else None
+
+
+def _libraries() -> Path:
+    return next(Path("/usr/lib").glob("*/firebird/3.0"))
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
