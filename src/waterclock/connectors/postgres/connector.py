@@ -28,6 +28,7 @@ from waterclock.connectors.sql.collector import (
     WINDOW_VALUE,
     CollectsChangedMinutes,
     SqlReadRequest,
+    is_true,
     partitions_of,
 )
 from waterclock.flow.awaits import Awaits
@@ -118,7 +119,7 @@ class PostgresCollector(CollectsChangedMinutes["Connection", "PostgresColumn"]):
         query = WINDOW_VALUE.sub(r"%(\1)s", awaits.text.replace("%", "%%"))
         with self.database.open_for_reading(str(unit)) as connection:
             row = connection.execute(query, values).fetchone()
-        return row is not None and bool(row[0])
+        return row is not None and is_true(row[0])
 
     def read_changes(
         self, spark: SparkSession, unit: Unit, request: ChangeRequest, columns: Columns, zone: str

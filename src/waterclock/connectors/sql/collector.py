@@ -37,6 +37,18 @@ _Connection = TypeVar("_Connection")
 _Column = TypeVar("_Column", bound="SqlColumn")
 
 
+def is_true(value: object) -> bool:
+    """Return whether SQL treats a value as TRUE: a number other than 0, a text of one or `true`, or a BIT as bytes."""
+    if isinstance(value, bytes):
+        return any(value)
+    if isinstance(value, str):
+        try:
+            return float(value) != 0
+        except ValueError:
+            return value.lower() == "true"
+    return bool(value)
+
+
 @dataclass(frozen=True, slots=True)
 class SqlReadRequest(Generic[_Column]):
     """The columns of a unit to read, and the filter by windows, None for a snapshot.

@@ -11,7 +11,7 @@ from waterclock.connectors.interface import Collected
 from waterclock.connectors.spark_frames import DIRECT_ROWS, by_workers, read_if_few
 from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation, Row
 from waterclock.connectors.sql.changed_windows import no_time_of_change
-from waterclock.connectors.sql.collector import CollectsChangedMinutes, SqlReadRequest
+from waterclock.connectors.sql.collector import CollectsChangedMinutes, SqlReadRequest, is_true
 from waterclock.connectors.sql.columns import ExpressionColumn, count_missing_times, no_time_error
 from waterclock.connectors.sql.dialect import SqlDialect
 from waterclock.connectors.sql.reading import collect_in_driver, collected_while_open
@@ -21,7 +21,6 @@ from waterclock.connectors.sql.window_queries import (
     PartialExtract,
     RequestedExpression,
     fill_sign_query,
-    is_true,
     minutes_query,
 )
 from waterclock.flow.awaits import Awaits

@@ -104,18 +104,6 @@ def fill_sign_query(query: str, window: Window, zone: str, literal: str) -> str:
     return WINDOW_VALUE.sub(lambda found: said.get(found[1], f"'{window.label}'"), query)
 
 
-def is_true(value: object) -> bool:
-    """Return whether SQL treats a value as TRUE: a number other than 0, a text of one or `true`, or a BIT as bytes."""
-    if isinstance(value, bytes):
-        return any(value)
-    if isinstance(value, str):
-        try:
-            return float(value) != 0
-        except ValueError:
-            return value.lower() == "true"
-    return bool(value)
-
-
 def minutes_query(unit: Unit, scan: ChangedIn, asked: MinuteAggregation, dialect: SqlDialect) -> str:
     """Return the query for the changes of the rows, by minutes of their times."""
     by_window, change, times = scan.by_window, scan.change, scan.times

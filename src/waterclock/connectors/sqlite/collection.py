@@ -13,7 +13,7 @@ from waterclock.connectors.arrow_values import EPOCH_UNITS, Times, instant_of, i
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.spark_frames import DIRECT_ROWS, by_workers, read_if_few
 from waterclock.connectors.sql.changed_windows import Bounds, Tallies
-from waterclock.connectors.sql.collector import CollectsChangedWindows, SqlReadRequest, partitions_of
+from waterclock.connectors.sql.collector import CollectsChangedWindows, SqlReadRequest, is_true, partitions_of
 from waterclock.connectors.sql.columns import SqlColumn, SqlExtract, SqlRequestedColumn, arrow_schema_of
 from waterclock.connectors.sql.reading import collect_in_driver
 from waterclock.connectors.sql.refusals import changed_meanwhile
@@ -225,7 +225,7 @@ class SqliteCollector(CollectsChangedWindows["sqlite3.Connection", "SqlColumn"])
         """Return None: a database file has no clock of its own."""
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
-        """Return whether the first value of the query's first row is TRUE, which is a number other than 0.
+        """Return whether the first value of the query's first row is TRUE: a number other than 0.
 
         :window_start and :window_end are texts in the table's zone, `2013-01-01 05:00:00`; :timelabel is the label.
         """
@@ -237,7 +237,7 @@ class SqliteCollector(CollectsChangedWindows["sqlite3.Connection", "SqlColumn"])
         }
         with self.database.open_for_reading(str(unit)) as connection:
             row = connection.execute(awaits.text, values).fetchone()
-        return row is not None and row[0] not in {None, 0, "", "0"}
+        return row is not None and is_true(row[0])
 
     @property
     def _source(self) -> SqliteFile:

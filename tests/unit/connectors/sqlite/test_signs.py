@@ -31,7 +31,20 @@ def says(database: SqliteDatabase, query: str, zone: str = "UTC") -> bool:
 
 
 @pytest.mark.parametrize(
-    ("value", "is_there"), [("1", True), ("2.5", True), ("'yes'", True), ("0", False), ("NULL", False), ("''", False)]
+    ("value", "is_there"),
+    [
+        ("1", True),
+        ("2.5", True),
+        ("'true'", True),
+        ("'1'", True),
+        ("0", False),
+        ("NULL", False),
+        ("''", False),
+        ("'false'", False),
+        ("'0'", False),
+        ("'running'", False),
+        ("0.0", False),
+    ],
 )
 def test_what_is_true_says_so(database: SqliteDatabase, value: str, *, is_there: bool) -> None:
     assert says(database, f"SELECT {value}") is is_there
