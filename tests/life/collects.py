@@ -18,7 +18,8 @@ class Collects(Reading):
         book, found = self.books[table.name], {}
         came: dict[int, Rows] = {}
         for row in self.source[table.name]:
-            came[row.day] = (*came.get(row.day, ()), row)
+            window = table.window_of(row.day)
+            came[window] = (*came.get(window, ()), row)
         is_behind = False  # an earlier label of a table in order is troubled
         new: list[int] = []
         for label in self.due(table.name):
@@ -61,7 +62,7 @@ class Collects(Reading):
         for label in new:
             is_shown = all(it.status == DONE for it in found[label])
             (surely if is_shown else perhaps).update(self._again(table, label, came))
-            reach |= set(range(label - table.lookback_days, label)) if is_shown else set()
+            reach |= self._looked_back(table, label) if is_shown else set()
         for label, asked in book.asked.items():
             # asked for again for itself, a batch looks back too
             if asked == "recollect" or (asked == "retry" and self._may_not_look_back(table, label)):
@@ -77,8 +78,12 @@ class Collects(Reading):
 
     def _again(self, table: Declared, label: int, came: Mapping[int, Rows]) -> dict[int, Option]:
         """Return what the windows come to that a batch of this label finds changed."""
-        windows = set(range(label - table.lookback_days, label))
+        windows = self._looked_back(table, label)
         return self._changed(table, windows & self.touched[table.name] if table.has(Changed) else windows, came)
+
+    @staticmethod
+    def _looked_back(table: Declared, label: int) -> set[int]:
+        return set(range(label - table.lookback_days, label, table.size))
 
     def _changed(self, table: Declared, windows: Iterable[int], came: Mapping[int, Rows]) -> dict[int, Option]:
         found = {window: self._window_again(table, window, came) for window in windows}
@@ -116,7 +121,7 @@ class Collects(Reading):
 
     def _snapshot(self, table: Declared) -> dict[int, list[Option]]:
         """Take the source as it is now, for the newest window alone."""
-        book, newest = self.books[table.name], self.today - 1
+        book, newest = self.books[table.name], table.ends_by(self.today)
         found = {label: [book.option(label)] for label in book.status}
         if newest >= table.start and newest not in book.status:
             _, made = self._judged(table, newest, tuple(self.source[table.name]), {})

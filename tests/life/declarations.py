@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
-from tests.life.parts import FOLDS, ByTime, Changed, Deletes, KeyPast, Lookback, Part, Partial, Read, Sequential
-from tests.life.rows import Row, Rows
+from tests.life.parts import (
+    FOLDS,
+    ByTime,
+    Changed,
+    Deletes,
+    Demands,
+    KeyPast,
+    Lookback,
+    Part,
+    Partial,
+    Read,
+    Sequential,
+)
+from tests.life.rows import DAY, Row, Rows, instant
 
 
 @dataclass
@@ -21,13 +34,18 @@ class Declared:
     groups: bool = False
     code: int = 0
     start: int = 1
+    size: int = 1
+    """The days of a window. A day of the oracle is `hours` long on the engine."""
+    hours: int = 24
+    has_cadence: bool = False
+    """Whether a transform declares EVERY: its inputs have another cadence."""
     was: str = ""
     of: str = ""
     origin: str = ""
     way: str = ""
     """How a PUBLISH delivers: as its table, by MERGE, or behind a view."""
     odd: tuple[Read, ...] = ()
-    """What labels of odd days read, where the table chooses by its label."""
+    """What labels of odd windows read, where the table chooses by its label."""
 
     def has(self, *kinds: type[Part]) -> bool:
         return any(isinstance(part, kinds) for part in self.parts)
@@ -39,6 +57,22 @@ class Declared:
     def lookback_days(self) -> int:
         found = self.part(Lookback) or self.part(Changed)
         return found.days if isinstance(found, Lookback | Changed) else 0
+
+    def is_odd(self, label: int) -> bool:
+        """Return whether the window of a label is an odd one, counted from the first of January."""
+        return (label - 1) // self.size % 2 == 0
+
+    def window_of(self, day: int) -> int:
+        """Return the label of the window that contains a day."""
+        return day - (day - 1) % self.size
+
+    def ends_by(self, day: int) -> int:
+        """Return the label of the last window that ends at the start of a day, or before."""
+        return self.window_of(day) - self.size
+
+    def first_from(self, day: int) -> int:
+        """Return the label of the first window that starts on a day, or later."""
+        return self.window_of(day + self.size - 1)
 
     @property
     def is_keyed(self) -> bool:
@@ -58,15 +92,23 @@ class Declared:
         own = {"PREVIOUS of itself" for read in self.all_reads if read.table == self.name}
         reads = {read.word for read in self.all_reads if read.table != self.name} | ({"WHEN"} if self.odd else set())
         vias = {read.via for read in self.all_reads if read.via} | ({f"PUBLISH {self.way}"} if self.way else set())
-        return frozenset(first | own | reads | vias | {part.word for part in self.parts})
+        cadence = ({"long windows"} if self.size > 1 else set()) | ({"other cadence"} if self.has_cadence else set())
+        return frozenset(first | own | reads | vias | cadence | {part.word for part in self.parts})
 
     @property
     def all_reads(self) -> tuple[Read, ...]:
         return tuple(dict.fromkeys(self.reads + self.odd))
 
+    @property
+    def inputs(self) -> frozenset[str]:
+        """The other tables that it reads, in its queries or to check references."""
+        demand = self.part(Demands)
+        parents = {demand.parent} if isinstance(demand, Demands) else set()
+        return frozenset(parents | {read.table for read in self.all_reads} - {self.name})
+
     def reads_at(self, label: int) -> tuple[Read, ...]:
         """Return what the query of a label reads."""
-        return self.odd if self.odd and label % 2 else self.reads
+        return self.odd if self.odd and self.is_odd(label) else self.reads
 
     # its DPL
 
@@ -83,7 +125,19 @@ class Declared:
     @property
     def dpl(self) -> str:
         """The statement."""
-        return {"COLLECT": self._collect, "TRANSFORM": self._transform, "PUBLISH": self._publish}[self.kind]()
+        dpl = {"COLLECT": self._collect, "TRANSFORM": self._transform, "PUBLISH": self._publish}[self.kind]()
+        return self._in_hours(dpl)
+
+    def _in_hours(self, dpl: str) -> str:
+        """Return a text with its days as long as they are on the engine."""
+        if self.hours == 24:
+            return dpl
+        return re.sub(r"\b(\d+) days?\b", lambda of: f"{int(of[1]) * self.hours} HOURS", dpl, flags=re.IGNORECASE)
+
+    @property
+    def _every(self) -> str:
+        length = self.size * self.hours
+        return "EVERY DAY" if length == 24 else f"EVERY {length} HOURS"
 
     def _columns(self, *, gone: bool) -> str:
         key = " ".join(part.of_key for part in self.parts if part.of_key)
@@ -108,15 +162,17 @@ class Declared:
         looks = "".join(part.lookback for part in self.parts)
         by = "" if self.is_snapshot else f"BY DATA TIME at{looks}"
         return (
-            f"COLLECT {self.name} {type_}{self._columns(gone=True)} FROM shop.{self.source} EVERY DAY "
-            f"START '2020-01-{self.start:02d}' {by} {self._mode()} {self._clauses()}{self._was()};"
+            f"COLLECT {self.name} {type_}{self._columns(gone=True)} FROM shop.{self.source} {self._every} "
+            f"START '{instant((self.start - 1) * DAY, self.hours):%F %R}' {by} {self._mode()} "
+            f"{self._clauses()}{self._was()};"
         )
 
     def _transform(self) -> str:
         type_ = "PARTITIONED " if self.mode == "PARTITIONED" else ""
+        every = f" {self._every}" if self.has_cadence else ""
         return (
-            f"TRANSFORM {self.name} {type_}{self._columns(gone=False)} {self._mode()} {self._clauses()}{self._was()} "
-            f"{self._queries()};"
+            f"TRANSFORM {self.name} {type_}{self._columns(gone=False)}{every} {self._mode()} {self._clauses()}"
+            f"{self._was()} {self._queries()};"
         )
 
     def _publish(self) -> str:
@@ -141,7 +197,9 @@ class Declared:
     def _queries(self) -> str:
         if not self.odd:
             return f"AS {self._query(self.reads)}"
-        return f"WHEN day(WINDOW_START()) % 2 = 0 AS {self._query(self.reads)} ELSE AS {self._query(self.odd)}"
+        length = self.size * self.hours
+        is_even = f"(day(WINDOW_START()) * 24 + hour(WINDOW_START()) - 24) % {2 * length} = {length}"
+        return f"WHEN {is_even} AS {self._query(self.reads)} ELSE AS {self._query(self.odd)}"
 
     def _query(self, reads: tuple[Read, ...]) -> str:
         """Return a query of the rows of the first read, with the sum of each further one of the same key."""

@@ -23,6 +23,8 @@ from tests.life.parts import (
 )
 
 CANDIDATES = 12
+LENGTHS = ((24, 1), (24, 1), (12, 2), (12, 2), (8, 3), (6, 2))
+"""The hours of a life's shortest windows, and how many of them a long window has."""
 Pair = tuple[str, str]
 Flow = dict[str, Declared]
 
@@ -57,15 +59,18 @@ def _pair(one: str, other: str) -> Pair:
 
 def _flow(random: Random) -> Flow:
     flow: Flow = {}
+    lengths = random.choice(LENGTHS)
     for number in range(random.choice((2, 2, 3))):
-        table = _collect(random, f"raw.c{number}", flow)
+        table = _collect(random, f"raw.c{number}", flow, lengths)
         flow[table.name] = table
     for number in range(random.choice((2, 3, 3, 4))):
-        table = _transform(random, f"made.t{number}", flow)
+        table = _transform(random, f"made.t{number}", flow, lengths)
         flow[table.name] = table
     for number in range(random.choice((0, 1, 1))):
         of = random.choice([*flow.values()])
-        flow[f"out.p{number}"] = Declared("PUBLISH", f"out.p{number}", of.mode, of=of.name, way=_way(random, of))
+        table = Declared("PUBLISH", f"out.p{number}", of.mode, of=of.name, way=_way(random, of))
+        table.size, table.hours = of.size, of.hours
+        flow[table.name] = table
     return flow
 
 
@@ -82,15 +87,16 @@ def _way(random: Random, of: Declared) -> str:
 def _parts(random: Random, table: Declared) -> None:
     for part in random.sample(PARTS, len(PARTS)):
         if part.fits(table) and random.random() < 0.3:
-            table.parts.append(part.drawn(random))
+            table.parts.append(part.drawn(random, table))
 
 
-def _collect(random: Random, name: str, flow: Flow) -> Declared:
+def _collect(random: Random, name: str, flow: Flow, lengths: tuple[int, int]) -> Declared:
     if random.random() < 0.15:
         table = Declared("COLLECT", name, random.choice(("REPLACE", "TEMPORAL")), is_snapshot=True)
     else:
         table = Declared("COLLECT", name, random.choice(MODES["COLLECT"]))
-    table.start = random.choice((1, 1, 2, 3))
+    table.hours, table.size = lengths[0], lengths[1] if random.random() < 0.4 else 1
+    table.start = 1 + table.size * random.choice((0, 0, 1, 2))
     _parts(random, table)
     if table.mode == "MERGE" and not table.has(ByTime):
         # a batch with two rows of a key is refused once it is released
@@ -102,13 +108,14 @@ def _collect(random: Random, name: str, flow: Flow) -> Declared:
     return table
 
 
-def _transform(random: Random, name: str, flow: Flow) -> Declared:
+def _transform(random: Random, name: str, flow: Flow, lengths: tuple[int, int]) -> Declared:
     table = Declared("TRANSFORM", name, random.choice(MODES["TRANSFORM"]), groups=random.random() < 0.4)
     if table.mode == "MERGE":
         table.groups = True
-    table.reads = _reads(random, name, flow, table.mode)
+    table.hours, table.size = lengths[0], lengths[1] if random.random() < 0.5 else 1
+    table.reads = _reads(random, table, flow)
     if random.random() < 0.2:
-        odd = _reads(random, name, flow, table.mode)
+        odd = _reads(random, table, flow)
         if not any(read.kind == "UNTIL" for read in table.reads + odd):
             table.odd = odd
     table.shapes = {it.name: it.mode for it in flow.values()} | {name: table.mode}
@@ -116,27 +123,37 @@ def _transform(random: Random, name: str, flow: Flow) -> Declared:
     keyed = [it.name for it in flow.values() if it.mode == "MERGE"]
     if keyed and Demands.fits(table) and random.random() < 0.3:
         table.parts.append(Demands(random.choice(keyed)))
+    flats = [flow[it.table].part(Refers) for it in table.all_reads if it.kind == "FLAT"]
+    inputs = table.inputs | {part.parent for part in flats if isinstance(part, Refers)}
+    table.has_cadence = any(flow[it].size != table.size for it in inputs)
     return table
 
 
-def _reads(random: Random, name: str, flow: Flow, mode: str) -> tuple[Read, ...]:
-    reads = [_read(random, random.choice([*flow.values()]), is_first=True)]
+def _reads(random: Random, table: Declared, flow: Flow) -> tuple[Read, ...]:
+    reads = [_read(random, random.choice([*flow.values()]), table.size, is_first=True)]
     if random.random() < 0.45:
-        read = _read(random, random.choice([*flow.values()]), is_first=False)
+        read = _read(random, random.choice([*flow.values()]), table.size, is_first=False)
         # states that nobody sees keep ticks that nobody sees
-        reads.append(Read("LATEST", read.table) if mode != "REPLACE" and random.random() < 0.2 else read)
+        reads.append(Read("LATEST", read.table) if table.mode != "REPLACE" and random.random() < 0.2 else read)
     if random.random() < 0.25:
-        reads.append(Read("PREVIOUS", name))
+        reads.append(Read("PREVIOUS", table.name))
     return tuple(dict.fromkeys(reads))
 
 
-def _read(random: Random, u: Declared, *, is_first: bool) -> Read:
+def _read(random: Random, u: Declared, size: int, *, is_first: bool) -> Read:
+    """Draw a reference to a table by one whose windows are of `size` days."""
     kinds = ["PLAIN", "HISTORY", "PREVIOUS"]
-    if u.mode == "PARTITIONED":
+    if u.mode == "PARTITIONED" and size % u.size:
+        kinds = ["HISTORY"]  # its slices do not fit
+    elif u.mode == "PARTITIONED":
         kinds = ["PLAIN", "PLAIN", "HISTORY", "PREVIOUS", "PAST", "PAST", "UNTIL"]
         if u.has(Refers) and is_first:
             kinds += ["FLAT"] * 4
     kind = random.choice(kinds)
-    days = {"PAST": random.choice((2, 3)), "UNTIL": 1}.get(kind, 0)
+    days = {"PAST": random.choice((2, 3)) * size, "UNTIL": u.size}.get(kind, 0)
+    kept = u.part(Retain)
+    reach = {"PAST": days, "UNTIL": size + 2 * days, "PLAIN": size, "FLAT": size, "PREVIOUS": size}.get(kind, 0)
+    if isinstance(kept, Retain) and u.mode == "PARTITIONED" and reach > kept.days:
+        kind, days = "HISTORY", 0  # what RETAIN drops is not read by span
     via = random.choice(("", "", "", "VIEW", "SHARED VIEW")) if kind != "FLAT" else ""
     return Read(kind, u.name, days, via)

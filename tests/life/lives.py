@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -16,7 +16,7 @@ from tests.life.oracle import Oracle
 from tests.life.parts import DONE, HELD, SKIPPED, Demands, Refers, Report, Retain, Retire
 from tests.life.rows import DAY, Row, instant
 from tests.life.world import LEASE, Strike, World
-from tests.tiny import Tiny, day, described
+from tests.tiny import Tiny, described
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.upkeep.rebuild_all import rebuild_all
 from waterclock.engine.upkeep.reset import prepare_reset, reset
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STEPS = 9
-LAST_DAY = 12
+LAST_DAY, LAST_SHORT_DAY = 12, 16
 
 
 @dataclass
@@ -40,6 +40,9 @@ class Life:
     world: World | None = None
     flow: Flow = field(init=False)
     oracle: Oracle = field(init=False)
+    hours: int = field(init=False)
+    longest: int = field(init=False)
+    """The days of the longest window, and the hours of a day."""
     story: list[str] = field(default_factory=list)
     changed: dict[str, dict[int, str]] = field(default_factory=dict)
     pairs: set[Pair] = field(default_factory=set)
@@ -57,7 +60,9 @@ class Life:
 
     def __post_init__(self) -> None:
         self.flow = drawn_flow(self.random, self.met)
-        self.oracle = Oracle(dict(self.flow), today=self.random.choice((3, 4)))
+        self.hours = next(it.hours for it in self.flow.values())
+        self.longest = max(it.size for it in self.flow.values())
+        self.oracle = Oracle(dict(self.flow), today=self.random.choice((3, 4)) + self.longest - 1)
         self.pairs = pairs_of(self.flow)
         self.changed = {name: {} for name in self.flow}
         self.brings_old = {
@@ -101,15 +106,21 @@ class Life:
         row = row._replace(old=row.v + 1000 if self.brings_old.get(name) else None)
         is_keyed = self.flow[name].is_keyed
         rows[:] = [it for it in rows if it.at != row.at and not (is_keyed and it.k == row.k)] + [row]
-        self.oracle.touched[name].add(row.day)
-        self.changed[name][row.at] = (
-            f"{instant(self.oracle.today * DAY - DAY):%F} 00:{len(self.changed[name]) % 60:02d}:00"
-        )
+        self.oracle.touched[name].add(self.flow[name].window_of(row.day))
+        now = self.moment(self.oracle.today) + timedelta(minutes=len(self.changed[name]) % 60)
+        self.changed[name][row.at] = f"{now:%F %T}"
+
+    def moment(self, number: int) -> datetime:
+        """Return the instant at which a day begins."""
+        return instant(number * DAY - DAY, self.hours)
+
+    def _window(self, name: str, label: int) -> Window:
+        return Window(self.moment(label), self.moment(label + self.flow[name].size))
 
     def advance(self) -> None:
-        """Let a day or two pass."""
-        for _ in range(self.random.choice((1, 1, 2))):
-            if self.oracle.today < LAST_DAY:
+        """Let a day or two pass, or a long window."""
+        for _ in range(self.random.choice((1, 1, 2, *[self.longest] * (self.longest > 1)))):
+            if self.oracle.today < (LAST_DAY if self.hours == 24 else LAST_SHORT_DAY):
                 for name in self.sources:
                     self.arrive(name, self.oracle.today)
                 self.oracle.today += 1
@@ -142,7 +153,9 @@ class Life:
         verbs = ["retry", "retry"] + ["release"] * 3 * (status == HELD) + ["skip"] * (label not in book.shown)
         verb = self.random.choice(verbs)
         if verb == "retry" and self.flow[name].kind == "COLLECT" and self.random.random() < 0.7:
-            for row in [row for row in self.oracle.source[name] if row.day == label and row.v % 20 in {7, 9}]:
+            window_of = self.flow[name].window_of
+            rows = [row for row in self.oracle.source[name] if window_of(row.day) == label]
+            for row in [row for row in rows if row.v % 20 in {7, 9}]:
                 self._put(name, row._replace(v=row.v + 1))
         self._ask(verb, name, label)
 
@@ -180,7 +193,7 @@ class Life:
             return
         with self.world.tiny.ledger() as ledger:
             try:
-                ledger.decisions.skip(name, [Window(day(label), day(label + 1))], who="ann", why="lost")
+                ledger.decisions.skip(name, [self._window(name, label)], who="ann", why="lost")
             except WaterclockError as error:
                 if error.code == "E413":
                     return
@@ -191,13 +204,13 @@ class Life:
         self._say(name, verb, label)
         if self.world is not None:
             with self.world.tiny.ledger() as ledger:
-                decisions, at = ledger.decisions, [day(label)]
+                decisions, at = ledger.decisions, [self.moment(label)]
                 if verb == "retry":
                     decisions.retry(name, at, who="ann")
                 elif verb == "release":
                     decisions.request_release(name, at, who="ann", why="known")
                 elif verb == "skip":
-                    decisions.skip(name, [Window(day(label), day(label + 1))], who="ann", why="lost")
+                    decisions.skip(name, [self._window(name, label)], who="ann", why="lost")
                 else:
                     decisions.request_restate(name, at, verb, who="ann")
         if verb == "skip":
@@ -349,7 +362,7 @@ class Life:
         names = [name for name in names if name not in self.oracle.dropped]
         if names:
             name = self.random.choice(names)
-            self.flow[name].start -= 1
+            self.flow[name].start -= self.flow[name].size
             self.known.clear()  # labels that were not made by then are missing
             self._say(name, "START moved back")
 
@@ -466,8 +479,8 @@ class Life:
     def _tick(self) -> int:
         """Draw a tick at which all tables agree with what they are made of; 0 if there is none."""
         tables = [name for name, table in self.flow.items() if table.kind != "PUBLISH"]
-        first = max(self.oracle.start(name) for name in tables)
-        last = min(self.oracle.due(name).stop for name in tables)
+        first = max(self.oracle.start(name) + self.flow[name].size - 1 for name in tables)
+        last = min(self.oracle.next_label(name) for name in tables)
         drawn = self.random.randrange(first + 1, last) if first + 1 < last else 0
         is_whole = self.is_past_whole and not any(it.has(Report) for it in self.flow.values())
         return drawn if is_whole and not self.oracle.troubles() and not self.paused else 0
@@ -499,7 +512,7 @@ class Life:
         if self.world is not None:
             with self.world.tiny.opened() as work:
                 try:
-                    rebuild_all(work, day(self.oracle.today))
+                    rebuild_all(work, self.moment(self.oracle.today))
                 except WaterclockError as error:
                     if error.code != "E433":
                         raise
@@ -522,7 +535,7 @@ def lived(seed: int, root: Path | None = None, spark: SparkSession | None = None
     life = Life(Random(seed), met)
     if root is not None and spark is not None:
         settings = RunSettings(threads=2, attempts=3, retry_wait=0.01, lease=LEASE, who="a life")
-        life.world = World(Tiny(root, spark, settings=settings), life.flow)
+        life.world = World(Tiny(root, spark, settings=settings), life.flow, life.hours)
     try:
         life.live()
     except (AssertionError, WaterclockError) as error:

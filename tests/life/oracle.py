@@ -128,7 +128,7 @@ class Oracle(Transforms):
         """Forget the changes of windows that are shown as the source has them; others are found by the next look."""
         came: dict[int, list[Row]] = {}
         for row in self.source[name]:
-            came.setdefault(row.day, []).append(row)
+            came.setdefault(self.tables[name].window_of(row.day), []).append(row)
         book = self.books[name]
         for window in list(self.touched[name]):
             shown = book.shown.get(window)
@@ -160,7 +160,7 @@ class Oracle(Transforms):
     def released(self, name: str, label: int) -> None:
         """After a release late rows that the batch had read come by the next batch's LOOKBACK, or by themselves."""
         table, book = self.tables[name], self.books[name]
-        book.late |= {window for window in range(label - table.lookback_days, label) if window in book.shown}
+        book.late |= {window for window in self._looked_back(table, label) if window in book.shown}
 
     def troubles(self) -> list[tuple[str, int, str]]:
         """Return the labels that failed or are held."""
@@ -184,7 +184,7 @@ class Oracle(Transforms):
         known = self.dropped.get(name, 0)
         if not book.shown:
             return known, known
-        kept = max(book.shown) + 1 - part.days
+        kept = max(book.shown) + table.size - part.days
         most = least = kept
         for reader in self.tables.values():
             if reader.kind == "PUBLISH":
@@ -192,7 +192,7 @@ class Oracle(Transforms):
                     least = 0
                     most = min([most, *(label for label in self.due(name) if book.status.get(label) not in SETTLED)])
                 continue
-            for label in (*self.due(reader.name), self.due(reader.name).stop):
+            for label in (*self.due(reader.name), self.next_label(reader.name)):
                 first = self._first_read(reader, label, name)
                 to_do = self._to_do(reader, label) if first is not None else NO
                 if first is not None and to_do != NO:
@@ -221,6 +221,6 @@ class Oracle(Transforms):
         found = []
         for read in self._reads(reader, label):
             if read.table == of and read.kind != "LATEST":
-                first, last = self.span(read, label)
+                first, last = self.span(reader, read, label)
                 found += [first] if first <= last else []
         return min(found, default=None)

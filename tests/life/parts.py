@@ -24,6 +24,8 @@ FOLDS = frozenset({"MERGE", "TEMPORAL"})
 class Read:
     """A reference to a table. `days`: how far PAST and UNTIL reach. `via`: a VIEW or a SHARED VIEW of the table.
 
+    A day is one of the oracle: the shortest window of a life.
+
     Of LATEST `days` is the tick that a label keeps, by the day that begins there; in a declaration 0.
     """
 
@@ -74,8 +76,8 @@ class Part:
         return True
 
     @classmethod
-    def drawn(cls, random: Random) -> Part:
-        del random
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        del random, of
         return cls()
 
     @property
@@ -208,8 +210,8 @@ class KeyPast(Part):
         return of.kind == "TRANSFORM" and of.mode == "PARTITIONED" and not of.has(KeyOnce)
 
     @classmethod
-    def drawn(cls, random: Random) -> Part:
-        return cls(random.choice((2, 3)))
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        return cls(random.choice((2, 3)) * of.size)
 
     @property
     def of_key(self) -> str:
@@ -241,8 +243,8 @@ class Lookback(Part):
         return of.kind == "COLLECT" and not of.is_snapshot and not of.has(Changed)
 
     @classmethod
-    def drawn(cls, random: Random) -> Part:
-        return cls(random.choice((1, 2, 3)))
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        return cls(random.choice((1, 2, 3)) * of.size)
 
     @property
     def lookback(self) -> str:
@@ -261,8 +263,8 @@ class Changed(Part):
         return of.kind == "COLLECT" and not of.is_snapshot and of.mode in BY_LABEL and not of.has(Lookback)
 
     @classmethod
-    def drawn(cls, random: Random) -> Part:
-        return cls(random.choice((1, 2, 3)))
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        return cls(random.choice((1, 2, 3)) * of.size)
 
     @property
     def lookback(self) -> str:
@@ -355,9 +357,10 @@ class Demands(Part):
 
 @dataclass(frozen=True)
 class Retire(Part):
-    """A column ends on a day; until then rows bring it, or it is computed."""
+    """A column ends on a day, which is a `date` of January; until then rows bring it, or it is computed."""
 
     day: int = 5
+    date: int = 5
     word = "RETIRE AS"
 
     @classmethod
@@ -365,12 +368,14 @@ class Retire(Part):
         return of.kind == "COLLECT" and of.mode in BY_LABEL and not of.is_snapshot
 
     @classmethod
-    def drawn(cls, random: Random) -> Part:
-        return cls(random.choice((3, 5, 7)))
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        per, count = 24 // of.hours, random.choice((1, 2, 3))
+        date = 2 * count + 1 if per == 1 else count + 1
+        return cls(1 + (date - 1) * per, date)
 
     @property
     def column(self) -> str:
-        return f", old BIGINT AS (v * 2) RETIRE '2020-01-{self.day:02d}'"
+        return f", old BIGINT AS (v * 2) RETIRE '2020-01-{self.date:02d}'"
 
     def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
         del past
@@ -391,8 +396,8 @@ class Retain(Part):
         return of.mode in BY_LABEL and not of.is_snapshot
 
     @classmethod
-    def drawn(cls, random: Random) -> Part:
-        return cls(random.choice((3, 3, 4)))
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        return cls(random.choice((3, 3, 4)) * of.size)
 
     @property
     def clause(self) -> str:
@@ -401,8 +406,9 @@ class Retain(Part):
 
 @dataclass(frozen=True)
 class Partial(Part):
-    """From a day after its window on, a batch goes without what it reads and is not there; later it is made whole."""
+    """Some days after its window a batch goes without what it reads and is not there; later it is made whole."""
 
+    days: int = 1
     word = "PARTIAL AFTER"
 
     @classmethod
@@ -412,14 +418,17 @@ class Partial(Part):
         is_plain = not any(read.kind == "LATEST" or of.shapes[read.table] == "REPLACE" for read in reads)
         return of.kind == "TRANSFORM" and of.mode != "REPLACE" and is_plain
 
+    @classmethod
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        return cls(max([1, *(read.days for read in of.all_reads if read.kind == "UNTIL")]))
+
     @property
     def clause(self) -> str:
-        return "PARTIAL AFTER 1 DAY"
+        return f"PARTIAL AFTER {self.days} DAYS"
 
-    @staticmethod
-    def is_over(label: int, today: int) -> bool:
-        """Return whether the time has passed for which a batch waits."""
-        return today >= label + 2
+    def is_over(self, end: int, today: int) -> bool:
+        """Return whether the time has passed for which a batch waits whose window ends at `end`."""
+        return today >= end + self.days
 
 
 PARTS: tuple[type[Part], ...] = (

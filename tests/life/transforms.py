@@ -54,7 +54,7 @@ class Transforms(Collects):
             if not is_there:
                 first_gap = label
             elif is_by_label or first_gap < max(1, self._kept_from(u, label)):
-                found.append(label + 1)
+                found.append(label + u.size)
         return found[::-1]
 
     def pick(self, name: str, ticks: Mapping[int, Mapping[str, int]]) -> None:
@@ -101,7 +101,9 @@ class Transforms(Collects):
             return [before] if is_partial and before.asked != "recompute" and table.has(Report) else []
         if is_partial and not before.asked:
             return [before]  # it follows nothing until all is there
-        if not (is_new or before.asked) or not Partial.is_over(label, self.today):
+        part = table.part(Partial)
+        assert isinstance(part, Partial)
+        if not (is_new or before.asked) or not part.is_over(label + table.size, self.today):
             return []
         waits = Option(None if is_new else before.status, before.shown, before.held, before.asked)
         without = self._made_without(table, label, before)

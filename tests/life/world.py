@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ from tests.life.books import Seen
 from tests.life.declarations import Declared
 from tests.life.drawing import Flow, statements
 from tests.life.parts import BY_LABEL, FOLDS, Retain, Retire
-from tests.life.rows import Row, Rows, Version, instant, minute
-from tests.tiny import Tiny, day
+from tests.life.rows import DAY, Row, Rows, Version, instant, minute
+from tests.tiny import Tiny
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.opening import apply_flow
@@ -38,7 +39,6 @@ from waterclock.faults import inject_faults
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.timelabel.label import label_of
 
-LABELS = {label_of(day(number)): number for number in range(1, 32)}
 LEASE = 2.0
 REPOSITORY = Path(__file__).parents[2]
 YEARS_LATER = timedelta(days=800)  # whatever is kept for a time may go
@@ -66,8 +66,22 @@ class World:
 
     tiny: Tiny
     flow: Flow
+    hours: int = 24
+    """The hours of a day of the oracle."""
     copies: dict[str, Path] = field(default_factory=dict)
     """By table, the copy of its log that is kept to be put back."""
+
+    def moment(self, number: int) -> datetime:
+        """Return the instant at which a day begins."""
+        return instant(number * DAY - DAY, self.hours)
+
+    @cached_property
+    def labels(self) -> dict[str, int]:
+        """By label the day that begins there."""
+        return {label_of(self.moment(number)): number for number in range(1, 40)}
+
+    def _minute(self, at: datetime) -> int:
+        return minute(at, self.hours)
 
     def declare(self) -> None:
         self.tiny.declare(statements(self.flow))
@@ -76,7 +90,7 @@ class World:
         """Make a source what it is now; `seen`: by a row's time, when it was changed last."""
         columns = "k INTEGER, v INTEGER, at TEXT, gone INTEGER, seen TEXT"
         told: list[tuple[Any, ...]] = [
-            (row.k, row.v, f"{instant(row.at):%F %T}", row.gone, seen[row.at]) for row in rows
+            (row.k, row.v, f"{instant(row.at, self.hours):%F %T}", row.gone, seen[row.at]) for row in rows
         ]
         if rows and rows[0].old is not None:
             columns, told = columns + ", old INTEGER", [(*it, row.old) for it, row in zip(told, rows, strict=True)]
@@ -95,19 +109,26 @@ class World:
                 replace(self.tiny, settings=replace(self.tiny.settings, runner=runner_name())) for _ in range(runners)
             ]
             with ThreadPoolExecutor(runners) as pool:
-                list(pool.map(lambda tiny: tiny.run(day(today)), each))
+                list(pool.map(lambda tiny: tiny.run(self.moment(today)), each))
         if strike is not None:
             with inject_faults(strike):
-                self.tiny.run(day(today))
+                self.tiny.run(self.moment(today))
         for _ in range(20):
-            outcome = self.tiny.run(day(today))
+            outcome = self.tiny.run(self.moment(today))
             if not self.tiny.open_claims() and not (outcome.plan and outcome.plan.groups):
                 break
             time.sleep(LEASE / 2)
         return outcome
 
     def _run_and_kill(self, today: int, after: int) -> None:
-        command = [sys.executable, "-m", "tests.life.killed", str(self.tiny.root), day(today).isoformat(), str(after)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.life.killed",
+            str(self.tiny.root),
+            self.moment(today).isoformat(),
+            str(after),
+        ]
         there = gateway_of(self.tiny.spark)
         # it ends by SIGKILL, or with 0 where it passed fewer steps
         ended = subprocess.run(command, cwd=REPOSITORY, env=os.environ | there, timeout=300, check=False)
@@ -120,20 +141,19 @@ class World:
             status: dict[str, dict[int, str]] = {name: {} for name in self.flow}
             for row in work.ledger.past.rows("batches"):
                 if row["status"] and row["table"] in status:
-                    status[row["table"]][LABELS[row["timelabel"]]] = row["status"]
+                    status[row["table"]][self.labels[row["timelabel"]]] = row["status"]
             ticks: dict[str, dict[int, dict[str, int]]] = {name: {} for name in self.flow}
             for row in work.ledger.past.rows("inputs"):
                 if row["read"].startswith("LATEST(") and row["is_current"] and row["table"] in ticks:
-                    number = LABELS[row["timelabel"]]
-                    ticks[row["table"]].setdefault(number, {})[row["input"]] = LABELS[label_of(row["high"])]
+                    number = self.labels[row["timelabel"]]
+                    ticks[row["table"]].setdefault(number, {})[row["input"]] = self.labels[label_of(row["high"])]
             return {
                 name: Seen(status[name], self._rows(work, table), self._slices(work, table), ticks[name])
                 for name, table in self.flow.items()
                 if table.kind != "PUBLISH"
             }
 
-    @staticmethod
-    def _slices(work: Any, table: Declared) -> dict[int, Rows]:
+    def _slices(self, work: Any, table: Declared) -> dict[int, Rows]:
         """Return the raw rows of each label of a table whose rows do not show them."""
         if not table.has(Retain) and (table.mode not in FOLDS or table.is_snapshot):
             return {}
@@ -141,38 +161,37 @@ class World:
         begin = work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
         for piece in work.ledger.reads.slices(table.name, begin, FOREVER):
             rows = [
-                Row(row["k"], row["v"], minute(row["at"]), row.get("gone") or 0, row.get("old"))
+                Row(row["k"], row["v"], self._minute(row["at"]), row.get("gone") or 0, row.get("old"))
                 for file in read_manifest(folder, piece.slice_path).files
                 for row in pq.read_table(Path(folder, file.path)).to_pylist()
             ]
-            found[LABELS[label_of(piece.label)]] = tuple(sorted(rows))
+            found[self.labels[label_of(piece.label)]] = tuple(sorted(rows))
         return found
 
-    @staticmethod
-    def _rows(work: Any, table: Declared, as_of: AsOf | None = None) -> Any:
+    def _rows(self, work: Any, table: Declared, as_of: AsOf | None = None) -> Any:
         gone = "gone" if table.kind == "COLLECT" else "0"
         old = "old" if table.has(Retire) else "CAST(NULL AS BIGINT)"
         if table.mode == "TEMPORAL":
             found = query(
                 work, f"SELECT k, v, rec_eff_time, rec_exp_time FROM {table.name}", limit=10_000, as_of=as_of
             ).rows
-            made = [Version(k, v, minute(at), minute(until)) for k, v, at, until in found]
+            made = [Version(k, v, self._minute(at), self._minute(until)) for k, v, at, until in found]
             return tuple(sorted(made, key=lambda it: (it.k, it.at)))
         is_by_label = table.mode in BY_LABEL and not table.is_snapshot
         label = "timelabel" if is_by_label else "''"
         rows = query(work, f"SELECT {label}, k, v, at, {gone}, {old} FROM {table.name}", limit=10_000, as_of=as_of).rows
         if not is_by_label:
-            return tuple(sorted(Row(k, v, minute(at), *more) for _, k, v, at, *more in rows))
+            return tuple(sorted(Row(k, v, self._minute(at), *more) for _, k, v, at, *more in rows))
         by_label: dict[int, list[Row]] = {}
         for label, k, v, at, *more in rows:
-            by_label.setdefault(LABELS[label], []).append(Row(k, v, minute(at), *more))
+            by_label.setdefault(self.labels[label], []).append(Row(k, v, self._minute(at), *more))
         return {label: tuple(sorted(each)) for label, each in by_label.items()}
 
     def kept_from(self, name: str) -> int:
         """Return the first label of a table that RETAIN has kept; 0 if it has dropped nothing."""
         with self.tiny.opened() as work:
             found = work.ledger.keeping.drop_boundary(name, by=FOREVER)
-            return 0 if found is None else LABELS[label_of(found)]
+            return 0 if found is None else self.labels[label_of(found)]
 
     def now(self) -> datetime:
         """Return the real time."""
@@ -187,7 +206,7 @@ class World:
     def as_of(self, tick: int, without: Collection[str], known_at: datetime | None = None) -> dict[str, Any]:
         """Ask all tables that keep their past as of a tick."""
         with self.tiny.opened() as work:
-            moment = AsOf(tick=label_of(day(tick)), known_at=known_at)
+            moment = AsOf(tick=label_of(self.moment(tick)), known_at=known_at)
             tables = [it for it in self.tables_with_past() if it.name not in without]
             return {table.name: self._rows(work, table, moment) for table in tables}
 
