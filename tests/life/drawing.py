@@ -86,7 +86,7 @@ def _way(random: Random, of: Declared) -> str:
 
 def _parts(random: Random, table: Declared) -> None:
     for part in random.sample(PARTS, len(PARTS)):
-        if part.fits(table) and random.random() < 0.3:
+        if part.fits(table) and random.random() < part.chance:
             table.parts.append(part.drawn(random, table))
 
 
@@ -130,9 +130,9 @@ def _transform(random: Random, name: str, flow: Flow, lengths: tuple[int, int]) 
 
 
 def _reads(random: Random, table: Declared, flow: Flow) -> tuple[Read, ...]:
-    reads = [_read(random, random.choice([*flow.values()]), table.size, is_first=True)]
+    reads = [_read(random, random.choice([*flow.values()]), table, is_first=True)]
     if random.random() < 0.45:
-        read = _read(random, random.choice([*flow.values()]), table.size, is_first=False)
+        read = _read(random, random.choice([*flow.values()]), table, is_first=False)
         # states that nobody sees keep ticks that nobody sees
         reads.append(Read("LATEST", read.table) if table.mode != "REPLACE" and random.random() < 0.2 else read)
     if random.random() < 0.25:
@@ -140,13 +140,15 @@ def _reads(random: Random, table: Declared, flow: Flow) -> tuple[Read, ...]:
     return tuple(dict.fromkeys(reads))
 
 
-def _read(random: Random, u: Declared, size: int, *, is_first: bool) -> Read:
-    """Draw a reference to a table by one whose windows are of `size` days."""
-    kinds = ["PLAIN", "HISTORY", "PREVIOUS"]
+def _read(random: Random, u: Declared, table: Declared, *, is_first: bool) -> Read:
+    """Draw a reference to a table by another one."""
+    kinds, size = ["PLAIN", "HISTORY", "PREVIOUS"], table.size
     if u.mode == "PARTITIONED" and size % u.size:
         kinds = ["HISTORY"]  # its slices do not fit
     elif u.mode == "PARTITIONED":
         kinds = ["PLAIN", "PLAIN", "HISTORY", "PREVIOUS", "PAST", "PAST", "UNTIL"]
+        if table.mode == "PARTITIONED":
+            kinds += ["UNTIL"] * 2  # its windows may wait until their books are closed
         if u.has(Refers) and is_first:
             kinds += ["FLAT"] * 4
     kind = random.choice(kinds)

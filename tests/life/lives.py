@@ -10,10 +10,10 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from tests.life.books import Unexpected
+from tests.life.books import Closed, Unexpected
 from tests.life.drawing import Flow, Pair, drawn_flow, pairs_of, statements
 from tests.life.oracle import Oracle
-from tests.life.parts import DONE, HELD, SKIPPED, Demands, Refers, Report, Retain, Retire
+from tests.life.parts import DONE, HELD, SKIPPED, Closes, Demands, Refers, Report, Retain, Retire
 from tests.life.rows import DAY, Row, instant
 from tests.life.world import LEASE, Strike, World
 from tests.tiny import Tiny, described
@@ -88,9 +88,9 @@ class Life:
     def step(self) -> None:
         happenings = (
             self.advance, self.late, self.correct, self.decide, self.ask, self.code, self.begin_earlier,
-            self.pause, self.rename, self.reset, self.upkeep, self.lose_ledger, self.put_back,
+            self.pause, self.rename, self.reset, self.upkeep, self.lose_ledger, self.put_back, self.close_books,
         )  # fmt: skip
-        self.random.choices(happenings, (3, 2, 2, 3, 2, 1, 2, 1, 1, 1, 2, 1, 1))[0]()
+        self.random.choices(happenings, (3, 2, 2, 3, 2, 1, 2, 1, 1, 1, 2, 1, 1, 2))[0]()
         if self.random.random() < 0.8:
             self.run()
 
@@ -217,6 +217,27 @@ class Life:
             self.oracle.skip(name, label)
         else:
             self.oracle.ask(name, label, verb)
+
+    def close_books(self) -> None:
+        """Close the books of a window by hand, or skip the window."""
+        closing = [name for name, table in self.flow.items() if table.has(Closes) and name not in self.paused]
+        if not closing:
+            return
+        name = self.random.choice(closing)
+        found = self.oracle.closable(name)
+        if found is None:
+            if (label := self.oracle.first_open(name)) and self.random.random() < 0.5:
+                self._ask("skip", name, label)
+            return
+        label, ticks = found
+        self._say(name, "closed by hand", label)
+        tick = ticks[0]
+        if self.world is not None:
+            self.world.declare()
+            tick = self.world.close(name, label, self.oracle.today)
+            if tick not in ticks:
+                raise Unexpected(f"{name}@{label} was closed by hand at {tick}, not {ticks}")
+        self.oracle.closed[name, label] = Closed(tick, tick)
 
     def code(self) -> None:
         """Change the query of a transform."""
@@ -406,6 +427,7 @@ class Life:
                 continue
             if seen:
                 self.oracle.pick(name, seen[name].ticks)
+            self.oracle.close(name, seen[name].closed if seen else None)
             released = [label for label, verb in self.oracle.books[name].asked.items() if verb == "release"]
             options = self.oracle.options(name)
             self.oracle.take(name, options, seen[name] if seen else None)
@@ -429,6 +451,13 @@ class Life:
             found, allowed = self.world.delivered(name), self.oracle.delivered(table)
             if found not in allowed:
                 raise Unexpected(f"{name} delivered {found}, not {allowed[0]}")
+        for name, table in self.flow.items():
+            part = table.part(Closes)
+            if isinstance(part, Closes) and part.has_time:
+                late = self.oracle.late(name)
+                for label, rows in self.world.late(name).items():
+                    if rows != late.get(label, []):
+                        raise Unexpected(f"{name}_late@{label} has {rows}, not {late.get(label, [])}")
         if is_last:
             assert outcome.plan is not None
             left = [batch for batch in outcome.plan.batches if batch.status is not Status.WAITING]
@@ -480,7 +509,7 @@ class Life:
         """Draw a tick at which all tables agree with what they are made of; 0 if there is none."""
         tables = [name for name, table in self.flow.items() if table.kind != "PUBLISH"]
         first = max(self.oracle.start(name) + self.flow[name].size - 1 for name in tables)
-        last = min(self.oracle.next_label(name) for name in tables)
+        last = min(self.oracle.first_not_made(name) for name in tables)
         drawn = self.random.randrange(first + 1, last) if first + 1 < last else 0
         is_whole = self.is_past_whole and not any(it.has(Report) for it in self.flow.values())
         return drawn if is_whole and not self.oracle.troubles() and not self.paused else 0

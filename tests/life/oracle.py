@@ -109,6 +109,8 @@ class Oracle(Transforms):
                 for label, made in kept.items():
                     inputs = tuple((other_name(read, old, new), of, rows) for read, of, rows in made.inputs)
                     kept[label] = replace(made, inputs=inputs)
+        self.closed = {(new if name == old else name, label): it for (name, label), it in self.closed.items()}
+        self.checked = {(new if name == old else name, label): it for (name, label), it in self.checked.items()}
         if old in self.dropped:
             self.dropped[new] = self.dropped.pop(old)
 
@@ -150,12 +152,16 @@ class Oracle(Transforms):
             book.held.clear()
             book.asked.clear()
         self.ticks = {(name, label): it for (name, label), it in self.ticks.items() if label in self.books[name].shown}
+        self.closed = {key: it for key, it in self.closed.items() if key[1] in self.books[key[0]].shown}
+        self.checked.clear()
 
     def reset(self, name: str) -> None:
         """Forget all of a table."""
         self.books[name] = Book()
         self.dropped.pop(name, None)
         self.ticks = {key: it for key, it in self.ticks.items() if key[0] != name}
+        self.closed = {key: it for key, it in self.closed.items() if key[0] != name}
+        self.checked = {key: it for key, it in self.checked.items() if key[0] != name}
 
     def released(self, name: str, label: int) -> None:
         """After a release late rows that the batch had read come by the next batch's LOOKBACK, or by themselves."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, ClassVar
 
-from tests.life.rows import Row, Rows, Slices
+from tests.life.rows import DAY, Row, Rows, Slices
 
 if TYPE_CHECKING:
     from tests.life.declarations import Declared
@@ -68,6 +68,8 @@ class Part:
     """One declaration of a table. `needs` decides where it is legal; the rest is text, and the rule."""
 
     word: ClassVar[str] = ""
+    chance: ClassVar[float] = 0.3
+    """How often it is drawn where it is legal."""
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
@@ -207,7 +209,7 @@ class KeyPast(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.kind == "TRANSFORM" and of.mode == "PARTITIONED" and not of.has(KeyOnce)
+        return of.kind == "TRANSFORM" and of.mode == "PARTITIONED" and not of.has(KeyOnce, Closes)
 
     @classmethod
     def drawn(cls, random: Random, of: Declared) -> Part:
@@ -420,6 +422,7 @@ class Partial(Part):
 
     @classmethod
     def drawn(cls, random: Random, of: Declared) -> Part:
+        del random
         return cls(max([1, *(read.days for read in of.all_reads if read.kind == "UNTIL")]))
 
     @property
@@ -431,9 +434,58 @@ class Partial(Part):
         return today >= end + self.days
 
 
+@dataclass(frozen=True)
+class Closes(Part):
+    """A window of a table that reads UNTIL is closed, and made, once a condition holds for what has come."""
+
+    kind: str = "time"
+    by_hand: bool = False
+    hours: int = 24
+    word = "CLOSE WHEN"
+    chance = 0.7
+
+    @classmethod
+    def fits(cls, of: Declared) -> bool:
+        reads = {read.table for read in of.reads if read.kind == "UNTIL"}
+        # more tables may only be read by their watermarks; what RETAIN drops of an open window is not documented
+        is_one = len(reads) == 1 and not of.odd
+        return of.kind == "TRANSFORM" and of.mode == "PARTITIONED" and is_one and not of.has(KeyPast)
+
+    @classmethod
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        kind = random.choice(("time", "time", "key", "key", "count", "after", "nobody"))
+        return cls(kind, kind == "nobody" or random.random() < 0.4, of.hours)
+
+    @property
+    def has_time(self) -> bool:
+        """Return whether the condition names the time by which late rows are known."""
+        return self.kind in {"time", "key"}
+
+    @property
+    def clause(self) -> str:
+        condition = {
+            "time": "watermark(at) >= WINDOW_END()",
+            "key": "watermark(at, k) >= WINDOW_END()",
+            "count": "count(*) >= 4",
+            "after": f"max(at) >= WINDOW_END() + INTERVAL {self.hours // 2} HOURS",
+        }.get(self.kind, "")
+        return "CLOSE WHEN " + " OR ".join(filter(None, (condition, "closed_by_hand()" if self.by_hand else "")))
+
+    def holds(self, rows: Rows, end: int) -> bool:
+        """Return whether the condition holds for rows; `end`: the day that begins where the window ends."""
+        ends = (end - 1) * DAY
+        if self.kind == "count":
+            return len(rows) >= 4
+        if self.kind == "nobody" or not rows:
+            return False
+        if self.kind == "key":
+            return all(max(row.at for row in rows if row.k == key) >= ends for key in {row.k for row in rows})
+        return max(row.at for row in rows) >= ends + (DAY // 2 if self.kind == "after" else 0)
+
+
 PARTS: tuple[type[Part], ...] = (
     Quarantine, Drop, Hold, Fail, KeyOnce, KeyPast, Lookback, Changed, Report, Sequential, Deletes, ByTime,
-    Retire, Retain, Partial,
+    Retire, Retain, Partial, Closes,
 )  # fmt: skip
 """What is drawn by chance; REFERENCES is drawn where a parent is there."""
 READS = ("PLAIN", "PAST", "HISTORY", "PREVIOUS", "UNTIL", "FLAT", "LATEST")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from tests.life.books import GONE, MAYBE, NO, YES, Book, Inputs, Made, Option
+from tests.life.books import GONE, MAYBE, NO, YES, Book, Closed, Inputs, Made, Option
 from tests.life.declarations import Declared
 from tests.life.parts import (
     BY_LABEL,
@@ -14,6 +14,7 @@ from tests.life.parts import (
     HELD,
     SKIPPED,
     ByTime,
+    Closes,
     Deletes,
     Demands,
     KeyPast,
@@ -43,6 +44,11 @@ class Reading:
 
     dropped: dict[str, int] = field(default_factory=dict)
     """By table the first label that `maintain` has kept by RETAIN."""
+
+    closed: dict[tuple[str, int], Closed] = field(default_factory=dict)
+    """By table and label where CLOSE WHEN closed the books of a window."""
+    checked: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By table and label the boundary up to which the books of a window were surely left open."""
 
     paused: set[str] = field(default_factory=set)
     partly: str = ""
@@ -85,7 +91,7 @@ class Reading:
     def due(self, name: str) -> range:
         """Return the labels of a table that are due."""
         table = self.tables[name]
-        behind = max((read.days for read in table.all_reads if read.kind == "UNTIL"), default=0)
+        behind = 0 if table.has(Closes) else self._until_days(table)
         first = max(self.start(name), self.dropped.get(name, 0))
         return range(first, self.today - behind - table.size + 1, table.size)
 
@@ -102,7 +108,8 @@ class Reading:
         """
         of, found = publish.of, []
         last = self.dropped.get(of, 0) if publish.way == "behind a view" else 0
-        for late in range(self._days_behind(of) + 1):
+        open_ = next((label for label in self.due(of) if self.books[of].status.get(label) is None), self.today)
+        for late in sorted({*range(self._days_behind(of) + 1), max(self.today - open_, 0)}):
             state = self.visible(of, self.today - 1 - late, dropped=True)
             if not isinstance(state, dict):
                 found.append(sorted((row.k, row.v) for row in state))
@@ -116,9 +123,13 @@ class Reading:
 
     def _days_behind(self, name: str) -> int:
         """Return by how many days UNTIL holds up a table, itself and by all that any of its queries reads."""
-        reads = self.tables[name].all_reads
-        own = max((read.days for read in reads if read.kind == "UNTIL"), default=0)
-        return own + max((self._days_behind(read.table) for read in reads if read.table != name), default=0)
+        table = self.tables[name]
+        own = 0 if table.has(Closes) else self._until_days(table)
+        return own + max((self._days_behind(it.table) for it in table.all_reads if it.table != name), default=0)
+
+    @staticmethod
+    def _until_days(table: Declared) -> int:
+        return max((read.days for read in table.all_reads if read.kind == "UNTIL"), default=0)
 
     def _reads(self, table: Declared, label: int) -> tuple[Read, ...]:
         reads = table.reads_at(label)
@@ -203,6 +214,8 @@ class Reading:
             if place < len(own):
                 flat = [Row(*row[:3]) for _, rows in pieces for row in rows]
                 read_rows.append(self._flat(table, read, flat, label) if read.kind == "FLAT" else tuple(flat))
+        closed = self.closed.get((table.name, label))
+        is_partial = is_partial or (closed is not None and closed.is_partial)
         first, *more = read_rows
         return tuple(inputs), settled, table.made_of(first, tuple(more), is_partial=is_partial)
 
@@ -224,6 +237,8 @@ class Reading:
         start = self.start(u.name)
         if read.kind == "LATEST":
             return self._latest(u, read.days)
+        if read.kind == "UNTIL" and table.has(Closes) and (table.name, label) not in self.closed:
+            return [], NO
         if self.partly not in {"", u.name}:
             return self._without(table, u, read, label)
         if u.mode in BY_LABEL and not u.is_snapshot:
@@ -266,6 +281,9 @@ class Reading:
             "PAST": (end - read.days, end),
             "UNTIL": (label - read.days, end + read.days),
         }[read.kind]
+        if read.kind == "UNTIL" and table.has(Closes):
+            closed = self.closed.get((table.name, label))
+            ends = closed.tick if closed else end
         last = u.ends_by(ends)
         return max(begins, start, self._kept_from(u, last)), last
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.life.books import GONE, MAYBE, NO, TROUBLED, YES, Inputs, Option, Unexpected
+from tests.life.closing import Closing
 from tests.life.collects import Collects
 from tests.life.declarations import Declared
-from tests.life.parts import DONE, HELD, SKIPPED, Partial, Report
+from tests.life.parts import DONE, HELD, SKIPPED, Closes, Partial, Report
 from tests.life.rows import Rows
 
 
-class Transforms(Collects):
+class Transforms(Collects, Closing):
     """A life's tables that are made of others."""
 
     def _transform(self, table: Declared) -> dict[int, list[Option]]:
@@ -77,7 +78,7 @@ class Transforms(Collects):
             shown = Option(DONE, before.held)
             return [shown] if inputs == before.held.inputs else [Option(HELD, before.shown, before.held)]
         is_new = before.status is None or before.asked == "retry"
-        if table.has(Partial):
+        if table.has(Partial) and not table.has(Closes):
             found = self._partial(table, label, before, settled, is_behind=is_behind)
             if found:
                 return found

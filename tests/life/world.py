@@ -20,13 +20,14 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from tests.faults.killing import gateway_of, wait_for_leases
-from tests.life.books import Seen
+from tests.life.books import Closed, Seen
 from tests.life.declarations import Declared
 from tests.life.drawing import Flow, statements
-from tests.life.parts import BY_LABEL, FOLDS, Retain, Retire
+from tests.life.parts import BY_LABEL, DONE, FOLDS, Closes, Retain, Retire
 from tests.life.rows import DAY, Row, Rows, Version, instant, minute
 from tests.tiny import Tiny
-from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
+from waterclock.batches.ledger_snapshot import AT_LAST, BEGINNING, FOREVER
+from waterclock.cli.actions.close import close_window
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.query.query import query
@@ -147,8 +148,11 @@ class World:
                 if row["read"].startswith("LATEST(") and row["is_current"] and row["table"] in ticks:
                     number = self.labels[row["timelabel"]]
                     ticks[row["table"]].setdefault(number, {})[row["input"]] = self.labels[label_of(row["high"])]
+            closed = {name: self._closed(work, name) for name, table in self.flow.items() if table.has(Closes)}
             return {
-                name: Seen(status[name], self._rows(work, table), self._slices(work, table), ticks[name])
+                name: Seen(
+                    status[name], self._rows(work, table), self._slices(work, table), ticks[name], closed.get(name, {})
+                )
                 for name, table in self.flow.items()
                 if table.kind != "PUBLISH"
             }
@@ -186,6 +190,42 @@ class World:
         for label, k, v, at, *more in rows:
             by_label.setdefault(self.labels[label], []).append(Row(k, v, self._minute(at), *more))
         return {label: tuple(sorted(each)) for label, each in by_label.items()}
+
+    def _closed(self, work: Any, name: str) -> dict[int, Closed]:
+        """Return where the books of a table's windows were closed."""
+        return {
+            self.labels[label_of(label)]: Closed(
+                self._number(it.tick), self._number(it.first or it.tick), is_partial=it.reason == AT_LAST
+            )
+            for label, it in work.ledger.reads.closings(name).items()
+            if it.tick is not None
+        }
+
+    def _number(self, at: datetime) -> int:
+        return self.labels[label_of(at)]
+
+    def close(self, name: str, label: int, today: int) -> int:
+        """Close the books of a window by hand, as `waterclock close` does; return the boundary."""
+        where = f"{name}@{label_of(self.moment(label))}"
+        close_window(self.tiny.root, None, where, "gone", self.moment(today).isoformat(), is_json=False)
+        with self.tiny.ledger() as ledger:
+            tick = ledger.reads.closings(name)[self.moment(label)].tick
+            assert tick is not None
+            return self._number(tick)
+
+    def late(self, name: str) -> dict[int, list[tuple[Row, str]]]:
+        """Return the rows of each made slice that came too late for their windows, or too early."""
+        with self.tiny.opened() as work:
+            found: dict[int, list[tuple[Row, str]]] = {}
+            for row in work.ledger.past.rows("batches"):
+                if row["table"] == f"{name}_late" and row["status"] == DONE:
+                    found[self.labels[row["timelabel"]]] = []
+            if not found:
+                return {}
+            rows = query(work, f"SELECT timelabel, k, v, at, late_reason FROM {name}_late", limit=10_000).rows
+            for label, k, v, at, reason in rows:
+                found[self.labels[label]].append((Row(k, v, self._minute(at)), reason))
+            return {label: sorted(each) for label, each in found.items()}
 
     def kept_from(self, name: str) -> int:
         """Return the first label of a table that RETAIN has kept; 0 if it has dropped nothing."""
