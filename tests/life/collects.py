@@ -8,7 +8,7 @@ from tests.life.books import TROUBLED, Made, Option
 from tests.life.declarations import Declared
 from tests.life.parts import DONE, FAILED, FOLDS, HELD, Changed
 from tests.life.reading import Reading
-from tests.life.rows import Rows
+from tests.life.rows import File, Rows
 
 
 class Collects(Reading):
@@ -50,6 +50,46 @@ class Collects(Reading):
         if table.lookback_days:
             self._look_back(table, new, found, came)
         return found
+
+    def _collect_files(self, table: Declared) -> dict[int, list[Option]]:
+        """Collect the files of a window by their stamps; late ones come in the oldest window that is not collected."""
+        book, found = self.books[table.name], {}
+        is_behind = False
+        for label in self.due(table.name):
+            before = book.option(label)
+            options = [before]
+            if before.status is None or before.asked == "retry":
+                came = tuple(row for file in self.files_of(table, label) for row in file.rows)
+                made = self._outcome(*self._judged(table, label, came, {}), before)
+                options = [made, before] if is_behind else [made]
+                if not self.is_complete(table, label):
+                    options = [before]
+                is_behind = is_behind or options[0].status != DONE
+            elif before.asked == "recompute" and before.shown is not None:
+                status, _ = self._judged(table, label, before.shown.came, {})
+                options = [self._outcome(status, before.shown, before)]
+            elif before.status in TROUBLED and before.shown is None:
+                is_behind = True
+            found[label] = options
+        return found
+
+    def is_complete(self, table: Declared, label: int) -> bool:
+        """Return whether the folder's clock, a second after its newest stamp, has passed a window."""
+        end = label + table.size
+        return any(file.day >= end or (file.day == end - 1 and not file.place) for file in self.files[table.name])
+
+    def files_of(self, table: Declared, label: int) -> list[File]:
+        """Return the files that a window collects which is not collected yet."""
+        book, name = self.books[table.name], table.name
+        new = [file for file in self.files[name] if file.name not in self.taken[name]]
+        open_ = [it for it in self.due(name) if book.status.get(it) != DONE]
+
+        def window_of(file: File) -> int:
+            own = table.window_of(file.day)
+            is_open = own >= self.start(name) and book.status.get(own) != DONE
+            return own if is_open else min(open_, default=0)
+
+        return [file for file in new if window_of(file) == label]
 
     def _look_back(
         self, table: Declared, new: Iterable[int], found: dict[int, list[Option]], came: Mapping[int, Rows]

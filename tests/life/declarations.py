@@ -20,6 +20,9 @@ from tests.life.parts import (
 )
 from tests.life.rows import DAY, Row, Rows, instant
 
+FOREIGN = 999
+"""The key of a row at a destination that another writer put there."""
+
 
 @dataclass
 class Declared:
@@ -29,6 +32,8 @@ class Declared:
     name: str
     mode: str
     is_snapshot: bool = False
+    is_by_file: bool = False
+    """Whether a collect takes files by their stamps, BY ARRIVAL TIME."""
     parts: list[Part] = field(default_factory=list)
     reads: tuple[Read, ...] = ()
     groups: bool = False
@@ -43,7 +48,9 @@ class Declared:
     of: str = ""
     origin: str = ""
     way: str = ""
-    """How a PUBLISH delivers: as its table, by MERGE, or behind a view."""
+    """How a PUBLISH delivers: as its table, or in another mode, or behind a view."""
+    answers: tuple[Row, ...] = ()
+    """What an API answers for each key that a COLLECT ... FOR EACH sends to it; it knows no other key."""
     odd: tuple[Read, ...] = ()
     """What labels of odd windows read, where the table chooses by its label."""
 
@@ -75,6 +82,10 @@ class Declared:
         return self.window_of(day + self.size - 1)
 
     @property
+    def is_by_data_time(self) -> bool:
+        return self.kind == "COLLECT" and not self.is_snapshot and not self.is_by_file
+
+    @property
     def is_keyed(self) -> bool:
         """Whether the source holds one row of each key: two of one key have no order in a snapshot."""
         return self.is_snapshot and self.mode == "TEMPORAL"
@@ -82,12 +93,13 @@ class Declared:
     @property
     def is_sequential(self) -> bool:
         own = any(read.table == self.name for read in self.all_reads)
-        return own or self.mode in FOLDS or self.has(Sequential, KeyPast)
+        return own or self.is_by_file or self.mode in FOLDS or self.has(Sequential, KeyPast)
 
     @property
     def words(self) -> frozenset[str]:
         """All that the table declares, for the count of pairs."""
-        kind = {"COLLECT": "snapshot" if self.is_snapshot else "BY DATA TIME", "PUBLISH": "PUBLISH"}
+        batched = "snapshot" if self.is_snapshot else "BY ARRIVAL TIME" if self.is_by_file else "BY DATA TIME"
+        kind = {"COLLECT": batched, "PUBLISH": "PUBLISH"} | ({"TRANSFORM": "FOR EACH"} if self.answers else {})
         first = {kind.get(self.kind, "TRANSFORM"), f"{self.mode} table"}
         own = {"PREVIOUS of itself" for read in self.all_reads if read.table == self.name}
         reads = {read.word for read in self.all_reads if read.table != self.name} | ({"WHEN"} if self.odd else set())
@@ -160,9 +172,10 @@ class Declared:
     def _collect(self) -> str:
         type_ = "PARTITIONED " if self.mode == "PARTITIONED" else ""
         looks = "".join(part.lookback for part in self.parts)
-        by = "" if self.is_snapshot else f"BY DATA TIME at{looks}"
+        by = "" if self.is_snapshot else "BY ARRIVAL TIME" if self.is_by_file else f"BY DATA TIME at{looks}"
+        source = f"land.acme.{self.source}" if self.is_by_file else f"shop.{self.source}"
         return (
-            f"COLLECT {self.name} {type_}{self._columns(gone=True)} FROM shop.{self.source} {self._every} "
+            f"COLLECT {self.name} {type_}{self._columns(gone=True)} FROM {source} {self._every} "
             f"START '{instant((self.start - 1) * DAY, self.hours):%F %R}' {by} {self._mode()} "
             f"{self._clauses()}{self._was()};"
         )
@@ -170,14 +183,22 @@ class Declared:
     def _transform(self) -> str:
         type_ = "PARTITIONED " if self.mode == "PARTITIONED" else ""
         every = f" {self._every}" if self.has_cadence else ""
+        if self.answers:
+            return (
+                f"COLLECT {self.name} {type_}{self._columns(gone=False)} FROM api.{self.source} OPTIONS (path "
+                f"'detail/{{k}}', not_found 'skip') FOR EACH {self.reads[0].table}{every} {self._mode()} "
+                f"{self._clauses()}{self._was()};"
+            )
         return (
             f"TRANSFORM {self.name} {type_}{self._columns(gone=False)}{every} {self._mode()} {self._clauses()}"
             f"{self._was()} {self._queries()};"
         )
 
     def _publish(self) -> str:
-        how = {"MERGE": " MERGE ON (k)", "behind a view": " OPTIONS (behind 'view')"}.get(self.way, "")
-        return f"PUBLISH {self.of} (k, v) TO {self.name}{how};"
+        how = "MERGE ON (k)" if self.way == "MERGE" else self.way
+        how = how.replace("REPLACE WHERE", f"REPLACE WHERE k < {FOREIGN}").replace("behind a view", "")
+        options = " OPTIONS (behind 'view')" if "behind" in self.way else ""
+        return f"PUBLISH {self.of} (k, v) TO {self.name}{options} {how};"
 
     def _was(self) -> str:
         return f" WAS {self.was}" if self.was else ""
@@ -220,7 +241,10 @@ class Declared:
         )
 
     def made_of(self, first: Rows, more: tuple[Rows, ...], *, is_partial: bool = False) -> Rows:
-        """Return what the query makes."""
+        """Return what the query makes, or what the API answers."""
+        if self.answers:
+            keys = {row.k for row in first}
+            return tuple(row for row in self.answers if row.k in keys)
         sums: list[dict[int, int]] = []
         for rows in more:
             of: dict[int, int] = {}

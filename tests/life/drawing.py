@@ -21,6 +21,7 @@ from tests.life.parts import (
     Retain,
     Retire,
 )
+from tests.life.rows import Row
 
 CANDIDATES = 12
 LENGTHS = ((24, 1), (24, 1), (12, 2), (12, 2), (8, 3), (6, 2))
@@ -38,7 +39,8 @@ def drawn_flow(random: Random, met: Collection[Pair] = ()) -> Flow:
 def statements(flow: Flow) -> str:
     """Return the DPL of a flow, with the views that its tables read."""
     views = sorted({view for table in flow.values() for view in table.views})
-    return "\n".join([*views, *(table.dpl for table in flow.values())])
+    api = ["CREATE CONNECTION api TYPE rest;"] if any(table.answers for table in flow.values()) else []
+    return "\n".join([*api, *views, *(table.dpl for table in flow.values())])
 
 
 def pairs_of(flow: Flow) -> set[Pair]:
@@ -75,12 +77,16 @@ def _flow(random: Random) -> Flow:
 
 
 def _way(random: Random, of: Declared) -> str:
-    """Draw how a table is published: by MERGE where a label has a key once, behind a view where `check` takes it."""
+    """Draw how a table is published: by MERGE where a label has a key once, or in another way that `check` takes."""
     ways = ["", ""]
     if of.mode in BY_LABEL and not of.is_snapshot and (of.groups or of.has(KeyOnce, KeyPast)) and not of.has(Retain):
         ways.append("MERGE")
     if of.mode in {"PARTITIONED", "REPLACE"}:
         ways.append("behind a view")
+    if of.mode == "MERGE":
+        ways += ["REPLACE", "REPLACE behind a view"]
+    if of.mode in {"MERGE", "REPLACE", "TEMPORAL"}:
+        ways.append("REPLACE WHERE")
     return random.choice(ways)
 
 
@@ -94,7 +100,7 @@ def _collect(random: Random, name: str, flow: Flow, lengths: tuple[int, int]) ->
     if random.random() < 0.15:
         table = Declared("COLLECT", name, random.choice(("REPLACE", "TEMPORAL")), is_snapshot=True)
     else:
-        table = Declared("COLLECT", name, random.choice(MODES["COLLECT"]))
+        table = Declared("COLLECT", name, random.choice(MODES["COLLECT"]), is_by_file=random.random() < 0.3)
     table.hours, table.size = lengths[0], lengths[1] if random.random() < 0.4 else 1
     table.start = 1 + table.size * random.choice((0, 0, 1, 2))
     _parts(random, table)
@@ -113,7 +119,12 @@ def _transform(random: Random, name: str, flow: Flow, lengths: tuple[int, int]) 
     if table.mode == "MERGE":
         table.groups = True
     table.hours, table.size = lengths[0], lengths[1] if random.random() < 0.5 else 1
+    if table.mode != "TEMPORAL" and random.random() < 0.15 and _ask_for_each(random, table, flow):
+        _parts(random, table)
+        return table
     table.reads = _reads(random, table, flow)
+    if table.mode == "PARTITIONED" and random.random() < 0.2:
+        table.reads = _until(random, table, flow) or table.reads
     if random.random() < 0.2:
         odd = _reads(random, table, flow)
         if not any(read.kind == "UNTIL" for read in table.reads + odd):
@@ -127,6 +138,27 @@ def _transform(random: Random, name: str, flow: Flow, lengths: tuple[int, int]) 
     inputs = table.inputs | {part.parent for part in flats if isinstance(part, Refers)}
     table.has_cadence = any(flow[it].size != table.size for it in inputs)
     return table
+
+
+def _ask_for_each(random: Random, table: Declared, flow: Flow) -> bool:
+    """Let a table ask an API for each key of another one, whose slices fit; return whether there is one."""
+    fitting = [u for u in flow.values() if u.mode != "PARTITIONED" or not table.size % u.size]
+    kept = [(u, part) for u in fitting if isinstance(part := u.part(Retain), Retain) and u.mode == "PARTITIONED"]
+    fitting = [u for u in fitting if not any(it is u and part.days < table.size for it, part in kept)]
+    if not fitting:
+        return False
+    u = random.choice(fitting)
+    table.reads, table.groups, table.has_cadence = (Read("PLAIN", u.name),), False, u.size != table.size
+    table.shapes = {it.name: it.mode for it in flow.values()} | {table.name: table.mode}
+    drawn = tuple(Row(key, random.randint(1, 400), key * 60) for key in (1, 2, 3))
+    table.answers = next((it.answers for it in flow.values() if it.answers), drawn)  # of one API
+    return True
+
+
+def _until(random: Random, table: Declared, flow: Flow) -> tuple[Read, ...]:
+    """Draw a table that is read UNTIL, so that books can be closed; nothing where the slices of none fit."""
+    fitting = [u for u in flow.values() if u.mode == "PARTITIONED" and not table.size % u.size and not u.has(Retain)]
+    return (Read("UNTIL", (u := random.choice(fitting)).name, u.size),) if fitting else ()
 
 
 def _reads(random: Random, table: Declared, flow: Flow) -> tuple[Read, ...]:

@@ -4,50 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from tests.life.books import Closed, Unexpected
-from tests.life.drawing import Flow, Pair, drawn_flow, pairs_of, statements
-from tests.life.oracle import Oracle
-from tests.life.parts import DONE, HELD, SKIPPED, Closes, Demands, Refers, Report, Retain, Retire
-from tests.life.rows import DAY, Row, instant
-from tests.life.world import LEASE, Strike, World
+from tests.life.books import Seen, Unexpected
+from tests.life.deciding import Deciding
+from tests.life.drawing import Pair, statements
+from tests.life.parts import DONE, Closes, Demands, Refers, Report, Retain
+from tests.life.world import LEASE, Strike, World, toml_of
 from tests.tiny import Tiny, described
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.upkeep.rebuild_all import rebuild_all
 from waterclock.engine.upkeep.reset import prepare_reset, reset
 from waterclock.errors import WaterclockError
 from waterclock.planner.plan import Status
-from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STEPS = 9
-LAST_DAY, LAST_SHORT_DAY = 12, 16
 
 
 @dataclass
-class Life:
-    """One life. `met`: pairs that other lives have met already, of which this one meets fewer."""
+class Life(Deciding):
+    """One life."""
 
-    random: Random
-    met: Collection[Pair] = ()
-    world: World | None = None
-    flow: Flow = field(init=False)
-    oracle: Oracle = field(init=False)
-    hours: int = field(init=False)
-    longest: int = field(init=False)
-    """The days of the longest window, and the hours of a day."""
-    story: list[str] = field(default_factory=list)
-    changed: dict[str, dict[int, str]] = field(default_factory=dict)
-    pairs: set[Pair] = field(default_factory=set)
-    brings_old: dict[str, bool] = field(default_factory=dict)
-    paused: set[str] = field(default_factory=set)
     exported: bool = False
     """Whether the ledger was exported: by `maintain`, after a reset, after a new name."""
     copied: set[str] = field(default_factory=set)
@@ -58,25 +42,11 @@ class Life:
     known: list[tuple[datetime, int, dict[str, Any]]] = field(default_factory=list)
     """What all tables held as of a tick, and when: `--known-at` still gives it."""
 
-    def __post_init__(self) -> None:
-        self.flow = drawn_flow(self.random, self.met)
-        self.hours = next(it.hours for it in self.flow.values())
-        self.longest = max(it.size for it in self.flow.values())
-        self.oracle = Oracle(dict(self.flow), today=self.random.choice((3, 4)) + self.longest - 1)
-        self.pairs = pairs_of(self.flow)
-        self.changed = {name: {} for name in self.flow}
-        self.brings_old = {
-            name: True for name, it in self.flow.items() if it.has(Retire) and self.random.random() < 0.5
-        }
-
-    @property
-    def sources(self) -> list[str]:
-        return [name for name, table in self.flow.items() if table.kind == "COLLECT"]
-
     def live(self) -> None:
         """Let things happen, run after them, and bring all to rest in the end."""
         for name in self.sources:
-            for number in range(1, self.oracle.today + 1):
+            # files are not stamped in the future
+            for number in range(1, self.oracle.today + (not self.flow[name].is_by_file)):
                 self.arrive(name, number)
         self.run()
         for _ in range(STEPS):
@@ -93,172 +63,6 @@ class Life:
         self.random.choices(happenings, (3, 2, 2, 3, 2, 1, 2, 1, 1, 1, 2, 1, 1, 2))[0]()
         if self.random.random() < 0.8:
             self.run()
-
-    def arrive(self, name: str, number: int, most: int = 3) -> None:
-        for _ in range(self.random.randint(0, most)):
-            used = {row.at for row in self.oracle.source[name]}
-            at = self.random.choice([it for it in range((number - 1) * DAY, number * DAY, 7) if it not in used])
-            row = Row(self.random.randint(1, 4), self.random.randint(1, 400), at, int(self.random.random() < 0.15))
-            self._put(name, row)
-
-    def _put(self, name: str, row: Row) -> None:
-        rows = self.oracle.source[name]
-        row = row._replace(old=row.v + 1000 if self.brings_old.get(name) else None)
-        is_keyed = self.flow[name].is_keyed
-        rows[:] = [it for it in rows if it.at != row.at and not (is_keyed and it.k == row.k)] + [row]
-        self.oracle.touched[name].add(self.flow[name].window_of(row.day))
-        now = self.moment(self.oracle.today) + timedelta(minutes=len(self.changed[name]) % 60)
-        self.changed[name][row.at] = f"{now:%F %T}"
-
-    def moment(self, number: int) -> datetime:
-        """Return the instant at which a day begins."""
-        return instant(number * DAY - DAY, self.hours)
-
-    def _window(self, name: str, label: int) -> Window:
-        return Window(self.moment(label), self.moment(label + self.flow[name].size))
-
-    def advance(self) -> None:
-        """Let a day or two pass, or a long window."""
-        for _ in range(self.random.choice((1, 1, 2, *[self.longest] * (self.longest > 1)))):
-            if self.oracle.today < (LAST_DAY if self.hours == 24 else LAST_SHORT_DAY):
-                for name in self.sources:
-                    self.arrive(name, self.oracle.today)
-                self.oracle.today += 1
-        self._say("", f"it is day {self.oracle.today}")
-
-    def late(self) -> None:
-        name = self.random.choice(self.sources)
-        number = max(1, self.oracle.today - self.random.choice((1, 2, 2, 3, 4)))
-        self.arrive(name, number, most=2)
-        self._say(name, "late rows", number)
-
-    def correct(self) -> None:
-        name = self.random.choice(self.sources)
-        if rows := self.oracle.source[name]:
-            row = self.random.choice(rows)
-            if self.flow[name].is_snapshot and self.random.random() < 0.5:
-                rows.remove(row)
-                self._say(name, "vanished", row.day)
-            else:
-                self._put(name, row._replace(v=self.random.randint(1, 400)))
-                self._say(name, "corrected", row.day)
-
-    def decide(self) -> None:
-        """Decide on a label that failed or is held."""
-        if troubles := self.oracle.troubles():
-            self._decide(*self.random.choice(troubles))
-
-    def _decide(self, name: str, label: int, status: str) -> None:
-        book = self.oracle.books[name]
-        verbs = ["retry", "retry"] + ["release"] * 3 * (status == HELD) + ["skip"] * (label not in book.shown)
-        verb = self.random.choice(verbs)
-        if verb == "retry" and self.flow[name].kind == "COLLECT" and self.random.random() < 0.7:
-            window_of = self.flow[name].window_of
-            rows = [row for row in self.oracle.source[name] if window_of(row.day) == label]
-            for row in [row for row in rows if row.v % 20 in {7, 9}]:
-                self._put(name, row._replace(v=row.v + 1))
-        self._ask(verb, name, label)
-
-    def ask(self) -> None:
-        """Ask for a label that is done or skipped."""
-        skipped = [
-            (name, label)
-            for name, book in self.oracle.books.items()
-            for label, status in book.status.items()
-            if status == SKIPPED and not self.oracle.is_gone(name, label)
-        ]
-        if skipped and self.random.random() < 0.5:
-            name, label = self.random.choice(sorted(skipped))
-            self._say(name, "skip taken back", label)
-            self._ask("retry", name, label)
-            return
-        done = [
-            (name, label)
-            for name, book in self.oracle.books.items()
-            for label, status in book.status.items()
-            if status == DONE and self.flow[name].mode != "REPLACE" and not self.oracle.is_gone(name, label)
-        ]
-        if done:
-            name, label = self.random.choice(sorted(done))
-            if self.random.random() < 0.15:
-                self._skip_done(name, label)
-                return
-            is_source = self.flow[name].kind == "COLLECT" and not self.flow[name].is_snapshot
-            self._ask(self.random.choice(("recompute", "recollect")) if is_source else "recompute", name, label)
-
-    def _skip_done(self, name: str, label: int) -> None:
-        """Hold that a batch that is done is not skipped."""
-        self._say(name, "skip refused", label)
-        if self.world is None:
-            return
-        with self.world.tiny.ledger() as ledger:
-            try:
-                ledger.decisions.skip(name, [self._window(name, label)], who="ann", why="lost")
-            except WaterclockError as error:
-                if error.code == "E413":
-                    return
-                raise
-        raise Unexpected(f"{name}@{label} is done, and was skipped")
-
-    def _ask(self, verb: str, name: str, label: int) -> None:
-        self._say(name, verb, label)
-        if self.world is not None:
-            with self.world.tiny.ledger() as ledger:
-                decisions, at = ledger.decisions, [self.moment(label)]
-                if verb == "retry":
-                    decisions.retry(name, at, who="ann")
-                elif verb == "release":
-                    decisions.request_release(name, at, who="ann", why="known")
-                elif verb == "skip":
-                    decisions.skip(name, [self._window(name, label)], who="ann", why="lost")
-                else:
-                    decisions.request_restate(name, at, verb, who="ann")
-        if verb == "skip":
-            self.oracle.skip(name, label)
-        else:
-            self.oracle.ask(name, label, verb)
-
-    def close_books(self) -> None:
-        """Close the books of a window by hand, or skip the window."""
-        closing = [name for name, table in self.flow.items() if table.has(Closes) and name not in self.paused]
-        if not closing:
-            return
-        name = self.random.choice(closing)
-        found = self.oracle.closable(name)
-        if found is None:
-            if (label := self.oracle.first_open(name)) and self.random.random() < 0.5:
-                self._ask("skip", name, label)
-            return
-        label, ticks = found
-        self._say(name, "closed by hand", label)
-        tick = ticks[0]
-        if self.world is not None:
-            self.world.declare()
-            tick = self.world.close(name, label, self.oracle.today)
-            if tick not in ticks:
-                raise Unexpected(f"{name}@{label} was closed by hand at {tick}, not {ticks}")
-        self.oracle.closed[name, label] = Closed(tick, tick)
-
-    def code(self) -> None:
-        """Change the query of a transform."""
-        names = [name for name, table in self.flow.items() if table.kind == "TRANSFORM"]
-        name = self.random.choice(names)
-        self.flow[name].code += 1
-        self._say(name, "code changed")
-
-    def pause(self) -> None:
-        """Pause a table, or resume it."""
-        name = self.random.choice([*self.flow])
-        verb = "resume" if name in self.paused else "pause"
-        self._say(name, verb)
-        self.paused ^= {name}
-        self.oracle.paused ^= {name}
-        if self.world is not None:
-            with self.world.tiny.ledger() as ledger:
-                if verb == "pause":
-                    ledger.decisions.pause_tables([name], who="ann", why="repairs")
-                else:
-                    ledger.decisions.resume_tables([name], who="ann")
 
     def rename(self) -> None:
         """Give a table another name, in what reads it too."""
@@ -282,7 +86,9 @@ class Life:
         renamed.name, renamed.was, renamed.origin = new, old, renamed.origin or old
         self.flow.clear()
         self.flow.update(flow)
-        for known in (self.oracle.tables, self.oracle.books, self.oracle.source, self.oracle.touched, self.changed):
+        oracle = self.oracle
+        of_oracle = (oracle.tables, oracle.books, oracle.source, oracle.touched, oracle.files, oracle.taken)
+        for known in (*of_oracle, self.changed):
             _rename(known, old, new)
         _rename(self.brings_old, old, new)
         for _, _, rows in self.known:
@@ -387,15 +193,6 @@ class Life:
             self.known.clear()  # labels that were not made by then are missing
             self._say(name, "START moved back")
 
-    def _say(self, name: str, what: str, label: int | None = None) -> None:
-        self.story.append(f"{what} {name}{f'@{label}' if label else ''}")
-        if name:
-            self.pairs |= {(f"op {what}", word) for word in self.flow[name].words}
-
-    def _say_of_all(self, what: str) -> None:
-        self.story.append(what)
-        self.pairs |= {(f"op {what}", word) for table in self.flow.values() for word in table.words}
-
     # runs
 
     def disturb(self) -> tuple[Strike | None, int, int]:
@@ -405,22 +202,7 @@ class Life:
         return strike, runners, self.random.randint(1, 60) if self.random.random() < 0.1 else 0
 
     def run(self, *, is_last: bool = False) -> None:
-        strike, runners, killed_after = self.disturb()
-        self.story.append(f"run on day {self.oracle.today}")
-        for what, step in (("struck", strike.after if strike else 0), ("killed", killed_after)):
-            if step:
-                self._say_of_all(what)
-                self.story[-1] += f" at step {step}"
-        if runners > 1:
-            self._say_of_all("two runners")
-        seen = None
-        outcome = None
-        if self.world is not None:
-            self.world.declare()
-            for name in self.sources:
-                self.world.fill(name, self.oracle.source[name], self.changed[name])
-            outcome = self.world.run(self.oracle.today, strike, runners=runners, killed_after=killed_after)
-            seen = self.world.seen()
+        outcome, seen = self._run_world()
         self.oracle.begin()
         for name in self.flow:
             if self.flow[name].kind == "PUBLISH" or name in self.paused:
@@ -438,6 +220,40 @@ class Life:
             self._hold(outcome, is_last=is_last)
         if self.random.random() < 0.4:
             self.remember()
+
+    def _run_world(self) -> tuple[Any, dict[str, Seen] | None]:
+        """Run on the engine, disturbed or not; return the outcome and what is there then."""
+        strike, runners, killed_after = self.disturb()
+        self.story.append(f"run on day {self.oracle.today}")
+        for what, step in (("struck", strike.after if strike else 0), ("killed", killed_after)):
+            if step:
+                self._say_of_all(what)
+                self.story[-1] += f" at step {step}"
+        if runners > 1:
+            self._say_of_all("two runners")
+        earlier = self._earlier_day()
+        if earlier:
+            self._say_of_all("clock set back")
+            self.story[-1] += f" to day {earlier}, and forth"
+        if self.world is None:
+            return None, None
+        self.world.declare()
+        for name in (it for it in self.sources if not self.flow[it].is_by_file):
+            self.world.fill(name, self.oracle.source[name], self.changed[name])
+        if earlier:
+            self.world.run(earlier, None)  # it makes nothing that a run of today would not make
+        outcome = self.world.run(self.oracle.today, strike, runners=runners, killed_after=killed_after)
+        return outcome, self.world.seen()
+
+    def _earlier_day(self) -> int:
+        """Draw a day before today, to which the clock is set back before a run; 0 for none.
+
+        A snapshot, and the tick of LATEST, are those of the moment of the run.
+        """
+        is_now = any(it.is_snapshot or any(read.kind == "LATEST" for read in it.all_reads) for it in self.flow.values())
+        if is_now or self.random.random() >= 0.15:
+            return 0
+        return max(2, self.oracle.today - self.random.choice((1, 2, 3)))
 
     def _hold(self, outcome: Any, *, is_last: bool) -> None:
         """Hold what a run says of itself, and what was delivered, against the tables."""
@@ -482,6 +298,8 @@ class Life:
                 break
             self.run()
         self.advance()
+        for name in (it for it in self.sources if self.flow[it].is_by_file):
+            self.land(name, self.oracle.today - 1, is_last=True)  # no window waits for its source
         is_calm = not self.oracle.troubles()
         self.run(is_last=is_calm)
         if not self.oracle.troubles() and is_calm:
@@ -564,7 +382,7 @@ def lived(seed: int, root: Path | None = None, spark: SparkSession | None = None
     life = Life(Random(seed), met)
     if root is not None and spark is not None:
         settings = RunSettings(threads=2, attempts=3, retry_wait=0.01, lease=LEASE, who="a life")
-        life.world = World(Tiny(root, spark, settings=settings), life.flow, life.hours)
+        life.world = World(Tiny(root, spark, toml=toml_of(life.flow), settings=settings), life.flow, life.hours)
     try:
         life.live()
     except (AssertionError, WaterclockError) as error:

@@ -51,6 +51,8 @@ class Oracle(Transforms):
             return {}
         if table.is_snapshot:
             return self._snapshot(table)
+        if table.is_by_file:
+            return self._collect_files(table)
         return self._collect(table) if table.kind == "COLLECT" else self._transform(table)
 
     def take(self, name: str, options: Mapping[int, list[Option]], seen: Seen | None) -> None:
@@ -58,6 +60,15 @@ class Oracle(Transforms):
 
         Raises  Unexpected where what is seen is nothing that is allowed
         """
+        table, book = self.tables[name], self.books[name]
+        is_new = [label for label in options if table.is_by_file and book.status.get(label) != DONE]
+        files = {label: self.files_of(table, label) for label in is_new}
+        self._take(name, options, seen)
+        for label in is_new:
+            if book.status.get(label) == DONE:
+                self.taken[name] |= {file.name for file in files[label]}
+
+    def _take(self, name: str, options: Mapping[int, list[Option]], seen: Seen | None) -> None:
         table, book = self.tables[name], self.books[name]
         if seen is None:
             for label, each in options.items():
@@ -128,6 +139,8 @@ class Oracle(Transforms):
 
     def looked(self, name: str) -> None:
         """Forget the changes of windows that are shown as the source has them; others are found by the next look."""
+        if not self.tables[name].is_by_data_time:
+            return
         came: dict[int, list[Row]] = {}
         for row in self.source[name]:
             came.setdefault(self.tables[name].window_of(row.day), []).append(row)
@@ -158,6 +171,7 @@ class Oracle(Transforms):
     def reset(self, name: str) -> None:
         """Forget all of a table."""
         self.books[name] = Book()
+        self.taken[name] = set()  # files are collected again, from the archive
         self.dropped.pop(name, None)
         self.ticks = {key: it for key, it in self.ticks.items() if key[0] != name}
         self.closed = {key: it for key, it in self.closed.items() if key[0] != name}

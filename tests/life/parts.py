@@ -68,6 +68,8 @@ class Part:
     """One declaration of a table. `needs` decides where it is legal; the rest is text, and the rule."""
 
     word: ClassVar[str] = ""
+    is_of_table: ClassVar[bool] = False
+    """Whether its verdict is over the table as the batch makes it, and not over the batch alone."""
     chance: ClassVar[float] = 0.3
     """How often it is drawn where it is legal."""
 
@@ -151,9 +153,15 @@ class Hold(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        # at which tick of LATEST a batch was held is not seen
-        is_latest = any(read.kind == "LATEST" for read in of.all_reads)
-        return of.mode in BY_LABEL | FOLDS and not of.is_snapshot and not of.has(Fail) and not is_latest
+        # at which tick of LATEST a batch was held is not seen, nor documented whether a held batch has taken its files
+        is_seen = not any(read.kind == "LATEST" for read in of.all_reads) and not of.is_by_file
+        return (
+            of.mode in BY_LABEL | FOLDS
+            and not of.is_snapshot
+            and not of.has(Fail)
+            and is_seen
+            and not (of.mode in FOLDS and of.has(OverTable))
+        )
 
     @property
     def clause(self) -> str:
@@ -179,6 +187,27 @@ class Fail(Part):
 
     def verdict(self, rows: Rows) -> str:
         return FAILED if any(row.v % 20 == 9 for row in rows) else DONE
+
+
+@dataclass(frozen=True)
+class OverTable(Part):
+    """A batch fails that makes the table break a rule."""
+
+    word = "OVER TABLE"
+    is_of_table = True
+
+    @classmethod
+    def fits(cls, of: Declared) -> bool:
+        # in which order LOOKBACK changes the windows of a collect that folds is not documented
+        is_known = of.mode in BY_LABEL or (of.kind == "TRANSFORM" and of.mode in FOLDS and not of.has(Hold))
+        return is_known and not of.is_snapshot
+
+    @property
+    def clause(self) -> str:
+        return "EXPECT count_if(v % 20 = 1) = 0 AS no_one OVER TABLE"
+
+    def verdict(self, rows: Rows) -> str:
+        return FAILED if any(row.v % 20 == 1 for row in rows) else DONE
 
 
 @dataclass(frozen=True)
@@ -209,7 +238,7 @@ class KeyPast(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.kind == "TRANSFORM" and of.mode == "PARTITIONED" and not of.has(KeyOnce, Closes)
+        return of.kind == "TRANSFORM" and of.mode == "PARTITIONED" and not of.has(KeyOnce, Closes) and not of.answers
 
     @classmethod
     def drawn(cls, random: Random, of: Declared) -> Part:
@@ -242,7 +271,7 @@ class Lookback(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.kind == "COLLECT" and not of.is_snapshot and not of.has(Changed)
+        return of.kind == "COLLECT" and of.is_by_data_time and not of.has(Changed)
 
     @classmethod
     def drawn(cls, random: Random, of: Declared) -> Part:
@@ -262,7 +291,7 @@ class Changed(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.kind == "COLLECT" and not of.is_snapshot and of.mode in BY_LABEL and not of.has(Lookback)
+        return of.kind == "COLLECT" and of.is_by_data_time and of.mode in BY_LABEL and not of.has(Lookback)
 
     @classmethod
     def drawn(cls, random: Random, of: Declared) -> Part:
@@ -346,7 +375,7 @@ class Demands(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.kind == "TRANSFORM" and of.mode in BY_LABEL and not of.has(Partial)
+        return of.kind == "TRANSFORM" and of.mode in BY_LABEL and not of.has(Partial) and not of.answers
 
     @property
     def of_key(self) -> str:
@@ -418,7 +447,7 @@ class Partial(Part):
         # older states of REPLACE tables are made where they are read alone, and at which tick LATEST was is not seen
         reads = of.all_reads
         is_plain = not any(read.kind == "LATEST" or of.shapes[read.table] == "REPLACE" for read in reads)
-        return of.kind == "TRANSFORM" and of.mode != "REPLACE" and is_plain
+        return of.kind == "TRANSFORM" and of.mode != "REPLACE" and is_plain and not of.answers
 
     @classmethod
     def drawn(cls, random: Random, of: Declared) -> Part:
@@ -484,7 +513,7 @@ class Closes(Part):
 
 
 PARTS: tuple[type[Part], ...] = (
-    Quarantine, Drop, Hold, Fail, KeyOnce, KeyPast, Lookback, Changed, Report, Sequential, Deletes, ByTime,
+    Quarantine, Drop, Hold, Fail, OverTable, KeyOnce, KeyPast, Lookback, Changed, Report, Sequential, Deletes, ByTime,
     Retire, Retain, Partial, Closes,
 )  # fmt: skip
 """What is drawn by chance; REFERENCES is drawn where a parent is there."""

@@ -24,7 +24,7 @@ from tests.life.parts import (
     Report,
     Retain,
 )
-from tests.life.rows import Row, Rows, Slices, Version, in_effect, versions, versions_of_snapshots, winners
+from tests.life.rows import File, Row, Rows, Slices, Version, in_effect, versions, versions_of_snapshots, winners
 
 
 @dataclass
@@ -34,6 +34,10 @@ class Reading:
     tables: dict[str, Declared]
     today: int = 1
     source: dict[str, list[Row]] = field(default_factory=dict)
+    files: dict[str, list[File]] = field(default_factory=dict)
+    """By table that collects files, all that ever landed."""
+    taken: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
+    """By table the names of the files that a label has collected."""
     touched: dict[str, set[int]] = field(default_factory=dict)
     """By source, the days of rows that were added or changed since the last look, as CHANGED BY finds them."""
     books: dict[str, Book] = field(default_factory=dict)
@@ -59,6 +63,8 @@ class Reading:
             self.books.setdefault(name, Book())
             self.source.setdefault(name, [])
             self.touched.setdefault(name, set())
+            self.files.setdefault(name, [])
+            self.taken.setdefault(name, set())
 
     def start(self, name: str) -> int:
         """Return the first label of a table."""
@@ -177,10 +183,26 @@ class Reading:
         for part in sorted(table.parts, key=lambda part: bool(part.of_key)):
             stay = part.stay(stay, past, known)
         made = Made(tuple(sorted(stay)), tuple(sorted(came)), inputs, table.code, self.partly == table.name)
-        verdicts = {part.verdict(made.stay) for part in table.parts}
+        verdicts = {
+            part.verdict(self._table_with(table, label, made.stay) if part.is_of_table else made.stay)
+            for part in table.parts
+        }
         if table.mode == "MERGE" and not table.has(ByTime) and len({row.k for row in made.stay}) < len(made.stay):
             verdicts.add(FAILED)  # of two rows of a key none is the last
         return next((it for it in (FAILED, HELD) if it in verdicts), DONE), made
+
+    def _table_with(self, table: Declared, label: int, rows: Rows) -> Rows:
+        """Return the rows of a table as it is with a batch; of a table by label those of the batch alone matter.
+
+        No other label of it has rows that break the rule, since these were never shown.
+        """
+        if table.mode in BY_LABEL:
+            return rows
+        slices = self.books[table.name].slices(0, 1 << 20) | {label: rows}
+        last = max(slices)
+        if table.mode == "MERGE":
+            return winners(slices, last, by_time=table.has(ByTime), deletes=table.has(Deletes))
+        return tuple(Row(it.k, it.v, it.at) for it in versions(slices, last, deletes=table.has(Deletes)))
 
     def _keys(self, table: Declared, label: int) -> frozenset[int]:
         demand = table.part(Demands)

@@ -41,6 +41,18 @@ class Version(NamedTuple):
     until: int
 
 
+class File(NamedTuple):
+    """A file of a landing folder: its stamp is the `place`-th of a day, or the day's last second (0)."""
+
+    day: int
+    place: int
+    rows: tuple[Row, ...]
+
+    @property
+    def name(self) -> tuple[int, int]:
+        return self.day, self.place
+
+
 Rows = tuple[Row, ...]
 Slices = dict[int, Rows]
 

@@ -19,13 +19,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from tests.apis import Space
 from tests.faults.killing import gateway_of, wait_for_leases
 from tests.life.books import Closed, Seen
-from tests.life.declarations import Declared
+from tests.life.declarations import FOREIGN, Declared
 from tests.life.drawing import Flow, statements
 from tests.life.parts import BY_LABEL, DONE, FOLDS, Closes, Retain, Retire
-from tests.life.rows import DAY, Row, Rows, Version, instant, minute
-from tests.tiny import Tiny
+from tests.life.rows import DAY, File, Row, Rows, Version, instant, minute
+from tests.tiny import TOML, Tiny
 from waterclock.batches.ledger_snapshot import AT_LAST, BEGINNING, FOREVER
 from waterclock.cli.actions.close import close_window
 from waterclock.engine.ledger_export import export_ledger
@@ -61,6 +62,17 @@ class Strike:
             raise Struck(f"{point} is temporarily unavailable")
 
 
+def toml_of(flow: Flow) -> str:
+    """Return the project file of a flow; where a table asks an API, with one that knows the answers."""
+    answers = {row for table in flow.values() for row in table.answers}
+    if not answers:
+        return TOML
+    space = Space()
+    hours = next(iter(flow.values())).hours
+    space.set(rows=[{"id": row.k, "v": row.v, "at": f"{instant(row.at, hours):%FT%TZ}"} for row in sorted(answers)])
+    return TOML + f'connections.api = {{{{ url = "{space.url}", tries = 2, timeout = 20 }}}}\n'
+
+
 @dataclass
 class World:
     """The engine's side of a life: a project in a folder."""
@@ -86,6 +98,16 @@ class World:
 
     def declare(self) -> None:
         self.tiny.declare(statements(self.flow))
+        for table in self.flow.values():
+            if table.way == "REPLACE WHERE":
+                self._let_write(table.name.partition(".")[2])
+
+    def _let_write(self, destination: str) -> None:
+        """Let another writer own a row of a destination, which is there before anything is delivered."""
+        with closing(sqlite3.connect(self.tiny.root / "out.sqlite")) as database, database:
+            if not database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (destination,)).fetchone():
+                database.execute(f"CREATE TABLE {destination} (k BIGINT, v BIGINT)")
+                database.execute(f"INSERT INTO {destination} VALUES ({FOREIGN}, 7)")
 
     def fill(self, name: str, rows: list[Row], seen: dict[int, str]) -> None:
         """Make a source what it is now; `seen`: by a row's time, when it was changed last."""
@@ -96,6 +118,17 @@ class World:
         if rows and rows[0].old is not None:
             columns, told = columns + ", old INTEGER", [(*it, row.old) for it, row in zip(told, rows, strict=True)]
         self.tiny.source(self.flow[name].source, columns, told)
+
+    def land(self, name: str, file: File) -> None:
+        """Put a file where a table collects it; its stamp is within its day, or the day's last second."""
+        end = self.moment(file.day + 1)
+        at = self.moment(file.day) + timedelta(minutes=file.place) if file.place else end - timedelta(seconds=1)
+        has_old = any(row.old is not None for row in file.rows)
+        lines = ["k,v,at,gone" + ",old" * has_old]
+        for row in file.rows:
+            told = [row.k, row.v, f"{instant(row.at, self.hours):%F %T}", row.gone, *[row.old] * has_old]
+            lines.append(",".join(map(str, told)))
+        self.tiny.land(self.flow[name].source, at, "\n".join(lines) + "\n")
 
     def run(self, today: int, strike: Strike | None, *, runners: int = 1, killed_after: int = 0) -> Any:
         """Run what is due; after a strike until another run would do nothing.
@@ -116,7 +149,9 @@ class World:
                 self.tiny.run(self.moment(today))
         for _ in range(20):
             outcome = self.tiny.run(self.moment(today))
-            if not self.tiny.open_claims() and not (outcome.plan and outcome.plan.groups):
+            away = {it.table for it in outcome.held_back}  # ready by our clock, not by the source's
+            groups = [it for it in (outcome.plan.groups if outcome.plan else ()) if it.table not in away]
+            if not self.tiny.open_claims() and not groups:
                 break
             time.sleep(LEASE / 2)
         return outcome
@@ -254,9 +289,13 @@ class World:
         table = name.partition(".")[2]
         with closing(sqlite3.connect(self.tiny.root / "out.sqlite")) as database:
             try:
-                return sorted(database.execute(f"SELECT k, v FROM {table}"))
+                rows = sorted(database.execute(f"SELECT k, v FROM {table}"))
             except sqlite3.OperationalError:
                 return []
+        if self.flow[name].way == "REPLACE WHERE":
+            assert rows[-1:] == [(FOREIGN, 7)], f"{name} lost the row of another writer"
+            return rows[:-1]
+        return rows
 
     # upkeep and damage
 
