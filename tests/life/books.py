@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.life.parts import FAILED, HELD
+from tests.life.part import FAILED, HELD
 from tests.life.rows import Row, Rows, Slices, Version
 
 TROUBLED = frozenset({HELD, FAILED})

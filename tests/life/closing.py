@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from tests.life.books import MAYBE, YES, Book, Closed, Unexpected
 from tests.life.declarations import Declared
-from tests.life.parts import SKIPPED, Closes, Partial, Read
+from tests.life.part import SKIPPED, Read
+from tests.life.parts import Closes, Partial
 from tests.life.reading import Reading
 from tests.life.rows import Row, Rows
 
@@ -23,14 +24,12 @@ class Closing(Reading):
         table, before = self.tables[name], 0
         if not table.has(Closes):
             return
-        self._open_again(table, seen)
         is_open = False
         for label in self.due(name):
             known, found = self.closed.get((name, label)), None if seen is None else seen.get(label)
+            found = found and replace(found, tick=found.first)
             if known is not None:
                 before = max(before, known.first)
-                if found is not None and found != known:
-                    raise Unexpected(f"{name}@{label} is closed at {found}, and was at {known}")
             elif self.books[name].status.get(label) == SKIPPED or is_open:
                 if found is not None:
                     raise Unexpected(f"{name}@{label} is closed at {found}, and not in order")
@@ -45,6 +44,9 @@ class Closing(Reading):
                 else:
                     self.closed[name, label] = chosen
                     before = max(before, chosen.first)
+        for of, label in [*self.closed]:
+            if of == name:
+                self._open_again(table, label, seen)
 
     def _closings(self, table: Declared, label: int, before: int) -> list[Closed | None]:
         """Return where an open window may be closed by now, the likeliest first; None: it may stay open."""
@@ -119,9 +121,14 @@ class Closing(Reading):
 
     # what comes later
 
-    def late(self, name: str) -> dict[int, list[tuple[Row, str]]]:
-        """Return by slice of what UNTIL reads the rows that are too late for their windows, or too early."""
+    def late(self, name: str, made_late: Collection[int] = ()) -> dict[int, list[tuple[Row, str]]]:
+        """Return by slice of what UNTIL reads the rows that are too late for their windows, or too early.
+
+        `made_late`: the slices whose late rows are known.  Raises  Unexpected where one should have opened its window
+        """
         table, found = self.tables[name], dict[int, list[tuple[Row, str]]]()
+        part = table.part(Closes)
+        assert isinstance(part, Closes)
         u, read = self._until(table)
         for slice_, made in self.books[u.name].shown.items():
             for row in made.stay:
@@ -131,32 +138,39 @@ class Closing(Reading):
                 closed = self.closed.get((name, label))
                 if slice_ < label - read.days:
                     found.setdefault(slice_, []).append((Row(*row[:3]), "early"))
-                elif closed and slice_ >= closed.tick and self.books[name].status.get(label) != SKIPPED:
+                elif self._is_late(table, label, slice_, closed):
+                    if slice_ in made_late and slice_ < label + table.size + part.lateness:
+                        raise Unexpected(f"{name}@{label} is closed at {closed}, but not opened by a row of {slice_}")
                     found.setdefault(slice_, []).append((Row(*row[:3]), "late"))
         return {slice_: sorted(rows) for slice_, rows in found.items()}
 
-    def _open_again(self, table: Declared, seen: Mapping[int, Closed] | None) -> None:
-        """Let windows that are asked for again take in their late rows: up to the end of the last slice with one."""
-        part = table.part(Closes)
+    def _is_late(self, table: Declared, label: int, slice_: int, closed: Closed | None) -> bool:
+        return closed is not None and slice_ >= closed.tick and self.books[table.name].status.get(label) != SKIPPED
+
+    def _open_again(self, table: Declared, label: int, seen: Mapping[int, Closed] | None) -> None:
+        """Let a closed window take in late rows: all where it is asked for again, or those within MAX LATENESS."""
+        part, known = table.part(Closes), self.closed[table.name, label]
         assert isinstance(part, Closes)
         u, _ = self._until(table)
-        for label, verb in self.books[table.name].asked.items():
-            known = self.closed.get((table.name, label))
-            if known is None or verb != "recompute" or not part.has_time:
-                continue
-            ends = [self._last_late(books, u, table, label, known.tick) for books in (self.books, self.before)]
-            ticks = [replace(known, tick=max(end, known.tick)) for end in ends]
-            found = ticks[0] if seen is None else seen.get(label)
-            if found not in ticks:
-                raise Unexpected(f"{table.name}@{label}, asked for again, is closed at {found}, not {ticks}")
-            assert found is not None
-            self.closed[table.name, label] = found
+        ends = [self._late_ends(books, u, table, label, known.tick) for books in (self.books, self.before)]
+        ticks = [known.tick]
+        if self.books[table.name].asked.get(label) == "recompute" and part.has_time:
+            ticks = [max(it, default=known.tick) for it in ends]
+        elif part.lateness and self.books[table.name].status.get(label) != SKIPPED:
+            # late rows are known once the windows before are closed: until then they open nothing
+            within = {it for each in ends for it in each if it - u.size < label + table.size + part.lateness}
+            ticks = [max(within, default=known.tick), known.tick, *within]
+        legal = [replace(known, tick=tick) for tick in ticks]
+        found = legal[0] if seen is None else seen.get(label)
+        if found is None or found not in legal:
+            raise Unexpected(f"{table.name}@{label} is closed at {found}, not {legal}")
+        self.closed[table.name, label] = found
 
     @staticmethod
-    def _last_late(books: Mapping[str, Book], u: Declared, table: Declared, label: int, tick: int) -> int:
+    def _late_ends(books: Mapping[str, Book], u: Declared, table: Declared, label: int, tick: int) -> list[int]:
+        """Return the ends of the slices from a tick on that have rows of a window."""
         shown = books[u.name].shown if u.name in books else {}
-        late = [at + u.size for at, made in shown.items() if at >= tick and _has(table, label, made.stay)]
-        return max(late, default=tick)
+        return [at + u.size for at, made in shown.items() if at >= tick and _has(table, label, made.stay)]
 
 
 def _has(table: Declared, label: int, rows: Rows) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from tests.life.books import TROUBLED, Made, Option
 from tests.life.declarations import Declared
-from tests.life.parts import DONE, FAILED, FOLDS, HELD, Changed
+from tests.life.part import DONE, FAILED, FOLDS, HELD, SKIPPED
+from tests.life.parts import Changed
 from tests.life.reading import Reading
 from tests.life.rows import File, Rows
 
@@ -82,12 +83,12 @@ class Collects(Reading):
         """Return the files that a window collects which is not collected yet."""
         book, name = self.books[table.name], table.name
         new = [file for file in self.files[name] if file.name not in self.taken[name]]
-        open_ = [it for it in self.due(name) if book.status.get(it) != DONE]
+        open_ = [it for it in self.due(name) if book.status.get(it) not in {DONE, SKIPPED}]
 
         def window_of(file: File) -> int:
             own = table.window_of(file.day)
-            is_open = own >= self.start(name) and book.status.get(own) != DONE
-            return own if is_open else min(open_, default=0)
+            is_open = own >= self.start(name) and book.status.get(own) not in {DONE, SKIPPED}
+            return own if is_open else min(open_, default=0)  # the files of a skipped window are late, too
 
         return [file for file in new if window_of(file) == label]
 

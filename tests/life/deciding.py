@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from tests.life.arriving import Arriving
 from tests.life.books import Closed, Unexpected
-from tests.life.parts import DONE, HELD, SKIPPED, Closes
+from tests.life.part import DONE, HELD, SKIPPED
+from tests.life.parts import Closes
 from waterclock.errors import WaterclockError
 
 
@@ -26,8 +27,8 @@ class Deciding(Arriving):
         verbs = ["retry", "retry"] + ["release"] * 3 * (status == HELD) + ["skip"] * (label not in book.shown)
         verb = self.random.choice(verbs)
         if self.flow[name].is_by_file:
-            verb = "retry"  # what becomes of the files of a skipped window is not documented
-            for file in self.oracle.files_of(self.flow[name], label) if self.random.random() < 0.7 else ():
+            files = self.oracle.files_of(self.flow[name], label) if verb == "retry" else []
+            for file in files if self.random.random() < 0.7 else ():
                 rows = [row._replace(v=row.v + row.v % 2) for row in file.rows]
                 self.put_file(name, file._replace(rows=tuple(rows)))
         elif verb == "retry" and self.flow[name].kind == "COLLECT" and self.random.random() < 0.7:

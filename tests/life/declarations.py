@@ -5,19 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from tests.life.parts import (
-    FOLDS,
-    ByTime,
-    Changed,
-    Deletes,
-    Demands,
-    KeyPast,
-    Lookback,
-    Part,
-    Partial,
-    Read,
-    Sequential,
-)
+from tests.life.part import FOLDS, Part, Read
+from tests.life.parts import ByTime, Changed, Closes, Deletes, Demands, KeyPast, Lookback, Partial, Sequential
 from tests.life.rows import DAY, Row, Rows, instant
 
 FOREIGN = 999
@@ -105,6 +94,8 @@ class Declared:
         reads = {read.word for read in self.all_reads if read.table != self.name} | ({"WHEN"} if self.odd else set())
         vias = {read.via for read in self.all_reads if read.via} | ({f"PUBLISH {self.way}"} if self.way else set())
         cadence = ({"long windows"} if self.size > 1 else set()) | ({"other cadence"} if self.has_cadence else set())
+        closes = self.part(Closes)
+        cadence |= {"MAX LATENESS"} if isinstance(closes, Closes) and closes.lateness else set()
         return frozenset(first | own | reads | vias | cadence | {part.word for part in self.parts})
 
     @property

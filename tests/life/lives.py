@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from tests.life.books import Seen, Unexpected
 from tests.life.deciding import Deciding
 from tests.life.drawing import Pair, statements
-from tests.life.parts import DONE, Closes, Demands, Refers, Report, Retain
+from tests.life.part import DONE
+from tests.life.parts import Closes, Demands, Refers, Report, Retain
 from tests.life.world import LEASE, Strike, World, toml_of
 from tests.tiny import Tiny, described
 from waterclock.engine.run_settings import RunSettings
@@ -270,8 +271,9 @@ class Life(Deciding):
         for name, table in self.flow.items():
             part = table.part(Closes)
             if isinstance(part, Closes) and part.has_time:
-                late = self.oracle.late(name)
-                for label, rows in self.world.late(name).items():
+                found_late = self.world.late(name)
+                late = self.oracle.late(name, found_late)
+                for label, rows in found_late.items():
                     if rows != late.get(label, []):
                         raise Unexpected(f"{name}_late@{label} has {rows}, not {late.get(label, [])}")
         if is_last:

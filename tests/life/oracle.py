@@ -25,7 +25,8 @@ from tests.life.books import (
     short,
 )
 from tests.life.declarations import Declared
-from tests.life.parts import BY_LABEL, DONE, FOLDS, HELD, SKIPPED, Retain
+from tests.life.part import BY_LABEL, DONE, FOLDS, HELD, SKIPPED
+from tests.life.parts import Retain
 from tests.life.rows import Row, Rows
 from tests.life.transforms import Transforms
 

@@ -8,111 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from tests.life.part import BY_LABEL, DONE, FAILED, FOLDS, HELD, Known, Part
 from tests.life.rows import DAY, Row, Rows, Slices
 
 if TYPE_CHECKING:
     from tests.life.declarations import Declared
-
-HELD, FAILED, DONE, SKIPPED = "held", "failed", "done", "skipped"
-BY_LABEL = frozenset({"PARTITIONED", "APPEND"})
-FOLDS = frozenset({"MERGE", "TEMPORAL"})
-
-
-@dataclass(frozen=True)
-class Read:
-    """A reference to a table. `days`: how far PAST and UNTIL reach. `via`: a VIEW or a SHARED VIEW of the table.
-
-    A day is one of the oracle: the shortest window of a life.
-
-    Of LATEST `days` is the tick that a label keeps, by the day that begins there; in a declaration 0.
-    """
-
-    kind: str
-    table: str
-    days: int = 0
-    via: str = ""
-
-    @property
-    def word(self) -> str:
-        return self.kind if self.kind != "PLAIN" else "by name"
-
-    @property
-    def sql(self) -> str:
-        of = self.view or self.table
-        if self.kind == "PLAIN":
-            return of
-        span = f", '{self.days} days'" if self.days else ""
-        return f"{self.kind}({of}{span})"
-
-    @property
-    def view(self) -> str:
-        """The name of the view that is read, if any."""
-        names = {
-            "VIEW": f"view.{self.table.replace('.', '_')}",
-            "SHARED VIEW": f"shared.{self.table.replace('.', '_')}",
-        }
-        return names.get(self.via, "")
-
-
-@dataclass(frozen=True)
-class Known:
-    """What a part's rule goes by besides rows: the label, and the keys of the tables that are referred to."""
-
-    label: int
-    keys: frozenset[int] = frozenset()
-
-
-class Part:
-    """One declaration of a table. `needs` decides where it is legal; the rest is text, and the rule."""
-
-    word: ClassVar[str] = ""
-    is_of_table: ClassVar[bool] = False
-    """Whether its verdict is over the table as the batch makes it, and not over the batch alone."""
-    chance: ClassVar[float] = 0.3
-    """How often it is drawn where it is legal."""
-
-    @classmethod
-    def fits(cls, of: Declared) -> bool:
-        """Tell whether `check` takes it there."""
-        del of
-        return True
-
-    @classmethod
-    def drawn(cls, random: Random, of: Declared) -> Part:
-        del random, of
-        return cls()
-
-    @property
-    def clause(self) -> str:
-        """What stands among the clauses."""
-        return ""
-
-    @property
-    def of_key(self) -> str:
-        """What stands behind the key's column."""
-        return ""
-
-    @property
-    def lookback(self) -> str:
-        """What stands behind BY DATA TIME."""
-        return ""
-
-    @property
-    def column(self) -> str:
-        """Further columns."""
-        return ""
-
-    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
-        """Return the rows that it lets stay; `past`: the table's own slices before; `at`: what else it goes by."""
-        del past, at
-        return rows
-
-    def verdict(self, rows: Rows) -> str:
-        """Return what becomes of a batch of these rows."""
-        del rows
-        return DONE
 
 
 @dataclass(frozen=True)
@@ -310,7 +212,8 @@ class Report(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.kind == "TRANSFORM" and of.mode in BY_LABEL
+        is_reopened = any(isinstance(part, Closes) and part.lateness for part in of.parts)
+        return of.kind == "TRANSFORM" and of.mode in BY_LABEL and not is_reopened
 
     @property
     def clause(self) -> str:
@@ -470,20 +373,23 @@ class Closes(Part):
     kind: str = "time"
     by_hand: bool = False
     hours: int = 24
+    lateness: int = 0
+    """The days of MAX LATENESS, if any."""
     word = "CLOSE WHEN"
     chance = 0.7
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
         reads = {read.table for read in of.reads if read.kind == "UNTIL"}
-        # more tables may only be read by their watermarks; what RETAIN drops of an open window is not documented
+        # more tables may only be read by their watermarks
         is_one = len(reads) == 1 and not of.odd
         return of.kind == "TRANSFORM" and of.mode == "PARTITIONED" and is_one and not of.has(KeyPast)
 
     @classmethod
     def drawn(cls, random: Random, of: Declared) -> Part:
         kind = random.choice(("time", "time", "key", "key", "count", "after", "nobody"))
-        return cls(kind, kind == "nobody" or random.random() < 0.4, of.hours)
+        is_reopened = kind in {"time", "key"} and not of.has(Report) and random.random() < 0.5
+        return cls(kind, kind == "nobody" or random.random() < 0.4, of.hours, random.choice((1, 3)) * is_reopened)
 
     @property
     def has_time(self) -> bool:
@@ -498,7 +404,8 @@ class Closes(Part):
             "count": "count(*) >= 4",
             "after": f"max(at) >= WINDOW_END() + INTERVAL {self.hours // 2} HOURS",
         }.get(self.kind, "")
-        return "CLOSE WHEN " + " OR ".join(filter(None, (condition, "closed_by_hand()" if self.by_hand else "")))
+        late = f" MAX LATENESS {self.lateness} DAYS" if self.lateness else ""
+        return "CLOSE WHEN " + " OR ".join(filter(None, (condition, "closed_by_hand()" * self.by_hand))) + late
 
     def holds(self, rows: Rows, end: int) -> bool:
         """Return whether the condition holds for rows; `end`: the day that begins where the window ends."""

@@ -7,23 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from tests.life.books import GONE, MAYBE, NO, YES, Book, Closed, Inputs, Made, Option
 from tests.life.declarations import Declared
-from tests.life.parts import (
-    BY_LABEL,
-    DONE,
-    FAILED,
-    HELD,
-    SKIPPED,
-    ByTime,
-    Closes,
-    Deletes,
-    Demands,
-    KeyPast,
-    Known,
-    Read,
-    Refers,
-    Report,
-    Retain,
-)
+from tests.life.part import BY_LABEL, DONE, FAILED, HELD, SKIPPED, Known, Read
+from tests.life.parts import ByTime, Closes, Deletes, Demands, KeyPast, Refers, Report, Retain
 from tests.life.rows import File, Row, Rows, Slices, Version, in_effect, versions, versions_of_snapshots, winners
 
 

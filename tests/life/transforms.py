@@ -8,7 +8,8 @@ from tests.life.books import GONE, MAYBE, NO, TROUBLED, YES, Inputs, Option, Une
 from tests.life.closing import Closing
 from tests.life.collects import Collects
 from tests.life.declarations import Declared
-from tests.life.parts import DONE, HELD, SKIPPED, Closes, Partial, Report
+from tests.life.part import DONE, HELD, SKIPPED
+from tests.life.parts import Closes, Partial, Report
 from tests.life.rows import Rows
 
 

@@ -24,7 +24,8 @@ from tests.faults.killing import gateway_of, wait_for_leases
 from tests.life.books import Closed, Seen
 from tests.life.declarations import FOREIGN, Declared
 from tests.life.drawing import Flow, statements
-from tests.life.parts import BY_LABEL, DONE, FOLDS, Closes, Retain, Retire
+from tests.life.part import BY_LABEL, DONE, FOLDS
+from tests.life.parts import Closes, Retain, Retire
 from tests.life.rows import DAY, File, Row, Rows, Version, instant, minute
 from tests.tiny import TOML, Tiny
 from waterclock.batches.ledger_snapshot import AT_LAST, BEGINNING, FOREVER
