@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
+from typing import Any
 
 from tests.life.drawing import Flow, Pair, drawn_flow, pairs_of
 from tests.life.oracle import Oracle
@@ -33,6 +34,9 @@ class Arriving:
     changed: dict[str, dict[int, str]] = field(default_factory=dict)
     pairs: set[Pair] = field(default_factory=set)
     brings_old: dict[str, bool] = field(default_factory=dict)
+
+    known: list[tuple[datetime, int, dict[str, Any]]] = field(default_factory=list)
+    """What all tables held as of a tick, and when: `--known-at` still gives it."""
 
     def __post_init__(self) -> None:
         self.flow = drawn_flow(self.random, self.met)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from tests.life.books import TROUBLED, Made, Option
 from tests.life.declarations import Declared
@@ -39,18 +40,26 @@ class Collects(Reading):
                     new.append(label)
                 if made.status in TROUBLED and made.shown is None:
                     is_behind = is_behind or table.is_sequential
-            elif before.asked == "recompute" and before.shown is not None:
-                # judged again: what was released is held again, and stays as it was released
-                status, _ = self._judged(table, label, before.shown.came, {})
-                options = [self._outcome(status, before.shown, before)]
-            elif before.asked == "release":
-                options = [Option(DONE, before.held)]
+            elif before.asked:
+                options = [self._asked_again(table, label, before)]
             if before.status in TROUBLED and before.shown is None and options[0].status in TROUBLED:
                 is_behind = is_behind or table.is_sequential
             found[label] = options
         if table.lookback_days:
             self._look_back(table, new, found, came)
         return found
+
+    def _asked_again(self, table: Declared, label: int, before: Option) -> Option:
+        """Return what a label comes to that is asked for by another verb than those that read the source."""
+        if before.asked == "release":
+            return Option(DONE, before.held)
+        assert before.shown is not None
+        if before.asked == "give up":  # the archive still has its files, and no place has its rows
+            came = before.shown.came if table.is_by_file else ()
+            return Option(DONE, replace(before.shown, stay=(), came=came))
+        # judged again: what was released is held again, and stays as it was released
+        status, made = self._judged(table, label, before.shown.came, {})
+        return self._outcome(status, made if table.is_by_file else before.shown, before)
 
     def _collect_files(self, table: Declared) -> dict[int, list[Option]]:
         """Collect the files of a window by their stamps; late ones come in the oldest window that is not collected."""
@@ -66,9 +75,8 @@ class Collects(Reading):
                 if not self.is_complete(table, label):
                     options = [before]
                 is_behind = is_behind or options[0].status != DONE
-            elif before.asked == "recompute" and before.shown is not None:
-                status, _ = self._judged(table, label, before.shown.came, {})
-                options = [self._outcome(status, before.shown, before)]
+            elif before.asked:
+                options = [self._asked_again(table, label, before)]
             elif before.status in TROUBLED and before.shown is None:
                 is_behind = True
             found[label] = options
@@ -101,6 +109,10 @@ class Collects(Reading):
         perhaps: dict[int, Option] = {}
         reach: set[int] = set()
         for label in new:
+            for window in self._looked_back(table, label):
+                if book.asked.get(window) == "give up":  # before this batch reads it again, or after
+                    status, made = self._judged(table, window, came.get(window, ()), {})
+                    found[window].append(self._outcome(status, made, book.option(window)))
             is_shown = all(it.status == DONE for it in found[label])
             (surely if is_shown else perhaps).update(self._again(table, label, came))
             reach |= self._looked_back(table, label) if is_shown else set()

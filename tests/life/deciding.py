@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tests.life.arriving import Arriving
-from tests.life.books import Closed, Unexpected
-from tests.life.part import DONE, HELD, SKIPPED
+from tests.life.books import Closed, Option, Unexpected
+from tests.life.part import BY_LABEL, DONE, HELD, SKIPPED
 from tests.life.parts import Closes
 from waterclock.errors import WaterclockError
 
@@ -96,6 +96,25 @@ class Deciding(Arriving):
             self.oracle.skip(name, label)
         else:
             self.oracle.ask(name, label, verb)
+
+    def damage(self) -> None:
+        """Damage the file of a collected label, and give it up: it is done, and empty, until it is read again."""
+        found = [
+            (name, label)
+            for name, table in self.flow.items()
+            for label, made in self.oracle.books[name].shown.items()
+            if table.kind == "COLLECT" and table.mode in BY_LABEL and not table.is_snapshot and name not in self.paused
+            if made.stay and label >= self.oracle.dropped.get(name, 0)
+            if self.oracle.books[name].option(label) == Option(DONE, made)
+        ]
+        if found:
+            name, label = self.random.choice(sorted(found))
+            self._say(name, "given up", label)
+            self.known.clear()  # what it held is lost
+            if self.world is not None:
+                self.world.declare()
+                self.world.give_up(name, label, self.oracle.today)
+            self.oracle.ask(name, label, "give up")
 
     def close_books(self) -> None:
         """Close the books of a window by hand, or skip the window."""

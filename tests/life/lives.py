@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -40,9 +39,6 @@ class Life(Deciding):
     is_past_whole: bool = True
     """Whether what the past held is what is there now up to a day: nothing was left as it was on purpose."""
 
-    known: list[tuple[datetime, int, dict[str, Any]]] = field(default_factory=list)
-    """What all tables held as of a tick, and when: `--known-at` still gives it."""
-
     def live(self) -> None:
         """Let things happen, run after them, and bring all to rest in the end."""
         for name in self.sources:
@@ -60,8 +56,9 @@ class Life(Deciding):
         happenings = (
             self.advance, self.late, self.correct, self.decide, self.ask, self.code, self.begin_earlier,
             self.pause, self.rename, self.reset, self.upkeep, self.lose_ledger, self.put_back, self.close_books,
+            self.damage,
         )  # fmt: skip
-        self.random.choices(happenings, (3, 2, 2, 3, 2, 1, 2, 1, 1, 1, 2, 1, 1, 2))[0]()
+        self.random.choices(happenings, (3, 2, 2, 3, 2, 1, 2, 1, 1, 1, 2, 1, 1, 2, 1))[0]()
         if self.random.random() < 0.8:
             self.run()
 

@@ -30,6 +30,7 @@ from tests.life.rows import DAY, File, Row, Rows, Version, instant, minute
 from tests.tiny import TOML, Tiny
 from waterclock.batches.ledger_snapshot import AT_LAST, BEGINNING, FOREVER
 from waterclock.cli.actions.close import close_window
+from waterclock.cli.actions.skip import skip_batches
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.query.query import query
@@ -248,6 +249,18 @@ class World:
             tick = ledger.reads.closings(name)[self.moment(label)].tick
             assert tick is not None
             return self._number(tick)
+
+    def give_up(self, name: str, label: int, today: int) -> None:
+        """Damage the file of a label, and skip the label, as `waterclock skip` does for what cannot be read again."""
+        at = self.moment(label)
+        with self.tiny.opened() as work:
+            folder = work.folder(self.flow[name])
+            for piece in work.ledger.reads.slices(name, BEGINNING, FOREVER):
+                if piece.label == at:
+                    for file in read_manifest(folder, piece.slice_path).files:
+                        Path(folder, file.path).write_bytes(b"PAR1")
+        where = (f"{name}@{label_of(at)}", "")
+        skip_batches(self.tiny.root, None, where, "a disk", self.moment(today).isoformat(), yes=True, is_json=False)
 
     def late(self, name: str) -> dict[int, list[tuple[Row, str]]]:
         """Return the rows of each made slice that came too late for their windows, or too early."""
