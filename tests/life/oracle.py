@@ -75,7 +75,7 @@ class Oracle(Transforms):
             for label, each in options.items():
                 book.take(label, each[0])
                 latest = [it.table for it in table.reads_at(label) if it.kind == "LATEST"]
-                if latest and label in book.shown and (name, label) not in self.ticks:
+                if latest and (label in book.shown or label in book.held) and (name, label) not in self.ticks:
                     self.ticks[name, label] = {of: self._newest_ticks(of)[0] for of in latest}
             return
         legal = {label: [it for it in each if it.status == seen.status.get(label)] for label, each in options.items()}

@@ -55,15 +55,9 @@ class Hold(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        # at which tick of LATEST a batch was held is not seen, nor documented whether a held batch has taken its files
-        is_seen = not any(read.kind == "LATEST" for read in of.all_reads) and not of.is_by_file
-        return (
-            of.mode in BY_LABEL | FOLDS
-            and not of.is_snapshot
-            and not of.has(Fail)
-            and is_seen
-            and not (of.mode in FOLDS and of.has(OverTable))
-        )
+        # whether a held batch has taken its files is not documented
+        is_legal = of.mode in BY_LABEL | FOLDS and not of.is_snapshot and not of.has(Fail) and not of.is_by_file
+        return is_legal and not (of.mode in FOLDS and of.has(OverTable))
 
     @property
     def clause(self) -> str:
@@ -347,9 +341,8 @@ class Partial(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        # older states of REPLACE tables are made where they are read alone, and at which tick LATEST was is not seen
-        reads = of.all_reads
-        is_plain = not any(read.kind == "LATEST" or of.shapes[read.table] == "REPLACE" for read in reads)
+        # older states of REPLACE tables are made where they are read alone
+        is_plain = not any(of.shapes[read.table] == "REPLACE" for read in of.all_reads)
         return of.kind == "TRANSFORM" and of.mode != "REPLACE" and is_plain and not of.answers
 
     @classmethod

@@ -24,7 +24,7 @@ from tests.faults.killing import gateway_of, wait_for_leases
 from tests.life.books import Closed, Seen
 from tests.life.declarations import FOREIGN, Declared
 from tests.life.drawing import Flow, statements
-from tests.life.part import BY_LABEL, DONE, FOLDS
+from tests.life.part import BY_LABEL, DONE, FOLDS, HELD
 from tests.life.parts import Closes, Retain, Retire
 from tests.life.rows import DAY, File, Row, Rows, Version, instant, minute
 from tests.tiny import TOML, Tiny
@@ -177,12 +177,18 @@ class World:
         """Look at all tables."""
         with self.tiny.opened() as work:
             status: dict[str, dict[int, str]] = {name: {} for name in self.flow}
+            held: set[int] = set()  # the claims of batches that are held
             for row in work.ledger.past.rows("batches"):
                 if row["status"] and row["table"] in status:
                     status[row["table"]][self.labels[row["timelabel"]]] = row["status"]
+                    held |= {row["claim"]} if row["status"] == HELD else set()
             ticks: dict[str, dict[int, dict[str, int]]] = {name: {} for name in self.flow}
             for row in work.ledger.past.rows("inputs"):
-                if row["read"].startswith("LATEST(") and row["is_current"] and row["table"] in ticks:
+                if (
+                    row["read"].startswith("LATEST(")
+                    and row["table"] in ticks
+                    and (row["is_current"] or row["claim"] in held)
+                ):
                     number = self.labels[row["timelabel"]]
                     ticks[row["table"]].setdefault(number, {})[row["input"]] = self.labels[label_of(row["high"])]
             closed = {name: self._closed(work, name) for name, table in self.flow.items() if table.has(Closes)}
@@ -254,7 +260,7 @@ class World:
         """Damage the file of a label, and skip the label, as `waterclock skip` does for what cannot be read again."""
         at = self.moment(label)
         with self.tiny.opened() as work:
-            folder = work.folder(self.flow[name])
+            folder = work.folder(work.flow.tables[name])
             for piece in work.ledger.reads.slices(name, BEGINNING, FOREVER):
                 if piece.label == at:
                     for file in read_manifest(folder, piece.slice_path).files:
