@@ -149,7 +149,8 @@ def _ask_for_each(random: Random, table: Declared, flow: Flow) -> bool:
 def _until(random: Random, table: Declared, flow: Flow) -> tuple[Read, ...]:
     """Draw a table that is read UNTIL, so that books can be closed; nothing where the slices of none fit."""
     fitting = [u for u in flow.values() if u.mode == "PARTITIONED" and not table.size % u.size and not u.has(Retain)]
-    return (Read("UNTIL", (u := random.choice(fitting)).name, u.size),) if fitting else ()
+    files = [u for u in fitting if u.is_by_file]  # their rows come late
+    return (Read("UNTIL", (u := random.choice(files or fitting)).name, u.size),) if fitting else ()
 
 
 def _reads(random: Random, table: Declared, flow: Flow) -> tuple[Read, ...]:

@@ -133,6 +133,7 @@ class Oracle(Transforms):
         book = self.books[name]
         if verb == "retry":
             book.held.pop(label, None)
+            book.asked.pop(label, None)  # a request to release it
             if label not in book.shown:
                 book.status.pop(label)
                 return

@@ -58,6 +58,8 @@ class Known:
 
     label: int
     keys: frozenset[int] = frozenset()
+    is_read_whole: bool = False
+    """Whether another table has all columns of the table: then none of them ends."""
 
 
 class Part:

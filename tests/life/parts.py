@@ -307,7 +307,7 @@ class Retire(Part):
 
     def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
         del past
-        if at.label >= self.day:
+        if at.label >= self.day and not at.is_read_whole:
             return tuple(row._replace(old=None) for row in rows)
         return tuple(row if row.old is not None else row._replace(old=row.v * 2) for row in rows)
 
@@ -380,7 +380,7 @@ class Closes(Part):
 
     @classmethod
     def drawn(cls, random: Random, of: Declared) -> Part:
-        kind = random.choice(("time", "time", "key", "key", "count", "after", "nobody"))
+        kind = random.choice(("time", "time", "time", "key", "count", "after", "nobody"))
         is_reopened = kind in {"time", "key"} and not of.has(Report) and random.random() < 0.5
         return cls(kind, kind == "nobody" or random.random() < 0.4, of.hours, random.choice((1, 3)) * is_reopened)
 

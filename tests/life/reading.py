@@ -163,7 +163,7 @@ class Reading:
         return versions(slices, until, deletes=table.has(Deletes))
 
     def _judged(self, table: Declared, label: int, came: Rows, past: Slices, inputs: Inputs = ()) -> tuple[str, Made]:
-        stay, known = came, Known(label, self._keys(table, label))
+        stay, known = came, Known(label, self._keys(table, label), self._is_read_whole(table))
         # the key is asked last: rows that another rule takes out have no say
         for part in sorted(table.parts, key=lambda part: bool(part.of_key)):
             stay = part.stay(stay, past, known)
@@ -175,6 +175,14 @@ class Reading:
         if table.mode == "MERGE" and not table.has(ByTime) and len({row.k for row in made.stay}) < len(made.stay):
             verdicts.add(FAILED)  # of two rows of a key none is the last
         return next((it for it in (FAILED, HELD) if it in verdicts), DONE), made
+
+    def _is_read_whole(self, table: Declared) -> bool:
+        """Return whether a table of late rows, which come too late for their windows, has all columns of a table."""
+        closing = [(it, part) for it in self.tables.values() if isinstance(part := it.part(Closes), Closes)]
+        return any(
+            part.has_time and any(read.kind == "UNTIL" and read.table == table.name for read in it.reads)
+            for it, part in closing
+        )
 
     def _table_with(self, table: Declared, label: int, rows: Rows) -> Rows:
         """Return the rows of a table as it is with a batch; of a table by label those of the batch alone matter.
