@@ -11,7 +11,7 @@ from tests.life.part import BY_LABEL, Read
 from tests.life.parts import MODES, PARTS, ByTime, Closes, Demands, Hold, KeyOnce, KeyPast, Refers, Retain, Retire
 from tests.life.rows import Row
 
-CANDIDATES = 12
+CANDIDATES = 24
 LENGTHS = ((24, 1), (24, 1), (12, 2), (12, 2), (8, 3), (6, 2))
 """The hours of a life's shortest windows, and how many of them a long window has."""
 Pair = tuple[str, str]
@@ -174,7 +174,7 @@ def _read(random: Random, u: Declared, table: Declared, *, is_first: bool) -> Re
         if table.mode == "PARTITIONED":
             kinds += ["UNTIL"] * 2  # its windows may wait until their books are closed
         if u.has(Refers) and is_first:
-            kinds += ["FLAT"] * 4
+            kinds += ["FLAT"] * 6
     kind = random.choice(kinds)
     days = {"PAST": random.choice((2, 3)) * size, "UNTIL": u.size}.get(kind, 0)
     kept = u.part(Retain)
