@@ -26,7 +26,7 @@ from tests.life.books import (
 )
 from tests.life.declarations import Declared
 from tests.life.part import BY_LABEL, DONE, FOLDS, HELD, SKIPPED
-from tests.life.parts import Retain
+from tests.life.parts import Closes, Retain
 from tests.life.rows import Row, Rows
 from tests.life.transforms import Transforms
 
@@ -64,7 +64,11 @@ class Oracle(Transforms):
         table, book = self.tables[name], self.books[name]
         is_new = [label for label in options if table.is_by_file and book.status.get(label) != DONE]
         files = {label: self.files_of(table, label) for label in is_new}
+        shown = dict(book.shown)
         self._take(name, options, seen)
+        if table.has(Closes):
+            for label in [label for label, made in book.shown.items() if shown.get(label) is not made]:
+                self.begun[name, label] = {of: self.start(of) for of in table.inputs}
         for label in is_new:
             if book.status.get(label) == DONE:
                 self.taken[name] |= {file.name for file in files[label]}
@@ -81,8 +85,11 @@ class Oracle(Transforms):
         legal = {label: [it for it in each if it.status == seen.status.get(label)] for label, each in options.items()}
         for label, each in legal.items():
             if not each:
-                allowed = sorted({str(it.status) for it in options[label]})
-                raise Unexpected(f"{name}@{label} is {seen.status.get(label)}, not {' or '.join(allowed)}")
+                allowed = " or ".join(sorted({str(it.status) for it in options[label]}))
+                raise Unexpected(
+                    f"{name}@{label} is {seen.status.get(label)}, not {allowed}; now {seen.rows}\n"
+                    f"before {book.option(label)}\nallowed {options[label]}"
+                )
         is_sealed = table.has(Retain) or (table.mode in FOLDS and not table.is_snapshot)
         by_label = seen.slices if is_sealed else seen.rows if table.mode in BY_LABEL else None
         if isinstance(by_label, Mapping):
@@ -123,6 +130,10 @@ class Oracle(Transforms):
                     kept[label] = replace(made, inputs=inputs)
         self.closed = {(new if name == old else name, label): it for (name, label), it in self.closed.items()}
         self.checked = {(new if name == old else name, label): it for (name, label), it in self.checked.items()}
+        self.begun = {
+            (new if name == old else name, label): {new if of == old else of: start for of, start in it.items()}
+            for (name, label), it in self.begun.items()
+        }
         if old in self.dropped:
             self.dropped[new] = self.dropped.pop(old)
 

@@ -39,6 +39,9 @@ class Reading:
     checked: dict[tuple[str, int], int] = field(default_factory=dict)
     """By table and label the boundary up to which the books of a window were surely left open."""
 
+    begun: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
+    """By table and label, for tables that close books, where each table that a batch read started then."""
+
     paused: set[str] = field(default_factory=set)
     partly: str = ""
     """The table with PARTIAL AFTER that is looked at as if what is not settled were left out."""
