@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.life.parts import FAILED, HELD
+from tests.life.part import FAILED, HELD
 from tests.life.rows import Row, Rows, Slices, Version
 
 TROUBLED = frozenset({HELD, FAILED})
@@ -60,17 +60,27 @@ class Book:
 
 
 @dataclass(frozen=True)
+class Closed:
+    """Up to which tick a closed window reads, the one at which it was closed first, and whether PARTIAL AFTER did."""
+
+    tick: int
+    first: int
+    is_partial: bool = False
+
+
+@dataclass(frozen=True)
 class Seen:
     """What the engine shows of a table: the status of each label, and its rows, by label or as a whole.
 
     `slices`: of MERGE and TEMPORAL tables, and those with RETAIN, what is sealed for each label. `ticks`: by label and
-    table read the day that begins at the tick which LATEST picked.
+    table read the day that begins at the tick which LATEST picked. `closed`: by label where its books were closed.
     """
 
     status: Mapping[int, str]
     rows: Mapping[int, Rows] | tuple[Row, ...] | tuple[Version, ...]
     slices: Mapping[int, Rows] = field(default_factory=dict)
     ticks: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    closed: Mapping[int, Closed] = field(default_factory=dict)
 
 
 class Unexpected(AssertionError):

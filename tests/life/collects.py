@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from tests.life.books import TROUBLED, Made, Option
 from tests.life.declarations import Declared
-from tests.life.parts import DONE, FAILED, FOLDS, HELD, Changed
+from tests.life.part import DONE, FAILED, FOLDS, HELD, SKIPPED
+from tests.life.parts import Changed
 from tests.life.reading import Reading
-from tests.life.rows import Rows
+from tests.life.rows import File, Rows
 
 
 class Collects(Reading):
@@ -18,7 +20,8 @@ class Collects(Reading):
         book, found = self.books[table.name], {}
         came: dict[int, Rows] = {}
         for row in self.source[table.name]:
-            came[row.day] = (*came.get(row.day, ()), row)
+            window = table.window_of(row.day)
+            came[window] = (*came.get(window, ()), row)
         is_behind = False  # an earlier label of a table in order is troubled
         new: list[int] = []
         for label in self.due(table.name):
@@ -37,18 +40,65 @@ class Collects(Reading):
                     new.append(label)
                 if made.status in TROUBLED and made.shown is None:
                     is_behind = is_behind or table.is_sequential
-            elif before.asked == "recompute" and before.shown is not None:
-                # judged again: what was released is held again, and stays as it was released
-                status, _ = self._judged(table, label, before.shown.came, {})
-                options = [self._outcome(status, before.shown, before)]
-            elif before.asked == "release":
-                options = [Option(DONE, before.held)]
+            elif before.asked:
+                options = [self._asked_again(table, label, before)]
             if before.status in TROUBLED and before.shown is None and options[0].status in TROUBLED:
                 is_behind = is_behind or table.is_sequential
             found[label] = options
         if table.lookback_days:
             self._look_back(table, new, found, came)
         return found
+
+    def _asked_again(self, table: Declared, label: int, before: Option) -> Option:
+        """Return what a label comes to that is asked for by another verb than those that read the source."""
+        if before.asked == "release":
+            return Option(DONE, before.held)
+        assert before.shown is not None
+        if before.asked == "give up":  # the archive still has its files, and no place has its rows
+            came = before.shown.came if table.is_by_file else ()
+            return Option(DONE, replace(before.shown, stay=(), came=came))
+        # judged again: what was released is held again, and stays as it was released
+        status, made = self._judged(table, label, before.shown.came, {})
+        return self._outcome(status, made if table.is_by_file else before.shown, before)
+
+    def _collect_files(self, table: Declared) -> dict[int, list[Option]]:
+        """Collect the files of a window by their stamps; late ones come in the oldest window that is not collected."""
+        book, found = self.books[table.name], {}
+        is_behind = False
+        for label in self.due(table.name):
+            before = book.option(label)
+            options = [before]
+            if before.status is None or before.asked == "retry":
+                came = tuple(row for file in self.files_of(table, label) for row in file.rows)
+                made = self._outcome(*self._judged(table, label, came, {}), before)
+                options = [made, before] if is_behind else [made]
+                if not self.is_complete(table, label):
+                    options = [before]
+                is_behind = is_behind or options[0].status != DONE
+            elif before.asked:
+                options = [self._asked_again(table, label, before)]
+            elif before.status in TROUBLED and before.shown is None:
+                is_behind = True
+            found[label] = options
+        return found
+
+    def is_complete(self, table: Declared, label: int) -> bool:
+        """Return whether the folder's clock, a second after its newest stamp, has passed a window."""
+        end = label + table.size
+        return any(file.day >= end or (file.day == end - 1 and not file.place) for file in self.files[table.name])
+
+    def files_of(self, table: Declared, label: int) -> list[File]:
+        """Return the files that a window collects which is not collected yet."""
+        book, name = self.books[table.name], table.name
+        new = [file for file in self.files[name] if file.name not in self.taken[name]]
+        open_ = [it for it in self.due(name) if book.status.get(it) not in {DONE, SKIPPED}]
+
+        def window_of(file: File) -> int:
+            own = table.window_of(file.day)
+            is_open = own >= self.start(name) and book.status.get(own) not in {DONE, SKIPPED}
+            return own if is_open else min(open_, default=0)  # the files of a skipped window are late, too
+
+        return [file for file in new if window_of(file) == label]
 
     def _look_back(
         self, table: Declared, new: Iterable[int], found: dict[int, list[Option]], came: Mapping[int, Rows]
@@ -59,9 +109,13 @@ class Collects(Reading):
         perhaps: dict[int, Option] = {}
         reach: set[int] = set()
         for label in new:
+            for window in self._looked_back(table, label):
+                if book.asked.get(window) == "give up":  # before this batch reads it again, or after
+                    status, made = self._judged(table, window, came.get(window, ()), {})
+                    found[window].append(self._outcome(status, made, book.option(window)))
             is_shown = all(it.status == DONE for it in found[label])
             (surely if is_shown else perhaps).update(self._again(table, label, came))
-            reach |= set(range(label - table.lookback_days, label)) if is_shown else set()
+            reach |= self._looked_back(table, label) if is_shown else set()
         for label, asked in book.asked.items():
             # asked for again for itself, a batch looks back too
             if asked == "recollect" or (asked == "retry" and self._may_not_look_back(table, label)):
@@ -77,8 +131,12 @@ class Collects(Reading):
 
     def _again(self, table: Declared, label: int, came: Mapping[int, Rows]) -> dict[int, Option]:
         """Return what the windows come to that a batch of this label finds changed."""
-        windows = set(range(label - table.lookback_days, label))
+        windows = self._looked_back(table, label)
         return self._changed(table, windows & self.touched[table.name] if table.has(Changed) else windows, came)
+
+    @staticmethod
+    def _looked_back(table: Declared, label: int) -> set[int]:
+        return set(range(label - table.lookback_days, label, table.size))
 
     def _changed(self, table: Declared, windows: Iterable[int], came: Mapping[int, Rows]) -> dict[int, Option]:
         found = {window: self._window_again(table, window, came) for window in windows}
@@ -116,7 +174,7 @@ class Collects(Reading):
 
     def _snapshot(self, table: Declared) -> dict[int, list[Option]]:
         """Take the source as it is now, for the newest window alone."""
-        book, newest = self.books[table.name], self.today - 1
+        book, newest = self.books[table.name], table.ends_by(self.today)
         found = {label: [book.option(label)] for label in book.status}
         if newest >= table.start and newest not in book.status:
             _, made = self._judged(table, newest, tuple(self.source[table.name]), {})

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
-from tests.life.parts import FOLDS, ByTime, Changed, Deletes, KeyPast, Lookback, Part, Partial, Read, Sequential
-from tests.life.rows import Row, Rows
+from tests.life.part import FOLDS, Part, Read
+from tests.life.parts import ByTime, Changed, Closes, Deletes, Demands, KeyPast, Lookback, Partial, Sequential
+from tests.life.rows import DAY, Row, Rows, instant
+
+FOREIGN = 999
+"""The key of a row at a destination that another writer put there."""
 
 
 @dataclass
@@ -16,18 +21,27 @@ class Declared:
     name: str
     mode: str
     is_snapshot: bool = False
+    is_by_file: bool = False
+    """Whether a collect takes files by their stamps, BY ARRIVAL TIME."""
     parts: list[Part] = field(default_factory=list)
     reads: tuple[Read, ...] = ()
     groups: bool = False
     code: int = 0
     start: int = 1
+    size: int = 1
+    """The days of a window. A day of the oracle is `hours` long on the engine."""
+    hours: int = 24
+    has_cadence: bool = False
+    """Whether a transform declares EVERY: its inputs have another cadence."""
     was: str = ""
     of: str = ""
     origin: str = ""
     way: str = ""
-    """How a PUBLISH delivers: as its table, by MERGE, or behind a view."""
+    """How a PUBLISH delivers: as its table, or in another mode, or behind a view."""
+    answers: tuple[Row, ...] = ()
+    """What an API answers for each key that a COLLECT ... FOR EACH sends to it; it knows no other key."""
     odd: tuple[Read, ...] = ()
-    """What labels of odd days read, where the table chooses by its label."""
+    """What labels of odd windows read, where the table chooses by its label."""
 
     def has(self, *kinds: type[Part]) -> bool:
         return any(isinstance(part, kinds) for part in self.parts)
@@ -40,6 +54,26 @@ class Declared:
         found = self.part(Lookback) or self.part(Changed)
         return found.days if isinstance(found, Lookback | Changed) else 0
 
+    def is_odd(self, label: int) -> bool:
+        """Return whether the window of a label is an odd one, counted from the first of January."""
+        return (label - 1) // self.size % 2 == 0
+
+    def window_of(self, day: int) -> int:
+        """Return the label of the window that contains a day."""
+        return day - (day - 1) % self.size
+
+    def ends_by(self, day: int) -> int:
+        """Return the label of the last window that ends at the start of a day, or before."""
+        return self.window_of(day) - self.size
+
+    def first_from(self, day: int) -> int:
+        """Return the label of the first window that starts on a day, or later."""
+        return self.window_of(day + self.size - 1)
+
+    @property
+    def is_by_data_time(self) -> bool:
+        return self.kind == "COLLECT" and not self.is_snapshot and not self.is_by_file
+
     @property
     def is_keyed(self) -> bool:
         """Whether the source holds one row of each key: two of one key have no order in a snapshot."""
@@ -48,25 +82,36 @@ class Declared:
     @property
     def is_sequential(self) -> bool:
         own = any(read.table == self.name for read in self.all_reads)
-        return own or self.mode in FOLDS or self.has(Sequential, KeyPast)
+        return own or self.is_by_file or self.mode in FOLDS or self.has(Sequential, KeyPast)
 
     @property
     def words(self) -> frozenset[str]:
         """All that the table declares, for the count of pairs."""
-        kind = {"COLLECT": "snapshot" if self.is_snapshot else "BY DATA TIME", "PUBLISH": "PUBLISH"}
+        batched = "snapshot" if self.is_snapshot else "BY ARRIVAL TIME" if self.is_by_file else "BY DATA TIME"
+        kind = {"COLLECT": batched, "PUBLISH": "PUBLISH"} | ({"TRANSFORM": "FOR EACH"} if self.answers else {})
         first = {kind.get(self.kind, "TRANSFORM"), f"{self.mode} table"}
         own = {"PREVIOUS of itself" for read in self.all_reads if read.table == self.name}
         reads = {read.word for read in self.all_reads if read.table != self.name} | ({"WHEN"} if self.odd else set())
         vias = {read.via for read in self.all_reads if read.via} | ({f"PUBLISH {self.way}"} if self.way else set())
-        return frozenset(first | own | reads | vias | {part.word for part in self.parts})
+        cadence = ({"long windows"} if self.size > 1 else set()) | ({"other cadence"} if self.has_cadence else set())
+        closes = self.part(Closes)
+        cadence |= {"MAX LATENESS"} if isinstance(closes, Closes) and closes.lateness else set()
+        return frozenset(first | own | reads | vias | cadence | {part.word for part in self.parts})
 
     @property
     def all_reads(self) -> tuple[Read, ...]:
         return tuple(dict.fromkeys(self.reads + self.odd))
 
+    @property
+    def inputs(self) -> frozenset[str]:
+        """The other tables that it reads, in its queries or to check references."""
+        demand = self.part(Demands)
+        parents = {demand.parent} if isinstance(demand, Demands) else set()
+        return frozenset(parents | {read.table for read in self.all_reads} - {self.name})
+
     def reads_at(self, label: int) -> tuple[Read, ...]:
         """Return what the query of a label reads."""
-        return self.odd if self.odd and label % 2 else self.reads
+        return self.odd if self.odd and self.is_odd(label) else self.reads
 
     # its DPL
 
@@ -83,7 +128,19 @@ class Declared:
     @property
     def dpl(self) -> str:
         """The statement."""
-        return {"COLLECT": self._collect, "TRANSFORM": self._transform, "PUBLISH": self._publish}[self.kind]()
+        dpl = {"COLLECT": self._collect, "TRANSFORM": self._transform, "PUBLISH": self._publish}[self.kind]()
+        return self._in_hours(dpl)
+
+    def _in_hours(self, dpl: str) -> str:
+        """Return a text with its days as long as they are on the engine."""
+        if self.hours == 24:
+            return dpl
+        return re.sub(r"\b(\d+) days?\b", lambda of: f"{int(of[1]) * self.hours} HOURS", dpl, flags=re.IGNORECASE)
+
+    @property
+    def _every(self) -> str:
+        length = self.size * self.hours
+        return "EVERY DAY" if length == 24 else f"EVERY {length} HOURS"
 
     def _columns(self, *, gone: bool) -> str:
         key = " ".join(part.of_key for part in self.parts if part.of_key)
@@ -106,22 +163,33 @@ class Declared:
     def _collect(self) -> str:
         type_ = "PARTITIONED " if self.mode == "PARTITIONED" else ""
         looks = "".join(part.lookback for part in self.parts)
-        by = "" if self.is_snapshot else f"BY DATA TIME at{looks}"
+        by = "" if self.is_snapshot else "BY ARRIVAL TIME" if self.is_by_file else f"BY DATA TIME at{looks}"
+        source = f"land.acme.{self.source}" if self.is_by_file else f"shop.{self.source}"
         return (
-            f"COLLECT {self.name} {type_}{self._columns(gone=True)} FROM shop.{self.source} EVERY DAY "
-            f"START '2020-01-{self.start:02d}' {by} {self._mode()} {self._clauses()}{self._was()};"
+            f"COLLECT {self.name} {type_}{self._columns(gone=True)} FROM {source} {self._every} "
+            f"START '{instant((self.start - 1) * DAY, self.hours):%F %R}' {by} {self._mode()} "
+            f"{self._clauses()}{self._was()};"
         )
 
     def _transform(self) -> str:
         type_ = "PARTITIONED " if self.mode == "PARTITIONED" else ""
+        every = f" {self._every}" if self.has_cadence else ""
+        if self.answers:
+            return (
+                f"COLLECT {self.name} {type_}{self._columns(gone=False)} FROM api.{self.source} OPTIONS (path "
+                f"'detail/{{k}}', not_found 'skip') FOR EACH {self.reads[0].table}{every} {self._mode()} "
+                f"{self._clauses()}{self._was()};"
+            )
         return (
-            f"TRANSFORM {self.name} {type_}{self._columns(gone=False)} {self._mode()} {self._clauses()}{self._was()} "
-            f"{self._queries()};"
+            f"TRANSFORM {self.name} {type_}{self._columns(gone=False)}{every} {self._mode()} {self._clauses()}"
+            f"{self._was()} {self._queries()};"
         )
 
     def _publish(self) -> str:
-        how = {"MERGE": " MERGE ON (k)", "behind a view": " OPTIONS (behind 'view')"}.get(self.way, "")
-        return f"PUBLISH {self.of} (k, v) TO {self.name}{how};"
+        how = "MERGE ON (k)" if self.way == "MERGE" else self.way
+        how = how.replace("REPLACE WHERE", f"REPLACE WHERE k < {FOREIGN}").replace("behind a view", "")
+        options = " OPTIONS (behind 'view')" if "behind" in self.way else ""
+        return f"PUBLISH {self.of} (k, v) TO {self.name}{options} {how};"
 
     def _was(self) -> str:
         return f" WAS {self.was}" if self.was else ""
@@ -141,7 +209,9 @@ class Declared:
     def _queries(self) -> str:
         if not self.odd:
             return f"AS {self._query(self.reads)}"
-        return f"WHEN day(WINDOW_START()) % 2 = 0 AS {self._query(self.reads)} ELSE AS {self._query(self.odd)}"
+        length = self.size * self.hours
+        is_even = f"(day(WINDOW_START()) * 24 + hour(WINDOW_START()) - 24) % {2 * length} = {length}"
+        return f"WHEN {is_even} AS {self._query(self.reads)} ELSE AS {self._query(self.odd)}"
 
     def _query(self, reads: tuple[Read, ...]) -> str:
         """Return a query of the rows of the first read, with the sum of each further one of the same key."""
@@ -162,7 +232,10 @@ class Declared:
         )
 
     def made_of(self, first: Rows, more: tuple[Rows, ...], *, is_partial: bool = False) -> Rows:
-        """Return what the query makes."""
+        """Return what the query makes, or what the API answers."""
+        if self.answers:
+            keys = {row.k for row in first}
+            return tuple(row for row in self.answers if row.k in keys)
         sums: list[dict[int, int]] = []
         for rows in more:
             of: dict[int, int] = {}

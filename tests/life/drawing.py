@@ -7,22 +7,13 @@ from itertools import combinations
 from random import Random
 
 from tests.life.declarations import Declared
-from tests.life.parts import (
-    BY_LABEL,
-    MODES,
-    PARTS,
-    ByTime,
-    Demands,
-    Hold,
-    KeyOnce,
-    KeyPast,
-    Read,
-    Refers,
-    Retain,
-    Retire,
-)
+from tests.life.part import BY_LABEL, Read
+from tests.life.parts import MODES, PARTS, ByTime, Closes, Demands, Hold, KeyOnce, KeyPast, Refers, Retain, Retire
+from tests.life.rows import Row
 
-CANDIDATES = 12
+CANDIDATES = 24
+LENGTHS = ((24, 1), (24, 1), (12, 2), (12, 2), (8, 3), (6, 2))
+"""The hours of a life's shortest windows, and how many of them a long window has."""
 Pair = tuple[str, str]
 Flow = dict[str, Declared]
 
@@ -36,7 +27,8 @@ def drawn_flow(random: Random, met: Collection[Pair] = ()) -> Flow:
 def statements(flow: Flow) -> str:
     """Return the DPL of a flow, with the views that its tables read."""
     views = sorted({view for table in flow.values() for view in table.views})
-    return "\n".join([*views, *(table.dpl for table in flow.values())])
+    api = ["CREATE CONNECTION api TYPE rest;"] if any(table.answers for table in flow.values()) else []
+    return "\n".join([*api, *views, *(table.dpl for table in flow.values())])
 
 
 def pairs_of(flow: Flow) -> set[Pair]:
@@ -57,40 +49,48 @@ def _pair(one: str, other: str) -> Pair:
 
 def _flow(random: Random) -> Flow:
     flow: Flow = {}
+    lengths = random.choice(LENGTHS)
     for number in range(random.choice((2, 2, 3))):
-        table = _collect(random, f"raw.c{number}", flow)
+        table = _collect(random, f"raw.c{number}", flow, lengths)
         flow[table.name] = table
     for number in range(random.choice((2, 3, 3, 4))):
-        table = _transform(random, f"made.t{number}", flow)
+        table = _transform(random, f"made.t{number}", flow, lengths)
         flow[table.name] = table
     for number in range(random.choice((0, 1, 1))):
         of = random.choice([*flow.values()])
-        flow[f"out.p{number}"] = Declared("PUBLISH", f"out.p{number}", of.mode, of=of.name, way=_way(random, of))
+        table = Declared("PUBLISH", f"out.p{number}", of.mode, of=of.name, way=_way(random, of))
+        table.size, table.hours = of.size, of.hours
+        flow[table.name] = table
     return flow
 
 
 def _way(random: Random, of: Declared) -> str:
-    """Draw how a table is published: by MERGE where a label has a key once, behind a view where `check` takes it."""
+    """Draw how a table is published: by MERGE where a label has a key once, or in another way that `check` takes."""
     ways = ["", ""]
     if of.mode in BY_LABEL and not of.is_snapshot and (of.groups or of.has(KeyOnce, KeyPast)) and not of.has(Retain):
         ways.append("MERGE")
     if of.mode in {"PARTITIONED", "REPLACE"}:
         ways.append("behind a view")
+    if of.mode == "MERGE":
+        ways += ["REPLACE", "REPLACE behind a view"]
+    if of.mode in {"MERGE", "REPLACE", "TEMPORAL"}:
+        ways.append("REPLACE WHERE")
     return random.choice(ways)
 
 
 def _parts(random: Random, table: Declared) -> None:
     for part in random.sample(PARTS, len(PARTS)):
-        if part.fits(table) and random.random() < 0.3:
-            table.parts.append(part.drawn(random))
+        if part.fits(table) and random.random() < part.chance:
+            table.parts.append(part.drawn(random, table))
 
 
-def _collect(random: Random, name: str, flow: Flow) -> Declared:
+def _collect(random: Random, name: str, flow: Flow, lengths: tuple[int, int]) -> Declared:
     if random.random() < 0.15:
         table = Declared("COLLECT", name, random.choice(("REPLACE", "TEMPORAL")), is_snapshot=True)
     else:
-        table = Declared("COLLECT", name, random.choice(MODES["COLLECT"]))
-    table.start = random.choice((1, 1, 2, 3))
+        table = Declared("COLLECT", name, random.choice(MODES["COLLECT"]), is_by_file=random.random() < 0.3)
+    table.hours, table.size = lengths[0], lengths[1] if random.random() < 0.4 else 1
+    table.start = 1 + table.size * random.choice((0, 0, 1, 2))
     _parts(random, table)
     if table.mode == "MERGE" and not table.has(ByTime):
         # a batch with two rows of a key is refused once it is released
@@ -102,41 +102,84 @@ def _collect(random: Random, name: str, flow: Flow) -> Declared:
     return table
 
 
-def _transform(random: Random, name: str, flow: Flow) -> Declared:
+def _transform(random: Random, name: str, flow: Flow, lengths: tuple[int, int]) -> Declared:
     table = Declared("TRANSFORM", name, random.choice(MODES["TRANSFORM"]), groups=random.random() < 0.4)
     if table.mode == "MERGE":
         table.groups = True
-    table.reads = _reads(random, name, flow, table.mode)
+    table.hours, table.size = lengths[0], lengths[1] if random.random() < 0.5 else 1
+    if table.mode != "TEMPORAL" and random.random() < 0.15 and _ask_for_each(random, table, flow):
+        _parts(random, table)
+        return table
+    table.reads = _reads(random, table, flow)
+    if table.mode == "PARTITIONED" and random.random() < 0.4:
+        table.reads = _until(random, table, flow) or table.reads
     if random.random() < 0.2:
-        odd = _reads(random, name, flow, table.mode)
+        odd = _reads(random, table, flow)
         if not any(read.kind == "UNTIL" for read in table.reads + odd):
             table.odd = odd
     table.shapes = {it.name: it.mode for it in flow.values()} | {name: table.mode}
     _parts(random, table)
+    if any(read.kind == "UNTIL" and flow[read.table].has(Retain) for read in table.reads):
+        # an open window may read further back than RETAIN keeps
+        table.parts = [part for part in table.parts if not isinstance(part, Closes)]
     keyed = [it.name for it in flow.values() if it.mode == "MERGE"]
     if keyed and Demands.fits(table) and random.random() < 0.3:
         table.parts.append(Demands(random.choice(keyed)))
+    flats = [flow[it.table].part(Refers) for it in table.all_reads if it.kind == "FLAT"]
+    inputs = table.inputs | {part.parent for part in flats if isinstance(part, Refers)}
+    table.has_cadence = any(flow[it].size != table.size for it in inputs)
     return table
 
 
-def _reads(random: Random, name: str, flow: Flow, mode: str) -> tuple[Read, ...]:
-    reads = [_read(random, random.choice([*flow.values()]), is_first=True)]
+def _ask_for_each(random: Random, table: Declared, flow: Flow) -> bool:
+    """Let a table ask an API for each key of another one, whose slices fit; return whether there is one."""
+    fitting = [u for u in flow.values() if u.mode != "PARTITIONED" or not table.size % u.size]
+    kept = [(u, part) for u in fitting if isinstance(part := u.part(Retain), Retain) and u.mode == "PARTITIONED"]
+    fitting = [u for u in fitting if not any(it is u and part.days < table.size for it, part in kept)]
+    if not fitting:
+        return False
+    u = random.choice(fitting)
+    table.reads, table.groups, table.has_cadence = (Read("PLAIN", u.name),), False, u.size != table.size
+    table.shapes = {it.name: it.mode for it in flow.values()} | {table.name: table.mode}
+    drawn = tuple(Row(key, random.randint(1, 400), key * 60) for key in (1, 2, 3))
+    table.answers = next((it.answers for it in flow.values() if it.answers), drawn)  # of one API
+    return True
+
+
+def _until(random: Random, table: Declared, flow: Flow) -> tuple[Read, ...]:
+    """Draw a table that is read UNTIL, so that books can be closed; nothing where the slices of none fit."""
+    fitting = [u for u in flow.values() if u.mode == "PARTITIONED" and not table.size % u.size and not u.has(Retain)]
+    files = [u for u in fitting if u.is_by_file]  # their rows come late
+    return (Read("UNTIL", (u := random.choice(files or fitting)).name, u.size),) if fitting else ()
+
+
+def _reads(random: Random, table: Declared, flow: Flow) -> tuple[Read, ...]:
+    reads = [_read(random, random.choice([*flow.values()]), table, is_first=True)]
     if random.random() < 0.45:
-        read = _read(random, random.choice([*flow.values()]), is_first=False)
+        read = _read(random, random.choice([*flow.values()]), table, is_first=False)
         # states that nobody sees keep ticks that nobody sees
-        reads.append(Read("LATEST", read.table) if mode != "REPLACE" and random.random() < 0.2 else read)
+        reads.append(Read("LATEST", read.table) if table.mode != "REPLACE" and random.random() < 0.2 else read)
     if random.random() < 0.25:
-        reads.append(Read("PREVIOUS", name))
+        reads.append(Read("PREVIOUS", table.name))
     return tuple(dict.fromkeys(reads))
 
 
-def _read(random: Random, u: Declared, *, is_first: bool) -> Read:
-    kinds = ["PLAIN", "HISTORY", "PREVIOUS"]
-    if u.mode == "PARTITIONED":
+def _read(random: Random, u: Declared, table: Declared, *, is_first: bool) -> Read:
+    """Draw a reference to a table by another one."""
+    kinds, size = ["PLAIN", "HISTORY", "PREVIOUS"], table.size
+    if u.mode == "PARTITIONED" and size % u.size:
+        kinds = ["HISTORY"]  # its slices do not fit
+    elif u.mode == "PARTITIONED":
         kinds = ["PLAIN", "PLAIN", "HISTORY", "PREVIOUS", "PAST", "PAST", "UNTIL"]
+        if table.mode == "PARTITIONED":
+            kinds += ["UNTIL"] * 2  # its windows may wait until their books are closed
         if u.has(Refers) and is_first:
-            kinds += ["FLAT"] * 4
+            kinds += ["FLAT"] * 6
     kind = random.choice(kinds)
-    days = {"PAST": random.choice((2, 3)), "UNTIL": 1}.get(kind, 0)
+    days = {"PAST": random.choice((2, 3)) * size, "UNTIL": u.size}.get(kind, 0)
+    kept = u.part(Retain)
+    reach = {"PAST": days, "UNTIL": size + 2 * days, "PLAIN": size, "FLAT": size, "PREVIOUS": size}.get(kind, 0)
+    if isinstance(kept, Retain) and u.mode == "PARTITIONED" and reach > kept.days:
+        kind, days = "HISTORY", 0  # what RETAIN drops is not read by span
     via = random.choice(("", "", "", "VIEW", "SHARED VIEW")) if kind != "FLAT" else ""
     return Read(kind, u.name, days, via)

@@ -4,47 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from tests.life.books import Unexpected
-from tests.life.drawing import Flow, Pair, drawn_flow, pairs_of, statements
-from tests.life.oracle import Oracle
-from tests.life.parts import DONE, HELD, SKIPPED, Demands, Refers, Report, Retain, Retire
-from tests.life.rows import DAY, Row, instant
-from tests.life.world import LEASE, Strike, World
-from tests.tiny import Tiny, day, described
+from tests.life.books import Seen, Unexpected
+from tests.life.deciding import Deciding
+from tests.life.drawing import Pair, statements
+from tests.life.part import DONE
+from tests.life.parts import Closes, Demands, Refers, Report, Retain
+from tests.life.world import LEASE, Strike, World, toml_of
+from tests.tiny import Tiny, described
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.upkeep.rebuild_all import rebuild_all
 from waterclock.engine.upkeep.reset import prepare_reset, reset
 from waterclock.errors import WaterclockError
 from waterclock.planner.plan import Status
-from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STEPS = 9
-LAST_DAY = 12
 
 
 @dataclass
-class Life:
-    """One life. `met`: pairs that other lives have met already, of which this one meets fewer."""
+class Life(Deciding):
+    """One life."""
 
-    random: Random
-    met: Collection[Pair] = ()
-    world: World | None = None
-    flow: Flow = field(init=False)
-    oracle: Oracle = field(init=False)
-    story: list[str] = field(default_factory=list)
-    changed: dict[str, dict[int, str]] = field(default_factory=dict)
-    pairs: set[Pair] = field(default_factory=set)
-    brings_old: dict[str, bool] = field(default_factory=dict)
-    paused: set[str] = field(default_factory=set)
     exported: bool = False
     """Whether the ledger was exported: by `maintain`, after a reset, after a new name."""
     copied: set[str] = field(default_factory=set)
@@ -52,26 +39,11 @@ class Life:
     is_past_whole: bool = True
     """Whether what the past held is what is there now up to a day: nothing was left as it was on purpose."""
 
-    known: list[tuple[datetime, int, dict[str, Any]]] = field(default_factory=list)
-    """What all tables held as of a tick, and when: `--known-at` still gives it."""
-
-    def __post_init__(self) -> None:
-        self.flow = drawn_flow(self.random, self.met)
-        self.oracle = Oracle(dict(self.flow), today=self.random.choice((3, 4)))
-        self.pairs = pairs_of(self.flow)
-        self.changed = {name: {} for name in self.flow}
-        self.brings_old = {
-            name: True for name, it in self.flow.items() if it.has(Retire) and self.random.random() < 0.5
-        }
-
-    @property
-    def sources(self) -> list[str]:
-        return [name for name, table in self.flow.items() if table.kind == "COLLECT"]
-
     def live(self) -> None:
         """Let things happen, run after them, and bring all to rest in the end."""
         for name in self.sources:
-            for number in range(1, self.oracle.today + 1):
+            # files are not stamped in the future
+            for number in range(1, self.oracle.today + (not self.flow[name].is_by_file)):
                 self.arrive(name, number)
         self.run()
         for _ in range(STEPS):
@@ -83,148 +55,12 @@ class Life:
     def step(self) -> None:
         happenings = (
             self.advance, self.late, self.correct, self.decide, self.ask, self.code, self.begin_earlier,
-            self.pause, self.rename, self.reset, self.upkeep, self.lose_ledger, self.put_back,
+            self.pause, self.rename, self.reset, self.upkeep, self.lose_ledger, self.put_back, self.close_books,
+            self.damage,
         )  # fmt: skip
-        self.random.choices(happenings, (3, 2, 2, 3, 2, 1, 2, 1, 1, 1, 2, 1, 1))[0]()
+        self.random.choices(happenings, (3, 2, 2, 3, 2, 1, 2, 1, 1, 1, 2, 1, 1, 2, 1))[0]()
         if self.random.random() < 0.8:
             self.run()
-
-    def arrive(self, name: str, number: int, most: int = 3) -> None:
-        for _ in range(self.random.randint(0, most)):
-            used = {row.at for row in self.oracle.source[name]}
-            at = self.random.choice([it for it in range((number - 1) * DAY, number * DAY, 7) if it not in used])
-            row = Row(self.random.randint(1, 4), self.random.randint(1, 400), at, int(self.random.random() < 0.15))
-            self._put(name, row)
-
-    def _put(self, name: str, row: Row) -> None:
-        rows = self.oracle.source[name]
-        row = row._replace(old=row.v + 1000 if self.brings_old.get(name) else None)
-        is_keyed = self.flow[name].is_keyed
-        rows[:] = [it for it in rows if it.at != row.at and not (is_keyed and it.k == row.k)] + [row]
-        self.oracle.touched[name].add(row.day)
-        self.changed[name][row.at] = (
-            f"{instant(self.oracle.today * DAY - DAY):%F} 00:{len(self.changed[name]) % 60:02d}:00"
-        )
-
-    def advance(self) -> None:
-        """Let a day or two pass."""
-        for _ in range(self.random.choice((1, 1, 2))):
-            if self.oracle.today < LAST_DAY:
-                for name in self.sources:
-                    self.arrive(name, self.oracle.today)
-                self.oracle.today += 1
-        self._say("", f"it is day {self.oracle.today}")
-
-    def late(self) -> None:
-        name = self.random.choice(self.sources)
-        number = max(1, self.oracle.today - self.random.choice((1, 2, 2, 3, 4)))
-        self.arrive(name, number, most=2)
-        self._say(name, "late rows", number)
-
-    def correct(self) -> None:
-        name = self.random.choice(self.sources)
-        if rows := self.oracle.source[name]:
-            row = self.random.choice(rows)
-            if self.flow[name].is_snapshot and self.random.random() < 0.5:
-                rows.remove(row)
-                self._say(name, "vanished", row.day)
-            else:
-                self._put(name, row._replace(v=self.random.randint(1, 400)))
-                self._say(name, "corrected", row.day)
-
-    def decide(self) -> None:
-        """Decide on a label that failed or is held."""
-        if troubles := self.oracle.troubles():
-            self._decide(*self.random.choice(troubles))
-
-    def _decide(self, name: str, label: int, status: str) -> None:
-        book = self.oracle.books[name]
-        verbs = ["retry", "retry"] + ["release"] * 3 * (status == HELD) + ["skip"] * (label not in book.shown)
-        verb = self.random.choice(verbs)
-        if verb == "retry" and self.flow[name].kind == "COLLECT" and self.random.random() < 0.7:
-            for row in [row for row in self.oracle.source[name] if row.day == label and row.v % 20 in {7, 9}]:
-                self._put(name, row._replace(v=row.v + 1))
-        self._ask(verb, name, label)
-
-    def ask(self) -> None:
-        """Ask for a label that is done or skipped."""
-        skipped = [
-            (name, label)
-            for name, book in self.oracle.books.items()
-            for label, status in book.status.items()
-            if status == SKIPPED and not self.oracle.is_gone(name, label)
-        ]
-        if skipped and self.random.random() < 0.5:
-            name, label = self.random.choice(sorted(skipped))
-            self._say(name, "skip taken back", label)
-            self._ask("retry", name, label)
-            return
-        done = [
-            (name, label)
-            for name, book in self.oracle.books.items()
-            for label, status in book.status.items()
-            if status == DONE and self.flow[name].mode != "REPLACE" and not self.oracle.is_gone(name, label)
-        ]
-        if done:
-            name, label = self.random.choice(sorted(done))
-            if self.random.random() < 0.15:
-                self._skip_done(name, label)
-                return
-            is_source = self.flow[name].kind == "COLLECT" and not self.flow[name].is_snapshot
-            self._ask(self.random.choice(("recompute", "recollect")) if is_source else "recompute", name, label)
-
-    def _skip_done(self, name: str, label: int) -> None:
-        """Hold that a batch that is done is not skipped."""
-        self._say(name, "skip refused", label)
-        if self.world is None:
-            return
-        with self.world.tiny.ledger() as ledger:
-            try:
-                ledger.decisions.skip(name, [Window(day(label), day(label + 1))], who="ann", why="lost")
-            except WaterclockError as error:
-                if error.code == "E413":
-                    return
-                raise
-        raise Unexpected(f"{name}@{label} is done, and was skipped")
-
-    def _ask(self, verb: str, name: str, label: int) -> None:
-        self._say(name, verb, label)
-        if self.world is not None:
-            with self.world.tiny.ledger() as ledger:
-                decisions, at = ledger.decisions, [day(label)]
-                if verb == "retry":
-                    decisions.retry(name, at, who="ann")
-                elif verb == "release":
-                    decisions.request_release(name, at, who="ann", why="known")
-                elif verb == "skip":
-                    decisions.skip(name, [Window(day(label), day(label + 1))], who="ann", why="lost")
-                else:
-                    decisions.request_restate(name, at, verb, who="ann")
-        if verb == "skip":
-            self.oracle.skip(name, label)
-        else:
-            self.oracle.ask(name, label, verb)
-
-    def code(self) -> None:
-        """Change the query of a transform."""
-        names = [name for name, table in self.flow.items() if table.kind == "TRANSFORM"]
-        name = self.random.choice(names)
-        self.flow[name].code += 1
-        self._say(name, "code changed")
-
-    def pause(self) -> None:
-        """Pause a table, or resume it."""
-        name = self.random.choice([*self.flow])
-        verb = "resume" if name in self.paused else "pause"
-        self._say(name, verb)
-        self.paused ^= {name}
-        self.oracle.paused ^= {name}
-        if self.world is not None:
-            with self.world.tiny.ledger() as ledger:
-                if verb == "pause":
-                    ledger.decisions.pause_tables([name], who="ann", why="repairs")
-                else:
-                    ledger.decisions.resume_tables([name], who="ann")
 
     def rename(self) -> None:
         """Give a table another name, in what reads it too."""
@@ -248,7 +84,9 @@ class Life:
         renamed.name, renamed.was, renamed.origin = new, old, renamed.origin or old
         self.flow.clear()
         self.flow.update(flow)
-        for known in (self.oracle.tables, self.oracle.books, self.oracle.source, self.oracle.touched, self.changed):
+        oracle = self.oracle
+        of_oracle = (oracle.tables, oracle.books, oracle.source, oracle.touched, oracle.files, oracle.taken)
+        for known in (*of_oracle, self.changed):
             _rename(known, old, new)
         _rename(self.brings_old, old, new)
         for _, _, rows in self.known:
@@ -349,18 +187,9 @@ class Life:
         names = [name for name in names if name not in self.oracle.dropped]
         if names:
             name = self.random.choice(names)
-            self.flow[name].start -= 1
+            self.flow[name].start -= self.flow[name].size
             self.known.clear()  # labels that were not made by then are missing
             self._say(name, "START moved back")
-
-    def _say(self, name: str, what: str, label: int | None = None) -> None:
-        self.story.append(f"{what} {name}{f'@{label}' if label else ''}")
-        if name:
-            self.pairs |= {(f"op {what}", word) for word in self.flow[name].words}
-
-    def _say_of_all(self, what: str) -> None:
-        self.story.append(what)
-        self.pairs |= {(f"op {what}", word) for table in self.flow.values() for word in table.words}
 
     # runs
 
@@ -371,28 +200,14 @@ class Life:
         return strike, runners, self.random.randint(1, 60) if self.random.random() < 0.1 else 0
 
     def run(self, *, is_last: bool = False) -> None:
-        strike, runners, killed_after = self.disturb()
-        self.story.append(f"run on day {self.oracle.today}")
-        for what, step in (("struck", strike.after if strike else 0), ("killed", killed_after)):
-            if step:
-                self._say_of_all(what)
-                self.story[-1] += f" at step {step}"
-        if runners > 1:
-            self._say_of_all("two runners")
-        seen = None
-        outcome = None
-        if self.world is not None:
-            self.world.declare()
-            for name in self.sources:
-                self.world.fill(name, self.oracle.source[name], self.changed[name])
-            outcome = self.world.run(self.oracle.today, strike, runners=runners, killed_after=killed_after)
-            seen = self.world.seen()
+        outcome, seen = self._run_world()
         self.oracle.begin()
         for name in self.flow:
             if self.flow[name].kind == "PUBLISH" or name in self.paused:
                 continue
             if seen:
                 self.oracle.pick(name, seen[name].ticks)
+            self.oracle.close(name, seen[name].closed if seen else None)
             released = [label for label, verb in self.oracle.books[name].asked.items() if verb == "release"]
             options = self.oracle.options(name)
             self.oracle.take(name, options, seen[name] if seen else None)
@@ -403,6 +218,40 @@ class Life:
             self._hold(outcome, is_last=is_last)
         if self.random.random() < 0.4:
             self.remember()
+
+    def _run_world(self) -> tuple[Any, dict[str, Seen] | None]:
+        """Run on the engine, disturbed or not; return the outcome and what is there then."""
+        strike, runners, killed_after = self.disturb()
+        self.story.append(f"run on day {self.oracle.today}")
+        for what, step in (("struck", strike.after if strike else 0), ("killed", killed_after)):
+            if step:
+                self._say_of_all(what)
+                self.story[-1] += f" at step {step}"
+        if runners > 1:
+            self._say_of_all("two runners")
+        earlier = self._earlier_day()
+        if earlier:
+            self._say_of_all("clock set back")
+            self.story[-1] += f" to day {earlier}, and forth"
+        if self.world is None:
+            return None, None
+        self.world.declare()
+        for name in (it for it in self.sources if not self.flow[it].is_by_file):
+            self.world.fill(name, self.oracle.source[name], self.changed[name])
+        if earlier:
+            self.world.run(earlier, None)  # it makes nothing that a run of today would not make
+        outcome = self.world.run(self.oracle.today, strike, runners=runners, killed_after=killed_after)
+        return outcome, self.world.seen()
+
+    def _earlier_day(self) -> int:
+        """Draw a day before today, to which the clock is set back before a run; 0 for none.
+
+        A snapshot, and the tick of LATEST, are those of the moment of the run.
+        """
+        is_now = any(it.is_snapshot or any(read.kind == "LATEST" for read in it.all_reads) for it in self.flow.values())
+        if is_now or self.random.random() >= 0.15:
+            return 0
+        return max(2, self.oracle.today - self.random.choice((1, 2, 3)))
 
     def _hold(self, outcome: Any, *, is_last: bool) -> None:
         """Hold what a run says of itself, and what was delivered, against the tables."""
@@ -416,6 +265,14 @@ class Life:
             found, allowed = self.world.delivered(name), self.oracle.delivered(table)
             if found not in allowed:
                 raise Unexpected(f"{name} delivered {found}, not {allowed[0]}")
+        for name, table in self.flow.items():
+            part = table.part(Closes)
+            if isinstance(part, Closes) and part.has_time:
+                found_late = self.world.late(name)
+                late = self.oracle.late(name, found_late)
+                for label, rows in found_late.items():
+                    if rows != late.get(label, []):
+                        raise Unexpected(f"{name}_late@{label} has {rows}, not {late.get(label, [])}")
         if is_last:
             assert outcome.plan is not None
             left = [batch for batch in outcome.plan.batches if batch.status is not Status.WAITING]
@@ -440,6 +297,8 @@ class Life:
                 break
             self.run()
         self.advance()
+        for name in (it for it in self.sources if self.flow[it].is_by_file):
+            self.land(name, self.oracle.today - 1, is_last=True)  # no window waits for its source
         is_calm = not self.oracle.troubles()
         self.run(is_last=is_calm)
         if not self.oracle.troubles() and is_calm:
@@ -466,8 +325,8 @@ class Life:
     def _tick(self) -> int:
         """Draw a tick at which all tables agree with what they are made of; 0 if there is none."""
         tables = [name for name, table in self.flow.items() if table.kind != "PUBLISH"]
-        first = max(self.oracle.start(name) for name in tables)
-        last = min(self.oracle.due(name).stop for name in tables)
+        first = max(self.oracle.start(name) + self.flow[name].size - 1 for name in tables)
+        last = min(self.oracle.first_not_made(name) for name in tables)
         drawn = self.random.randrange(first + 1, last) if first + 1 < last else 0
         is_whole = self.is_past_whole and not any(it.has(Report) for it in self.flow.values())
         return drawn if is_whole and not self.oracle.troubles() and not self.paused else 0
@@ -499,7 +358,7 @@ class Life:
         if self.world is not None:
             with self.world.tiny.opened() as work:
                 try:
-                    rebuild_all(work, day(self.oracle.today))
+                    rebuild_all(work, self.moment(self.oracle.today))
                 except WaterclockError as error:
                     if error.code != "E433":
                         raise
@@ -508,7 +367,7 @@ class Life:
         self.oracle.is_rebuilding = True
         for name, table in self.flow.items():
             if table.kind != "PUBLISH":  # `before` is that of the run before, which is as it is now
-                self.oracle.take(name, self.oracle.options(name), seen[name] if seen else None)
+                self.oracle.take(name, self.oracle.released_again(name), seen[name] if seen else None)
 
     def told(self) -> str:
         """Return the flow and all that happened, to find out why it failed."""
@@ -523,7 +382,7 @@ def lived(seed: int, root: Path | None = None, spark: SparkSession | None = None
     life = Life(Random(seed), met)
     if root is not None and spark is not None:
         settings = RunSettings(threads=2, attempts=3, retry_wait=0.01, lease=LEASE, who="a life")
-        life.world = World(Tiny(root, spark, settings=settings), life.flow)
+        life.world = World(Tiny(root, spark, toml=toml_of(life.flow), settings=settings), life.flow, life.hours)
     try:
         life.live()
     except (AssertionError, WaterclockError) as error:

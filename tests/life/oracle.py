@@ -25,7 +25,8 @@ from tests.life.books import (
     short,
 )
 from tests.life.declarations import Declared
-from tests.life.parts import BY_LABEL, DONE, FOLDS, HELD, SKIPPED, Retain
+from tests.life.part import BY_LABEL, DONE, FOLDS, HELD, SKIPPED
+from tests.life.parts import Closes, Retain
 from tests.life.rows import Row, Rows
 from tests.life.transforms import Transforms
 
@@ -51,6 +52,8 @@ class Oracle(Transforms):
             return {}
         if table.is_snapshot:
             return self._snapshot(table)
+        if table.is_by_file:
+            return self._collect_files(table)
         return self._collect(table) if table.kind == "COLLECT" else self._transform(table)
 
     def take(self, name: str, options: Mapping[int, list[Option]], seen: Seen | None) -> None:
@@ -59,18 +62,34 @@ class Oracle(Transforms):
         Raises  Unexpected where what is seen is nothing that is allowed
         """
         table, book = self.tables[name], self.books[name]
+        is_new = [label for label in options if table.is_by_file and book.status.get(label) != DONE]
+        files = {label: self.files_of(table, label) for label in is_new}
+        shown = dict(book.shown)
+        self._take(name, options, seen)
+        if table.has(Closes):
+            for label in [label for label, made in book.shown.items() if shown.get(label) is not made]:
+                self.begun[name, label] = {of: self.start(of) for of in table.inputs}
+        for label in is_new:
+            if book.status.get(label) == DONE:
+                self.taken[name] |= {file.name for file in files[label]}
+
+    def _take(self, name: str, options: Mapping[int, list[Option]], seen: Seen | None) -> None:
+        table, book = self.tables[name], self.books[name]
         if seen is None:
             for label, each in options.items():
                 book.take(label, each[0])
                 latest = [it.table for it in table.reads_at(label) if it.kind == "LATEST"]
-                if latest and label in book.shown and (name, label) not in self.ticks:
+                if latest and (label in book.shown or label in book.held) and (name, label) not in self.ticks:
                     self.ticks[name, label] = {of: self._newest_ticks(of)[0] for of in latest}
             return
         legal = {label: [it for it in each if it.status == seen.status.get(label)] for label, each in options.items()}
         for label, each in legal.items():
             if not each:
-                allowed = sorted({str(it.status) for it in options[label]})
-                raise Unexpected(f"{name}@{label} is {seen.status.get(label)}, not {' or '.join(allowed)}")
+                allowed = " or ".join(sorted({str(it.status) for it in options[label]}))
+                raise Unexpected(
+                    f"{name}@{label} is {seen.status.get(label)}, not {allowed}; now {seen.rows}\n"
+                    f"before {book.option(label)}\nallowed {options[label]}"
+                )
         is_sealed = table.has(Retain) or (table.mode in FOLDS and not table.is_snapshot)
         by_label = seen.slices if is_sealed else seen.rows if table.mode in BY_LABEL else None
         if isinstance(by_label, Mapping):
@@ -109,6 +128,12 @@ class Oracle(Transforms):
                 for label, made in kept.items():
                     inputs = tuple((other_name(read, old, new), of, rows) for read, of, rows in made.inputs)
                     kept[label] = replace(made, inputs=inputs)
+        self.closed = {(new if name == old else name, label): it for (name, label), it in self.closed.items()}
+        self.checked = {(new if name == old else name, label): it for (name, label), it in self.checked.items()}
+        self.begun = {
+            (new if name == old else name, label): {new if of == old else of: start for of, start in it.items()}
+            for (name, label), it in self.begun.items()
+        }
         if old in self.dropped:
             self.dropped[new] = self.dropped.pop(old)
 
@@ -119,16 +144,28 @@ class Oracle(Transforms):
         book = self.books[name]
         if verb == "retry":
             book.held.pop(label, None)
+            book.asked.pop(label, None)  # a request to release it
             if label not in book.shown:
                 book.status.pop(label)
                 return
         book.asked[label] = verb
 
+    def released_again(self, name: str) -> dict[int, list[Option]]:
+        """Return what each label of a table comes to by `rebuild --all`: what was released is released again."""
+
+        def release(option: Option) -> Option:
+            is_same = option.held is not None and option.shown is not None and option.held.stay == option.shown.stay
+            return Option(DONE, option.held) if option.status == HELD and is_same else option
+
+        return {label: [release(it) for it in each] for label, each in self.options(name).items()}
+
     def looked(self, name: str) -> None:
         """Forget the changes of windows that are shown as the source has them; others are found by the next look."""
+        if not self.tables[name].is_by_data_time:
+            return
         came: dict[int, list[Row]] = {}
         for row in self.source[name]:
-            came.setdefault(row.day, []).append(row)
+            came.setdefault(self.tables[name].window_of(row.day), []).append(row)
         book = self.books[name]
         for window in list(self.touched[name]):
             shown = book.shown.get(window)
@@ -150,17 +187,22 @@ class Oracle(Transforms):
             book.held.clear()
             book.asked.clear()
         self.ticks = {(name, label): it for (name, label), it in self.ticks.items() if label in self.books[name].shown}
+        self.closed = {key: it for key, it in self.closed.items() if key[1] in self.books[key[0]].shown}
+        self.checked.clear()
 
     def reset(self, name: str) -> None:
         """Forget all of a table."""
         self.books[name] = Book()
+        self.taken[name] = set()  # files are collected again, from the archive
         self.dropped.pop(name, None)
         self.ticks = {key: it for key, it in self.ticks.items() if key[0] != name}
+        self.closed = {key: it for key, it in self.closed.items() if key[0] != name}
+        self.checked = {key: it for key, it in self.checked.items() if key[0] != name}
 
     def released(self, name: str, label: int) -> None:
         """After a release late rows that the batch had read come by the next batch's LOOKBACK, or by themselves."""
         table, book = self.tables[name], self.books[name]
-        book.late |= {window for window in range(label - table.lookback_days, label) if window in book.shown}
+        book.late |= {window for window in self._looked_back(table, label) if window in book.shown}
 
     def troubles(self) -> list[tuple[str, int, str]]:
         """Return the labels that failed or are held."""
@@ -184,7 +226,7 @@ class Oracle(Transforms):
         known = self.dropped.get(name, 0)
         if not book.shown:
             return known, known
-        kept = max(book.shown) + 1 - part.days
+        kept = max(book.shown) + table.size - part.days
         most = least = kept
         for reader in self.tables.values():
             if reader.kind == "PUBLISH":
@@ -192,7 +234,7 @@ class Oracle(Transforms):
                     least = 0
                     most = min([most, *(label for label in self.due(name) if book.status.get(label) not in SETTLED)])
                 continue
-            for label in (*self.due(reader.name), self.due(reader.name).stop):
+            for label in (*self.due(reader.name), self.next_label(reader.name)):
                 first = self._first_read(reader, label, name)
                 to_do = self._to_do(reader, label) if first is not None else NO
                 if first is not None and to_do != NO:
@@ -221,6 +263,6 @@ class Oracle(Transforms):
         found = []
         for read in self._reads(reader, label):
             if read.table == of and read.kind != "LATEST":
-                first, last = self.span(read, label)
+                first, last = self.span(reader, read, label)
                 found += [first] if first <= last else []
         return min(found, default=None)

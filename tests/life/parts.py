@@ -8,105 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from tests.life.rows import Row, Rows, Slices
+from tests.life.part import BY_LABEL, DONE, FAILED, FOLDS, HELD, Known, Part
+from tests.life.rows import DAY, Row, Rows, Slices
 
 if TYPE_CHECKING:
     from tests.life.declarations import Declared
-
-HELD, FAILED, DONE, SKIPPED = "held", "failed", "done", "skipped"
-BY_LABEL = frozenset({"PARTITIONED", "APPEND"})
-FOLDS = frozenset({"MERGE", "TEMPORAL"})
-
-
-@dataclass(frozen=True)
-class Read:
-    """A reference to a table. `days`: how far PAST and UNTIL reach. `via`: a VIEW or a SHARED VIEW of the table.
-
-    Of LATEST `days` is the tick that a label keeps, by the day that begins there; in a declaration 0.
-    """
-
-    kind: str
-    table: str
-    days: int = 0
-    via: str = ""
-
-    @property
-    def word(self) -> str:
-        return self.kind if self.kind != "PLAIN" else "by name"
-
-    @property
-    def sql(self) -> str:
-        of = self.view or self.table
-        if self.kind == "PLAIN":
-            return of
-        span = f", '{self.days} days'" if self.days else ""
-        return f"{self.kind}({of}{span})"
-
-    @property
-    def view(self) -> str:
-        """The name of the view that is read, if any."""
-        names = {
-            "VIEW": f"view.{self.table.replace('.', '_')}",
-            "SHARED VIEW": f"shared.{self.table.replace('.', '_')}",
-        }
-        return names.get(self.via, "")
-
-
-@dataclass(frozen=True)
-class Known:
-    """What a part's rule goes by besides rows: the label, and the keys of the tables that are referred to."""
-
-    label: int
-    keys: frozenset[int] = frozenset()
-
-
-class Part:
-    """One declaration of a table. `needs` decides where it is legal; the rest is text, and the rule."""
-
-    word: ClassVar[str] = ""
-
-    @classmethod
-    def fits(cls, of: Declared) -> bool:
-        """Tell whether `check` takes it there."""
-        del of
-        return True
-
-    @classmethod
-    def drawn(cls, random: Random) -> Part:
-        del random
-        return cls()
-
-    @property
-    def clause(self) -> str:
-        """What stands among the clauses."""
-        return ""
-
-    @property
-    def of_key(self) -> str:
-        """What stands behind the key's column."""
-        return ""
-
-    @property
-    def lookback(self) -> str:
-        """What stands behind BY DATA TIME."""
-        return ""
-
-    @property
-    def column(self) -> str:
-        """Further columns."""
-        return ""
-
-    def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
-        """Return the rows that it lets stay; `past`: the table's own slices before; `at`: what else it goes by."""
-        del past, at
-        return rows
-
-    def verdict(self, rows: Rows) -> str:
-        """Return what becomes of a batch of these rows."""
-        del rows
-        return DONE
 
 
 @dataclass(frozen=True)
@@ -147,9 +55,9 @@ class Hold(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        # at which tick of LATEST a batch was held is not seen
-        is_latest = any(read.kind == "LATEST" for read in of.all_reads)
-        return of.mode in BY_LABEL | FOLDS and not of.is_snapshot and not of.has(Fail) and not is_latest
+        # whether a held batch has taken its files is not documented
+        is_legal = of.mode in BY_LABEL | FOLDS and not of.is_snapshot and not of.has(Fail) and not of.is_by_file
+        return is_legal and not (of.mode in FOLDS and of.has(OverTable))
 
     @property
     def clause(self) -> str:
@@ -175,6 +83,27 @@ class Fail(Part):
 
     def verdict(self, rows: Rows) -> str:
         return FAILED if any(row.v % 20 == 9 for row in rows) else DONE
+
+
+@dataclass(frozen=True)
+class OverTable(Part):
+    """A batch fails that makes the table break a rule."""
+
+    word = "OVER TABLE"
+    is_of_table = True
+
+    @classmethod
+    def fits(cls, of: Declared) -> bool:
+        # in which order LOOKBACK changes the windows of a collect that folds is not documented
+        is_known = of.mode in BY_LABEL or (of.kind == "TRANSFORM" and of.mode in FOLDS and not of.has(Hold))
+        return is_known and not of.is_snapshot
+
+    @property
+    def clause(self) -> str:
+        return "EXPECT count_if(v % 20 = 1) = 0 AS no_one OVER TABLE"
+
+    def verdict(self, rows: Rows) -> str:
+        return FAILED if any(row.v % 20 == 1 for row in rows) else DONE
 
 
 @dataclass(frozen=True)
@@ -205,11 +134,11 @@ class KeyPast(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.kind == "TRANSFORM" and of.mode == "PARTITIONED" and not of.has(KeyOnce)
+        return of.kind == "TRANSFORM" and of.mode == "PARTITIONED" and not of.has(KeyOnce, Closes) and not of.answers
 
     @classmethod
-    def drawn(cls, random: Random) -> Part:
-        return cls(random.choice((2, 3)))
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        return cls(random.choice((2, 3)) * of.size)
 
     @property
     def of_key(self) -> str:
@@ -238,11 +167,11 @@ class Lookback(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.kind == "COLLECT" and not of.is_snapshot and not of.has(Changed)
+        return of.kind == "COLLECT" and of.is_by_data_time and not of.has(Changed)
 
     @classmethod
-    def drawn(cls, random: Random) -> Part:
-        return cls(random.choice((1, 2, 3)))
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        return cls(random.choice((1, 2, 3)) * of.size)
 
     @property
     def lookback(self) -> str:
@@ -258,11 +187,11 @@ class Changed(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.kind == "COLLECT" and not of.is_snapshot and of.mode in BY_LABEL and not of.has(Lookback)
+        return of.kind == "COLLECT" and of.is_by_data_time and of.mode in BY_LABEL and not of.has(Lookback)
 
     @classmethod
-    def drawn(cls, random: Random) -> Part:
-        return cls(random.choice((1, 2, 3)))
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        return cls(random.choice((1, 2, 3)) * of.size)
 
     @property
     def lookback(self) -> str:
@@ -277,7 +206,8 @@ class Report(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.kind == "TRANSFORM" and of.mode in BY_LABEL
+        is_reopened = any(isinstance(part, Closes) and part.lateness for part in of.parts)
+        return of.kind == "TRANSFORM" and of.mode in BY_LABEL and not is_reopened
 
     @property
     def clause(self) -> str:
@@ -342,7 +272,7 @@ class Demands(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.kind == "TRANSFORM" and of.mode in BY_LABEL and not of.has(Partial)
+        return of.kind == "TRANSFORM" and of.mode in BY_LABEL and not of.has(Partial) and not of.answers
 
     @property
     def of_key(self) -> str:
@@ -355,9 +285,10 @@ class Demands(Part):
 
 @dataclass(frozen=True)
 class Retire(Part):
-    """A column ends on a day; until then rows bring it, or it is computed."""
+    """A column ends on a day, which is a `date` of January; until then rows bring it, or it is computed."""
 
     day: int = 5
+    date: int = 5
     word = "RETIRE AS"
 
     @classmethod
@@ -365,16 +296,18 @@ class Retire(Part):
         return of.kind == "COLLECT" and of.mode in BY_LABEL and not of.is_snapshot
 
     @classmethod
-    def drawn(cls, random: Random) -> Part:
-        return cls(random.choice((3, 5, 7)))
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        per, count = 24 // of.hours, random.choice((1, 2, 3))
+        date = 2 * count + 1 if per == 1 else count + 1
+        return cls(1 + (date - 1) * per, date)
 
     @property
     def column(self) -> str:
-        return f", old BIGINT AS (v * 2) RETIRE '2020-01-{self.day:02d}'"
+        return f", old BIGINT AS (v * 2) RETIRE '2020-01-{self.date:02d}'"
 
     def stay(self, rows: Rows, past: Slices, at: Known) -> Rows:
         del past
-        if at.label >= self.day:
+        if at.label >= self.day and not at.is_read_whole:
             return tuple(row._replace(old=None) for row in rows)
         return tuple(row if row.old is not None else row._replace(old=row.v * 2) for row in rows)
 
@@ -391,8 +324,8 @@ class Retain(Part):
         return of.mode in BY_LABEL and not of.is_snapshot
 
     @classmethod
-    def drawn(cls, random: Random) -> Part:
-        return cls(random.choice((3, 3, 4)))
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        return cls(random.choice((3, 3, 4)) * of.size)
 
     @property
     def clause(self) -> str:
@@ -401,30 +334,87 @@ class Retain(Part):
 
 @dataclass(frozen=True)
 class Partial(Part):
-    """From a day after its window on, a batch goes without what it reads and is not there; later it is made whole."""
+    """Some days after its window a batch goes without what it reads and is not there; later it is made whole."""
 
+    days: int = 1
     word = "PARTIAL AFTER"
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        # older states of REPLACE tables are made where they are read alone, and at which tick LATEST was is not seen
-        reads = of.all_reads
-        is_plain = not any(read.kind == "LATEST" or of.shapes[read.table] == "REPLACE" for read in reads)
-        return of.kind == "TRANSFORM" and of.mode != "REPLACE" and is_plain
+        # older states of REPLACE tables are made where they are read alone
+        is_plain = not any(of.shapes[read.table] == "REPLACE" for read in of.all_reads)
+        return of.kind == "TRANSFORM" and of.mode != "REPLACE" and is_plain and not of.answers
+
+    @classmethod
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        del random
+        return cls(max([1, *(read.days for read in of.all_reads if read.kind == "UNTIL")]))
 
     @property
     def clause(self) -> str:
-        return "PARTIAL AFTER 1 DAY"
+        return f"PARTIAL AFTER {self.days} DAYS"
 
-    @staticmethod
-    def is_over(label: int, today: int) -> bool:
-        """Return whether the time has passed for which a batch waits."""
-        return today >= label + 2
+    def is_over(self, end: int, today: int) -> bool:
+        """Return whether the time has passed for which a batch waits whose window ends at `end`."""
+        return today >= end + self.days
+
+
+@dataclass(frozen=True)
+class Closes(Part):
+    """A window of a table that reads UNTIL is closed, and made, once a condition holds for what has come."""
+
+    kind: str = "time"
+    by_hand: bool = False
+    hours: int = 24
+    lateness: int = 0
+    """The days of MAX LATENESS, if any."""
+    word = "CLOSE WHEN"
+    chance = 0.7
+
+    @classmethod
+    def fits(cls, of: Declared) -> bool:
+        reads = {read.table for read in of.reads if read.kind == "UNTIL"}
+        # more tables may only be read by their watermarks
+        is_one = len(reads) == 1 and not of.odd
+        return of.kind == "TRANSFORM" and of.mode == "PARTITIONED" and is_one and not of.has(KeyPast)
+
+    @classmethod
+    def drawn(cls, random: Random, of: Declared) -> Part:
+        kind = random.choice(("time", "time", "time", "key", "count", "after", "nobody"))
+        is_reopened = kind in {"time", "key"} and not of.has(Report) and random.random() < 0.5
+        return cls(kind, kind == "nobody" or random.random() < 0.4, of.hours, random.choice((1, 3)) * is_reopened)
+
+    @property
+    def has_time(self) -> bool:
+        """Return whether the condition names the time by which late rows are known."""
+        return self.kind in {"time", "key"}
+
+    @property
+    def clause(self) -> str:
+        condition = {
+            "time": "watermark(at) >= WINDOW_END()",
+            "key": "watermark(at, k) >= WINDOW_END()",
+            "count": "count(*) >= 4",
+            "after": f"max(at) >= WINDOW_END() + INTERVAL {self.hours // 2} HOURS",
+        }.get(self.kind, "")
+        late = f" MAX LATENESS {self.lateness} DAYS" if self.lateness else ""
+        return "CLOSE WHEN " + " OR ".join(filter(None, (condition, "closed_by_hand()" * self.by_hand))) + late
+
+    def holds(self, rows: Rows, end: int) -> bool:
+        """Return whether the condition holds for rows; `end`: the day that begins where the window ends."""
+        ends = (end - 1) * DAY
+        if self.kind == "count":
+            return len(rows) >= 4
+        if self.kind == "nobody" or not rows:
+            return False
+        if self.kind == "key":
+            return all(max(row.at for row in rows if row.k == key) >= ends for key in {row.k for row in rows})
+        return max(row.at for row in rows) >= ends + (DAY // 2 if self.kind == "after" else 0)
 
 
 PARTS: tuple[type[Part], ...] = (
-    Quarantine, Drop, Hold, Fail, KeyOnce, KeyPast, Lookback, Changed, Report, Sequential, Deletes, ByTime,
-    Retire, Retain, Partial,
+    Quarantine, Drop, Hold, Fail, OverTable, KeyOnce, KeyPast, Lookback, Changed, Report, Sequential, Deletes, ByTime,
+    Retire, Retain, Partial, Closes,
 )  # fmt: skip
 """What is drawn by chance; REFERENCES is drawn where a parent is there."""
 READS = ("PLAIN", "PAST", "HISTORY", "PREVIOUS", "UNTIL", "FLAT", "LATEST")

@@ -5,25 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from tests.life.books import GONE, MAYBE, NO, YES, Book, Inputs, Made, Option
+from tests.life.books import GONE, MAYBE, NO, YES, Book, Closed, Inputs, Made, Option
 from tests.life.declarations import Declared
-from tests.life.parts import (
-    BY_LABEL,
-    DONE,
-    FAILED,
-    HELD,
-    SKIPPED,
-    ByTime,
-    Deletes,
-    Demands,
-    KeyPast,
-    Known,
-    Read,
-    Refers,
-    Report,
-    Retain,
-)
-from tests.life.rows import Row, Rows, Slices, Version, in_effect, versions, versions_of_snapshots, winners
+from tests.life.part import BY_LABEL, DONE, FAILED, HELD, SKIPPED, Known, Read
+from tests.life.parts import ByTime, Closes, Deletes, Demands, KeyPast, Refers, Report, Retain
+from tests.life.rows import File, Row, Rows, Slices, Version, in_effect, versions, versions_of_snapshots, winners
 
 
 @dataclass
@@ -33,6 +19,10 @@ class Reading:
     tables: dict[str, Declared]
     today: int = 1
     source: dict[str, list[Row]] = field(default_factory=dict)
+    files: dict[str, list[File]] = field(default_factory=dict)
+    """By table that collects files, all that ever landed."""
+    taken: dict[str, set[tuple[int, int]]] = field(default_factory=dict)
+    """By table the names of the files that a label has collected."""
     touched: dict[str, set[int]] = field(default_factory=dict)
     """By source, the days of rows that were added or changed since the last look, as CHANGED BY finds them."""
     books: dict[str, Book] = field(default_factory=dict)
@@ -43,6 +33,14 @@ class Reading:
 
     dropped: dict[str, int] = field(default_factory=dict)
     """By table the first label that `maintain` has kept by RETAIN."""
+
+    closed: dict[tuple[str, int], Closed] = field(default_factory=dict)
+    """By table and label where CLOSE WHEN closed the books of a window."""
+    checked: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By table and label the boundary up to which the books of a window were surely left open."""
+
+    begun: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
+    """By table and label, for tables that close books, where each table that a batch read started then."""
 
     paused: set[str] = field(default_factory=set)
     partly: str = ""
@@ -56,25 +54,48 @@ class Reading:
             self.books.setdefault(name, Book())
             self.source.setdefault(name, [])
             self.touched.setdefault(name, set())
+            self.files.setdefault(name, [])
+            self.taken.setdefault(name, set())
 
     def start(self, name: str) -> int:
         """Return the first label of a table."""
         table = self.tables[name]
         if table.kind == "COLLECT":
             return table.start
-        read = [{it.table for it in self._reads(table, at) if it.kind != "LATEST"} - {name} for at in (0, 1)]
-        # beside other tables, in whichever query, the first snapshot stands for all days before
-        bounds = {it for each in read for it in each if not self.tables[it].is_snapshot} or read[0] | read[1]
-        starts = [max((self.start(it) for it in each & bounds), default=0) for each in read]
+        even, odd = table.size + 1, 1
+        read = [{it for it in self._reads(table, at) if it.table != name} for at in (even, odd)]
+        # LATEST, and the first snapshot, stand for all days before; they set a bound where nothing else is read
+        bounds = {it for each in read for it in each if not self._is_before_all(it)} or read[0] | read[1]
+        starts = [max((self._first(table, it) for it in each & bounds), default=0) for each in read]
         # the first label from which on all that the query of each label reads is there; one of snapshots sets none
         first = min(filter(None, starts), default=1)
-        late = [label for label in range(first, max(starts) + 1) if label < starts[label % 2]]
-        return max(late) + 1 if late else first
+        labels = range(first, max(starts) + 1, table.size)
+        late = [label for label in labels if label < starts[table.is_odd(label)]]
+        return max(late) + table.size if late else first
+
+    def _is_before_all(self, read: Read) -> bool:
+        return read.kind == "LATEST" or self.tables[read.table].is_snapshot
+
+    def _first(self, table: Declared, read: Read) -> int:
+        """Return the first label of a table at which what it reads is there."""
+        u, start = self.tables[read.table], self.start(read.table)
+        if u.mode == "PARTITIONED" and not u.is_snapshot and read.kind not in {"HISTORY", "LATEST"}:
+            return table.first_from(start)  # its slices are there; of PREVIOUS the next label reads the first ones
+        if read.kind == "PREVIOUS":
+            return table.first_from(start)  # empty there: the rows of the first window are read by the next label
+        return table.window_of(start + u.size - 1)  # the first window that ends when the first state is there, or later
 
     def due(self, name: str) -> range:
         """Return the labels of a table that are due."""
-        behind = max((read.days for read in self.tables[name].all_reads if read.kind == "UNTIL"), default=0)
-        return range(max(self.start(name), self.dropped.get(name, 0)), self.today - behind)
+        table = self.tables[name]
+        behind = 0 if table.has(Closes) else self._until_days(table)
+        first = max(self.start(name), self.dropped.get(name, 0))
+        return range(first, self.today - behind - table.size + 1, table.size)
+
+    def next_label(self, name: str) -> int:
+        """Return the first label of a table that is not due."""
+        due = self.due(name)
+        return due[-1] + due.step if due else due.start
 
     def delivered(self, publish: Declared) -> list[list[tuple[int, int]]]:
         """Return what a publish may have delivered, the likeliest first.
@@ -84,7 +105,8 @@ class Reading:
         """
         of, found = publish.of, []
         last = self.dropped.get(of, 0) if publish.way == "behind a view" else 0
-        for late in range(self._days_behind(of) + 1):
+        open_ = next((label for label in self.due(of) if self.books[of].status.get(label) is None), self.today)
+        for late in sorted({*range(self._days_behind(of) + 1), max(self.today - open_, 0)}):
             state = self.visible(of, self.today - 1 - late, dropped=True)
             if not isinstance(state, dict):
                 found.append(sorted((row.k, row.v) for row in state))
@@ -98,9 +120,13 @@ class Reading:
 
     def _days_behind(self, name: str) -> int:
         """Return by how many days UNTIL holds up a table, itself and by all that any of its queries reads."""
-        reads = self.tables[name].all_reads
-        own = max((read.days for read in reads if read.kind == "UNTIL"), default=0)
-        return own + max((self._days_behind(read.table) for read in reads if read.table != name), default=0)
+        table = self.tables[name]
+        own = 0 if table.has(Closes) else self._until_days(table)
+        return own + max((self._days_behind(it.table) for it in table.all_reads if it.table != name), default=0)
+
+    @staticmethod
+    def _until_days(table: Declared) -> int:
+        return max((read.days for read in table.all_reads if read.kind == "UNTIL"), default=0)
 
     def _reads(self, table: Declared, label: int) -> tuple[Read, ...]:
         reads = table.reads_at(label)
@@ -120,15 +146,16 @@ class Reading:
     def visible(
         self, name: str, until: int = 1 << 20, *, dropped: bool = False
     ) -> Rows | tuple[Version, ...] | dict[int, Rows]:
-        """Return what `SELECT * FROM name` gives: of tables by label the rows of each label that RETAIN keeps."""
+        """Return what `SELECT * FROM name` gives at the end of a day: by label what RETAIN keeps, or a state."""
         table, book = self.tables[name], self.books[name]
+        last = table.ends_by(until + 1)
         if table.mode in BY_LABEL and not table.is_snapshot:
             newest = max(book.shown, default=0)
-            first = 0 if dropped else max(self.dropped.get(name, 0), self._kept_from(table, min(newest, until)))
-            return {label: rows for label, rows in book.slices(first, until).items() if rows}
+            first = 0 if dropped else max(self.dropped.get(name, 0), self._kept_from(table, min(newest, last)))
+            return {label: rows for label, rows in book.slices(first, last).items() if rows}
         if table.mode == "REPLACE":
             return book.shown[max(book.shown)].stay if book.shown else ()
-        return self._fold(table, until)
+        return self._fold(table, last)
 
     def _fold(self, table: Declared, until: int) -> Rows | tuple[Version, ...]:
         book = self.books[table.name]
@@ -138,25 +165,49 @@ class Reading:
         if table.mode == "MERGE":
             return winners(slices, until, by_time=table.has(ByTime), deletes=table.has(Deletes))
         if table.is_snapshot:
-            return versions_of_snapshots(slices, until)
+            return versions_of_snapshots(slices, until, table.size)
         return versions(slices, until, deletes=table.has(Deletes))
 
     def _judged(self, table: Declared, label: int, came: Rows, past: Slices, inputs: Inputs = ()) -> tuple[str, Made]:
-        stay, known = came, Known(label, self._keys(table, label))
+        stay, known = came, Known(label, self._keys(table, label), self._is_read_whole(table))
         # the key is asked last: rows that another rule takes out have no say
         for part in sorted(table.parts, key=lambda part: bool(part.of_key)):
             stay = part.stay(stay, past, known)
         made = Made(tuple(sorted(stay)), tuple(sorted(came)), inputs, table.code, self.partly == table.name)
-        verdicts = {part.verdict(made.stay) for part in table.parts}
+        verdicts = {
+            part.verdict(self._table_with(table, label, made.stay) if part.is_of_table else made.stay)
+            for part in table.parts
+        }
         if table.mode == "MERGE" and not table.has(ByTime) and len({row.k for row in made.stay}) < len(made.stay):
             verdicts.add(FAILED)  # of two rows of a key none is the last
         return next((it for it in (FAILED, HELD) if it in verdicts), DONE), made
+
+    def _is_read_whole(self, table: Declared) -> bool:
+        """Return whether a table of late rows, which come too late for their windows, has all columns of a table."""
+        closing = [(it, part) for it in self.tables.values() if isinstance(part := it.part(Closes), Closes)]
+        return any(
+            part.has_time and any(read.kind == "UNTIL" and read.table == table.name for read in it.reads)
+            for it, part in closing
+        )
+
+    def _table_with(self, table: Declared, label: int, rows: Rows) -> Rows:
+        """Return the rows of a table as it is with a batch; of a table by label those of the batch alone matter.
+
+        No other label of it has rows that break the rule, since these were never shown.
+        """
+        if table.mode in BY_LABEL:
+            return rows
+        slices = self.books[table.name].slices(0, 1 << 20) | {label: rows}
+        last = max(slices)
+        if table.mode == "MERGE":
+            return winners(slices, last, by_time=table.has(ByTime), deletes=table.has(Deletes))
+        return tuple(Row(it.k, it.v, it.at) for it in versions(slices, last, deletes=table.has(Deletes)))
 
     def _keys(self, table: Declared, label: int) -> frozenset[int]:
         demand = table.part(Demands)
         if not isinstance(demand, Demands):
             return frozenset()
-        pieces, _ = self._read(Read("PLAIN", demand.parent), label)
+        pieces, _ = self._read(table, Read("PLAIN", demand.parent), label)
         return frozenset(row.k for _, rows in pieces for row in rows)
 
     def _outcome(self, status: str, made: Made, before: Option) -> Option:
@@ -170,7 +221,7 @@ class Reading:
         part = table.part(KeyPast)
         if not isinstance(part, KeyPast):
             return {}
-        return self.books[table.name].slices(max(label + 1 - part.days, self.start(table.name)), label - 1)
+        return self.books[table.name].slices(*self.span(table, Read("OWN", table.name, part.days), label))
 
     def _inputs(self, table: Declared, label: int) -> tuple[Inputs, int, Rows]:
         """Return what a label reads, how far that is settled, and what its query makes of it."""
@@ -179,86 +230,100 @@ class Reading:
         settled, read_rows = YES, []
         own = table.reads_at(label)
         for place, read in enumerate(self._reads(table, label)):
-            pieces, sure = self._read(read, label)
+            pieces, sure = self._read(table, read, label)
             settled = min(settled, sure)
             inputs += [(f"{read.kind} {read.table}", of, rows) for of, rows in pieces]
             if place < len(own):
                 flat = [Row(*row[:3]) for _, rows in pieces for row in rows]
-                read_rows.append(self._flat(read, flat, label) if read.kind == "FLAT" else tuple(flat))
+                read_rows.append(self._flat(table, read, flat, label) if read.kind == "FLAT" else tuple(flat))
+        closed = self.closed.get((table.name, label))
+        is_partial = is_partial or (closed is not None and closed.is_partial)
         first, *more = read_rows
         return tuple(inputs), settled, table.made_of(first, tuple(more), is_partial=is_partial)
 
-    def _flat(self, read: Read, rows: Iterable[Row], label: int) -> Rows:
+    def _flat(self, table: Declared, read: Read, rows: Iterable[Row], label: int) -> Rows:
         part = self.tables[read.table].part(Refers)
         assert isinstance(part, Refers)
-        parents = [it for _, piece in self._read(Read("PLAIN", part.parent), label)[0] for it in piece]
+        parents = [it for _, piece in self._read(table, Read("PLAIN", part.parent), label)[0] for it in piece]
         found = []
         for row in rows:
             parent = in_effect((it for it in parents if isinstance(it, Version)), row.k, row.at)
             found.append(Row(row.k, row.v + (parent.v if parent else 0), row.at))
         return tuple(found)
 
-    def _read(self, read: Read, label: int) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
+    def _read(
+        self, table: Declared, read: Read, label: int
+    ) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
         """Return what a reference means at a label: pieces by label, or one state; and whether they are settled."""
         u = self.tables[read.table]
         start = self.start(u.name)
         if read.kind == "LATEST":
             return self._latest(u, read.days)
+        if read.kind == "UNTIL" and table.has(Closes) and (table.name, label) not in self.closed:
+            return [], NO
         if self.partly not in {"", u.name}:
-            return self._without(u, read, label)
+            return self._without(table, u, read, label)
         if u.mode in BY_LABEL and not u.is_snapshot:
-            return self._labels(u, *self.span(read, label))
-        at = label - 1 if read.kind == "PREVIOUS" else label
+            return self._labels(u, *self.span(table, read, label))
+        at = u.ends_by(label if read.kind == "PREVIOUS" else label + table.size)
         if at < start and (read.kind == "PREVIOUS" or not u.is_snapshot):
             return [], YES
         return self._state(u, at)
 
-    def _without(self, u: Declared, read: Read, label: int) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
+    def _without(
+        self, table: Declared, u: Declared, read: Read, label: int
+    ) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
         """Return what a reference means without what is not settled: other slices, or the newest whole state before."""
         if u.mode == "PARTITIONED" and not u.is_snapshot:
-            first, last = self.span(read, label)
+            first, last = self.span(table, read, label)
             pieces, settled = self._labels(u, first, last)
             is_there = YES if settled != GONE else GONE
             return [(of, rows) for of, rows in pieces if self._settled(u, of) == YES], is_there
         is_regular = u.mode == "APPEND" and not u.is_snapshot
-        first = self.start(u.name) + (read.kind == "PREVIOUS")
-        for at in range(label, min(label, first) - 1, -1):  # without a state it waits, except before the table begins
+        first = self.start(u.name) + u.size - (0 if read.kind == "PREVIOUS" else table.size)
+        # without a state it waits, except before the table begins
+        for at in range(label, min(label, first) - 1, -u.size):
             self.partly, without = "", self.partly
-            pieces, settled = self._read(read, at)
+            pieces, settled = self._read(table, read, at)
             self.partly = without
             if settled in {YES, GONE} and (settled == YES or is_regular or at == label):
                 return pieces, settled
         return [], NO
 
-    def span(self, read: Read, label: int) -> tuple[int, int]:
-        """Return the first and the last label that a reference to a table by label means at a label."""
-        u = self.tables[read.table]
+    def span(self, table: Declared, read: Read, label: int) -> tuple[int, int]:
+        """Return the first and the last label that a reference to a table by label means at a label of `table`."""
+        u, end = self.tables[read.table], label + table.size
         start, is_regular = self.start(u.name), u.mode == "APPEND"
-        first, last = {
-            "OWN": (label + 1 - read.days, label - 1),
-            "PLAIN": (start if is_regular else label, label),
-            "FLAT": (label, label),
-            "HISTORY": (start, label),
-            "PREVIOUS": (start if is_regular else label - 1, label - 1),
-            "PAST": (label + 1 - read.days, label),
-            "UNTIL": (label - read.days, label + read.days),
+        begins, ends = {
+            "OWN": (end - read.days, label),
+            "PLAIN": (start if is_regular else label, end),
+            "FLAT": (label, end),
+            "HISTORY": (start, end),
+            "PREVIOUS": (start if is_regular else label - table.size, label),
+            "PAST": (end - read.days, end),
+            "UNTIL": (label - read.days, end + read.days),
         }[read.kind]
-        return max(first, start, self._kept_from(u, last)), last
+        if read.kind == "UNTIL" and table.has(Closes):
+            closed = self.closed.get((table.name, label))
+            ends = closed.tick if closed else end
+        last = u.ends_by(ends)
+        return max(begins, start, self._kept_from(u, last)), last
 
     def _latest(self, u: Declared, tick: int) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
         """Return the slice that ends at a tick, or of a regular table its state there."""
         if not tick:
             return [], NO
         if u.mode not in BY_LABEL or u.is_snapshot:
-            return self._state(u, tick - 1)
-        first = max(self.start(u.name), self._kept_from(u, tick - 1)) if u.mode == "APPEND" else tick - 1
-        return self._labels(u, first, tick - 1)
+            return self._state(u, tick - u.size)
+        last = tick - u.size
+        first = max(self.start(u.name), self._kept_from(u, last)) if u.mode == "APPEND" else last
+        return self._labels(u, first, last)
 
     @staticmethod
     def _kept_from(u: Declared, last: int) -> int:
         """Return the first label that a read up to a label finds: RETAIN bounds it."""
         part = u.part(Retain)
-        return last + 1 - part.days if isinstance(part, Retain) else 0
+        return last + u.size - part.days if isinstance(part, Retain) else 0
 
     def is_gone(self, name: str, label: int) -> bool:
         """Return whether a label was dropped, or cannot be made again because something that it reads was."""
@@ -269,7 +334,7 @@ class Reading:
 
     def _labels(self, u: Declared, first: int, last: int) -> tuple[list[tuple[int, Rows | tuple[Version, ...]]], int]:
         book = self.books[u.name]
-        settled = min((self._settled(u, label) for label in range(first, last + 1)), default=YES)
+        settled = min((self._settled(u, label) for label in range(first, last + 1, u.size)), default=YES)
         if first <= last and first < self.dropped.get(u.name, 0):
             settled = GONE
         return list(book.slices(first, last).items()), settled
@@ -299,5 +364,6 @@ class Reading:
             if made is not None and made.inputs == inputs:
                 return [(0, made.stay)], settled
             return [(0, self._judged(u, at, rows, {}, inputs)[1].stay)], settled
-        settled = min((self._settled(u, label) for label in range(self.start(u.name), at + 1)), default=YES)
+        labels = range(self.start(u.name), at + 1, u.size)
+        settled = min((self._settled(u, label) for label in labels), default=YES)
         return [(0, self._fold(u, at))], settled

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 DAY = 24 * 60
+"""A day of the oracle in its minutes. It is the shortest window of a life, which may be shorter on the engine."""
 OPEN_END = 1 << 40
 """The minute at which a version ends that has no end."""
 
@@ -40,24 +41,36 @@ class Version(NamedTuple):
     until: int
 
 
+class File(NamedTuple):
+    """A file of a landing folder: its stamp is the `place`-th of a day, or the day's last second (0)."""
+
+    day: int
+    place: int
+    rows: tuple[Row, ...]
+
+    @property
+    def name(self) -> tuple[int, int]:
+        return self.day, self.place
+
+
 Rows = tuple[Row, ...]
 Slices = dict[int, Rows]
 
 
-def instant(at: int) -> datetime:
-    """Return the instant of a minute."""
-    return EPOCH + timedelta(minutes=at)
+def instant(at: int, hours: int = 24) -> datetime:
+    """Return the instant of a minute of the oracle, whose day is `hours` long on the engine."""
+    return EPOCH + timedelta(minutes=at) * hours / 24
 
 
-def minute(at: datetime) -> int:
+def minute(at: datetime, hours: int = 24) -> int:
     """Return the minute of an instant; of an open end the one that stands for it."""
     if at.year > 9000:
         return OPEN_END
-    return round((at.replace(tzinfo=UTC) - EPOCH) / timedelta(minutes=1))
+    return round((at.replace(tzinfo=UTC) - EPOCH) * 24 / hours / timedelta(minutes=1))
 
 
 def winners(slices: Slices, until: int, *, by_time: bool, deletes: bool) -> Rows:
-    """Return the state of a MERGE table at the end of a day: of each key the last row, unless it is a delete."""
+    """Return the state of a MERGE table at the end of a label: of each key the last row, unless it is a delete."""
     last: dict[int, tuple[tuple[int, ...], Row]] = {}
     for label in sorted(slices):
         for row in slices[label] if label <= until else ():
@@ -68,7 +81,7 @@ def winners(slices: Slices, until: int, *, by_time: bool, deletes: bool) -> Rows
 
 
 def versions(slices: Slices, until: int, *, deletes: bool) -> tuple[Version, ...]:
-    """Return the versions of a TEMPORAL table at the end of a day: a row that says nothing new makes none."""
+    """Return the versions of a TEMPORAL table at the end of a label: a row that says nothing new makes none."""
     told: dict[int, dict[int, tuple[tuple[int, int], Row]]] = defaultdict(dict)
     for label in sorted(slices):
         for row in slices[label] if label <= until else ():
@@ -91,11 +104,12 @@ def versions(slices: Slices, until: int, *, deletes: bool) -> tuple[Version, ...
     return tuple(made)
 
 
-def versions_of_snapshots(slices: Slices, until: int) -> tuple[Version, ...]:
+def versions_of_snapshots(slices: Slices, until: int, size: int = 1) -> tuple[Version, ...]:
     """Return the versions of a TEMPORAL table of snapshots: a key lives for as long as the snapshots allow.
 
     It begins where the last snapshot without it ends, in the first snapshot where its window begins; it ends where the
-    first snapshot without it ends. Another `v` holds from the end of the snapshot that shows it.
+    first snapshot without it ends. Another `v` holds from the end of the snapshot that shows it. `size`: the days of a
+    window.
     """
     labels = [label for label in sorted(slices) if label <= until]
     made: list[Version] = []
@@ -103,12 +117,12 @@ def versions_of_snapshots(slices: Slices, until: int) -> tuple[Version, ...]:
         told: Row | None = None
         since, begin = 0, (labels[0] - 1) * DAY
         for label in labels:
-            row = next((it for it in slices[label] if it.k == key), None)
+            row, end = next((it for it in slices[label] if it.k == key), None), (label + size - 1) * DAY
             if told is not None and (row is None or row.v != told.v):
-                made.append(Version(key, told.v, since, label * DAY))
+                made.append(Version(key, told.v, since, end))
             if row is not None and (told is None or row.v != told.v):
-                since = begin if told is None else label * DAY
-            told, begin = row, label * DAY
+                since = begin if told is None else end
+            told, begin = row, end
         if told is not None:
             made.append(Version(key, told.v, since, OPEN_END))
     return tuple(made)

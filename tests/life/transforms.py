@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.life.books import GONE, MAYBE, NO, TROUBLED, YES, Inputs, Option, Unexpected
+from tests.life.closing import Closing
 from tests.life.collects import Collects
 from tests.life.declarations import Declared
-from tests.life.parts import DONE, HELD, SKIPPED, Partial, Report
+from tests.life.part import DONE, HELD, SKIPPED
+from tests.life.parts import Closes, Partial, Report
 from tests.life.rows import Rows
 
 
-class Transforms(Collects):
+class Transforms(Collects, Closing):
     """A life's tables that are made of others."""
 
     def _transform(self, table: Declared) -> dict[int, list[Option]]:
@@ -54,7 +56,7 @@ class Transforms(Collects):
             if not is_there:
                 first_gap = label
             elif is_by_label or first_gap < max(1, self._kept_from(u, label)):
-                found.append(label + 1)
+                found.append(label + u.size)
         return found[::-1]
 
     def pick(self, name: str, ticks: Mapping[int, Mapping[str, int]]) -> None:
@@ -77,7 +79,7 @@ class Transforms(Collects):
             shown = Option(DONE, before.held)
             return [shown] if inputs == before.held.inputs else [Option(HELD, before.shown, before.held)]
         is_new = before.status is None or before.asked == "retry"
-        if table.has(Partial):
+        if table.has(Partial) and not table.has(Closes):
             found = self._partial(table, label, before, settled, is_behind=is_behind)
             if found:
                 return found
@@ -101,7 +103,9 @@ class Transforms(Collects):
             return [before] if is_partial and before.asked != "recompute" and table.has(Report) else []
         if is_partial and not before.asked:
             return [before]  # it follows nothing until all is there
-        if not (is_new or before.asked) or not Partial.is_over(label, self.today):
+        part = table.part(Partial)
+        assert isinstance(part, Partial)
+        if not (is_new or before.asked) or not part.is_over(label + table.size, self.today):
             return []
         waits = Option(None if is_new else before.status, before.shown, before.held, before.asked)
         without = self._made_without(table, label, before)
@@ -148,10 +152,15 @@ class Transforms(Collects):
         again = self._outcome(*judged, before)
         if before.asked == "recompute":
             return [again]
-        if inputs == before.shown.inputs and not before.shown.is_partial:
+        if self._since_begun(table, label, inputs) == before.shown.inputs and not before.shown.is_partial:
             # the code may have changed: then slices that make no difference are seen in what it makes
             return [before] if table.code == before.shown.code else [before, again]
         return [before] if table.has(Report) else [again, *self._early(table, label, before)]
+
+    def _since_begun(self, table: Declared, label: int, inputs: Inputs) -> Inputs:
+        """Return inputs without the labels that a START which moved back since has added, if the books are closed."""
+        begun = self.begun.get((table.name, label), {}) if table.has(Closes) else {}
+        return tuple(it for it in inputs if not it[1] or it[1] >= begun.get(it[0].split(" ")[1], 0))
 
     def _replace(self, table: Declared) -> dict[int, list[Option]]:
         """Make the newest label; older ones are made where another table reads them."""

@@ -13,19 +13,24 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
+from tests.apis import Space
 from tests.faults.killing import gateway_of, wait_for_leases
-from tests.life.books import Seen
-from tests.life.declarations import Declared
+from tests.life.books import Closed, Seen
+from tests.life.declarations import FOREIGN, Declared
 from tests.life.drawing import Flow, statements
-from tests.life.parts import BY_LABEL, FOLDS, Retain, Retire
-from tests.life.rows import Row, Rows, Version, instant, minute
-from tests.tiny import Tiny, day
-from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
+from tests.life.part import BY_LABEL, DONE, FOLDS, HELD
+from tests.life.parts import Closes, Retain, Retire
+from tests.life.rows import DAY, File, Row, Rows, Version, instant, minute
+from tests.tiny import TOML, Tiny
+from waterclock.batches.ledger_snapshot import AT_LAST, BEGINNING, FOREVER
+from waterclock.cli.actions.close import close_window
+from waterclock.cli.actions.skip import skip_batches
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.opening import apply_flow
 from waterclock.engine.query.query import query
@@ -38,7 +43,6 @@ from waterclock.faults import inject_faults
 from waterclock.storage.slices.manifest import read_manifest
 from waterclock.timelabel.label import label_of
 
-LABELS = {label_of(day(number)): number for number in range(1, 32)}
 LEASE = 2.0
 REPOSITORY = Path(__file__).parents[2]
 YEARS_LATER = timedelta(days=800)  # whatever is kept for a time may go
@@ -60,27 +64,73 @@ class Strike:
             raise Struck(f"{point} is temporarily unavailable")
 
 
+def toml_of(flow: Flow) -> str:
+    """Return the project file of a flow; where a table asks an API, with one that knows the answers."""
+    answers = {row for table in flow.values() for row in table.answers}
+    if not answers:
+        return TOML
+    space = Space()
+    hours = next(iter(flow.values())).hours
+    space.set(rows=[{"id": row.k, "v": row.v, "at": f"{instant(row.at, hours):%FT%TZ}"} for row in sorted(answers)])
+    return TOML + f'connections.api = {{{{ url = "{space.url}", tries = 2, timeout = 20 }}}}\n'
+
+
 @dataclass
 class World:
     """The engine's side of a life: a project in a folder."""
 
     tiny: Tiny
     flow: Flow
+    hours: int = 24
+    """The hours of a day of the oracle."""
     copies: dict[str, Path] = field(default_factory=dict)
     """By table, the copy of its log that is kept to be put back."""
 
+    def moment(self, number: int) -> datetime:
+        """Return the instant at which a day begins."""
+        return instant(number * DAY - DAY, self.hours)
+
+    @cached_property
+    def labels(self) -> dict[str, int]:
+        """By label the day that begins there."""
+        return {label_of(self.moment(number)): number for number in range(1, 40)}
+
+    def _minute(self, at: datetime) -> int:
+        return minute(at, self.hours)
+
     def declare(self) -> None:
         self.tiny.declare(statements(self.flow))
+        for table in self.flow.values():
+            if table.way == "REPLACE WHERE":
+                self._let_write(table.name.partition(".")[2])
+
+    def _let_write(self, destination: str) -> None:
+        """Let another writer own a row of a destination, which is there before anything is delivered."""
+        with closing(sqlite3.connect(self.tiny.root / "out.sqlite")) as database, database:
+            if not database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (destination,)).fetchone():
+                database.execute(f"CREATE TABLE {destination} (k BIGINT, v BIGINT)")
+                database.execute(f"INSERT INTO {destination} VALUES ({FOREIGN}, 7)")
 
     def fill(self, name: str, rows: list[Row], seen: dict[int, str]) -> None:
         """Make a source what it is now; `seen`: by a row's time, when it was changed last."""
         columns = "k INTEGER, v INTEGER, at TEXT, gone INTEGER, seen TEXT"
         told: list[tuple[Any, ...]] = [
-            (row.k, row.v, f"{instant(row.at):%F %T}", row.gone, seen[row.at]) for row in rows
+            (row.k, row.v, f"{instant(row.at, self.hours):%F %T}", row.gone, seen[row.at]) for row in rows
         ]
         if rows and rows[0].old is not None:
             columns, told = columns + ", old INTEGER", [(*it, row.old) for it, row in zip(told, rows, strict=True)]
         self.tiny.source(self.flow[name].source, columns, told)
+
+    def land(self, name: str, file: File) -> None:
+        """Put a file where a table collects it; its stamp is within its day, or the day's last second."""
+        end = self.moment(file.day + 1)
+        at = self.moment(file.day) + timedelta(minutes=file.place) if file.place else end - timedelta(seconds=1)
+        has_old = any(row.old is not None for row in file.rows)
+        lines = ["k,v,at,gone" + ",old" * has_old]
+        for row in file.rows:
+            told = [row.k, row.v, f"{instant(row.at, self.hours):%F %T}", row.gone, *[row.old] * has_old]
+            lines.append(",".join(map(str, told)))
+        self.tiny.land(self.flow[name].source, at, "\n".join(lines) + "\n")
 
     def run(self, today: int, strike: Strike | None, *, runners: int = 1, killed_after: int = 0) -> Any:
         """Run what is due; after a strike until another run would do nothing.
@@ -95,19 +145,28 @@ class World:
                 replace(self.tiny, settings=replace(self.tiny.settings, runner=runner_name())) for _ in range(runners)
             ]
             with ThreadPoolExecutor(runners) as pool:
-                list(pool.map(lambda tiny: tiny.run(day(today)), each))
+                list(pool.map(lambda tiny: tiny.run(self.moment(today)), each))
         if strike is not None:
             with inject_faults(strike):
-                self.tiny.run(day(today))
+                self.tiny.run(self.moment(today))
         for _ in range(20):
-            outcome = self.tiny.run(day(today))
-            if not self.tiny.open_claims() and not (outcome.plan and outcome.plan.groups):
+            outcome = self.tiny.run(self.moment(today))
+            away = {it.table for it in outcome.held_back}  # ready by our clock, not by the source's
+            groups = [it for it in (outcome.plan.groups if outcome.plan else ()) if it.table not in away]
+            if not self.tiny.open_claims() and not groups:
                 break
             time.sleep(LEASE / 2)
         return outcome
 
     def _run_and_kill(self, today: int, after: int) -> None:
-        command = [sys.executable, "-m", "tests.life.killed", str(self.tiny.root), day(today).isoformat(), str(after)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.life.killed",
+            str(self.tiny.root),
+            self.moment(today).isoformat(),
+            str(after),
+        ]
         there = gateway_of(self.tiny.spark)
         # it ends by SIGKILL, or with 0 where it passed fewer steps
         ended = subprocess.run(command, cwd=REPOSITORY, env=os.environ | there, timeout=300, check=False)
@@ -118,22 +177,30 @@ class World:
         """Look at all tables."""
         with self.tiny.opened() as work:
             status: dict[str, dict[int, str]] = {name: {} for name in self.flow}
+            held: set[int] = set()  # the claims of batches that are held
             for row in work.ledger.past.rows("batches"):
                 if row["status"] and row["table"] in status:
-                    status[row["table"]][LABELS[row["timelabel"]]] = row["status"]
+                    status[row["table"]][self.labels[row["timelabel"]]] = row["status"]
+                    held |= {row["claim"]} if row["status"] == HELD else set()
             ticks: dict[str, dict[int, dict[str, int]]] = {name: {} for name in self.flow}
             for row in work.ledger.past.rows("inputs"):
-                if row["read"].startswith("LATEST(") and row["is_current"] and row["table"] in ticks:
-                    number = LABELS[row["timelabel"]]
-                    ticks[row["table"]].setdefault(number, {})[row["input"]] = LABELS[label_of(row["high"])]
+                if (
+                    row["read"].startswith("LATEST(")
+                    and row["table"] in ticks
+                    and (row["is_current"] or row["claim"] in held)
+                ):
+                    number = self.labels[row["timelabel"]]
+                    ticks[row["table"]].setdefault(number, {})[row["input"]] = self.labels[label_of(row["high"])]
+            closed = {name: self._closed(work, name) for name, table in self.flow.items() if table.has(Closes)}
             return {
-                name: Seen(status[name], self._rows(work, table), self._slices(work, table), ticks[name])
+                name: Seen(
+                    status[name], self._rows(work, table), self._slices(work, table), ticks[name], closed.get(name, {})
+                )
                 for name, table in self.flow.items()
                 if table.kind != "PUBLISH"
             }
 
-    @staticmethod
-    def _slices(work: Any, table: Declared) -> dict[int, Rows]:
+    def _slices(self, work: Any, table: Declared) -> dict[int, Rows]:
         """Return the raw rows of each label of a table whose rows do not show them."""
         if not table.has(Retain) and (table.mode not in FOLDS or table.is_snapshot):
             return {}
@@ -141,38 +208,85 @@ class World:
         begin = work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
         for piece in work.ledger.reads.slices(table.name, begin, FOREVER):
             rows = [
-                Row(row["k"], row["v"], minute(row["at"]), row.get("gone") or 0, row.get("old"))
+                Row(row["k"], row["v"], self._minute(row["at"]), row.get("gone") or 0, row.get("old"))
                 for file in read_manifest(folder, piece.slice_path).files
                 for row in pq.read_table(Path(folder, file.path)).to_pylist()
             ]
-            found[LABELS[label_of(piece.label)]] = tuple(sorted(rows))
+            found[self.labels[label_of(piece.label)]] = tuple(sorted(rows))
         return found
 
-    @staticmethod
-    def _rows(work: Any, table: Declared, as_of: AsOf | None = None) -> Any:
+    def _rows(self, work: Any, table: Declared, as_of: AsOf | None = None) -> Any:
         gone = "gone" if table.kind == "COLLECT" else "0"
         old = "old" if table.has(Retire) else "CAST(NULL AS BIGINT)"
         if table.mode == "TEMPORAL":
             found = query(
                 work, f"SELECT k, v, rec_eff_time, rec_exp_time FROM {table.name}", limit=10_000, as_of=as_of
             ).rows
-            made = [Version(k, v, minute(at), minute(until)) for k, v, at, until in found]
+            made = [Version(k, v, self._minute(at), self._minute(until)) for k, v, at, until in found]
             return tuple(sorted(made, key=lambda it: (it.k, it.at)))
         is_by_label = table.mode in BY_LABEL and not table.is_snapshot
         label = "timelabel" if is_by_label else "''"
         rows = query(work, f"SELECT {label}, k, v, at, {gone}, {old} FROM {table.name}", limit=10_000, as_of=as_of).rows
         if not is_by_label:
-            return tuple(sorted(Row(k, v, minute(at), *more) for _, k, v, at, *more in rows))
+            return tuple(sorted(Row(k, v, self._minute(at), *more) for _, k, v, at, *more in rows))
         by_label: dict[int, list[Row]] = {}
         for label, k, v, at, *more in rows:
-            by_label.setdefault(LABELS[label], []).append(Row(k, v, minute(at), *more))
+            by_label.setdefault(self.labels[label], []).append(Row(k, v, self._minute(at), *more))
         return {label: tuple(sorted(each)) for label, each in by_label.items()}
+
+    def _closed(self, work: Any, name: str) -> dict[int, Closed]:
+        """Return where the books of a table's windows were closed."""
+        return {
+            self.labels[label_of(label)]: Closed(
+                self._number(it.tick), self._number(it.first or it.tick), is_partial=it.reason == AT_LAST
+            )
+            for label, it in work.ledger.reads.closings(name).items()
+            if it.tick is not None
+        }
+
+    def _number(self, at: datetime) -> int:
+        return self.labels[label_of(at)]
+
+    def close(self, name: str, label: int, today: int) -> int:
+        """Close the books of a window by hand, as `waterclock close` does; return the boundary."""
+        where = f"{name}@{label_of(self.moment(label))}"
+        close_window(self.tiny.root, None, where, "gone", self.moment(today).isoformat(), is_json=False)
+        with self.tiny.ledger() as ledger:
+            tick = ledger.reads.closings(name)[self.moment(label)].tick
+            assert tick is not None
+            return self._number(tick)
+
+    def give_up(self, name: str, label: int, today: int) -> None:
+        """Damage the file of a label, and skip the label, as `waterclock skip` does for what cannot be read again."""
+        at = self.moment(label)
+        with self.tiny.opened() as work:
+            folder = work.folder(work.flow.tables[name])
+            for piece in work.ledger.reads.slices(name, BEGINNING, FOREVER):
+                if piece.label == at:
+                    for file in read_manifest(folder, piece.slice_path).files:
+                        Path(folder, file.path).write_bytes(b"PAR1")
+        where = (f"{name}@{label_of(at)}", "")
+        skip_batches(self.tiny.root, None, where, "a disk", self.moment(today).isoformat(), yes=True, is_json=False)
+
+    def late(self, name: str) -> dict[int, list[tuple[Row, str]]]:
+        """Return the rows of each made slice that came too late for their windows, or too early."""
+        with self.tiny.opened() as work:
+            found: dict[int, list[tuple[Row, str]]] = {}
+            for row in work.ledger.past.rows("batches"):
+                if row["table"] == f"{name}_late" and row["status"] == DONE:
+                    found[self.labels[row["timelabel"]]] = []
+            if not found:
+                return {}
+            rows = query(work, f"SELECT timelabel, k, v, at, late_reason FROM {name}_late", limit=10_000).rows
+            for label, k, v, at, reason in rows:
+                found[self.labels[label]].append((Row(k, v, self._minute(at)), reason))
+            return {label: sorted(each) for label, each in found.items()}
 
     def kept_from(self, name: str) -> int:
         """Return the first label of a table that RETAIN has kept; 0 if it has dropped nothing."""
         with self.tiny.opened() as work:
             found = work.ledger.keeping.drop_boundary(name, by=FOREVER)
-            return 0 if found is None else LABELS[label_of(found)]
+            return 0 if found is None else self.labels[label_of(found)]
 
     def now(self) -> datetime:
         """Return the real time."""
@@ -187,7 +301,7 @@ class World:
     def as_of(self, tick: int, without: Collection[str], known_at: datetime | None = None) -> dict[str, Any]:
         """Ask all tables that keep their past as of a tick."""
         with self.tiny.opened() as work:
-            moment = AsOf(tick=label_of(day(tick)), known_at=known_at)
+            moment = AsOf(tick=label_of(self.moment(tick)), known_at=known_at)
             tables = [it for it in self.tables_with_past() if it.name not in without]
             return {table.name: self._rows(work, table, moment) for table in tables}
 
@@ -195,9 +309,13 @@ class World:
         table = name.partition(".")[2]
         with closing(sqlite3.connect(self.tiny.root / "out.sqlite")) as database:
             try:
-                return sorted(database.execute(f"SELECT k, v FROM {table}"))
+                rows = sorted(database.execute(f"SELECT k, v FROM {table}"))
             except sqlite3.OperationalError:
                 return []
+        if self.flow[name].way == "REPLACE WHERE":
+            assert rows[-1:] == [(FOREIGN, 7)], f"{name} lost the row of another writer"
+            return rows[:-1]
+        return rows
 
     # upkeep and damage
 
