@@ -146,6 +146,7 @@ class Oracle(Transforms):
             book.held.pop(label, None)
             book.asked.pop(label, None)  # a request to release it
             if label not in book.shown:
+                self.ticks.pop((name, label), None)  # LATEST keeps the tick of a batch that was done
                 book.status.pop(label)
                 return
         book.asked[label] = verb
