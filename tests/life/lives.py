@@ -367,7 +367,7 @@ class Life(Deciding):
         self.oracle.is_rebuilding = True
         for name, table in self.flow.items():
             if table.kind != "PUBLISH":  # `before` is that of the run before, which is as it is now
-                self.oracle.take(name, self.oracle.released_again(name), seen[name] if seen else None)
+                self.oracle.take(name, self.oracle.options(name), seen[name] if seen else None)
 
     def told(self) -> str:
         """Return the flow and all that happened, to find out why it failed."""

@@ -151,15 +151,6 @@ class Oracle(Transforms):
                 return
         book.asked[label] = verb
 
-    def released_again(self, name: str) -> dict[int, list[Option]]:
-        """Return what each label of a table comes to by `rebuild --all`: what was released is released again."""
-
-        def release(option: Option) -> Option:
-            is_same = option.held is not None and option.shown is not None and option.held.stay == option.shown.stay
-            return Option(DONE, option.held) if option.status == HELD and is_same else option
-
-        return {label: [release(it) for it in each] for label, each in self.options(name).items()}
-
     def looked(self, name: str) -> None:
         """Forget the changes of windows that are shown as the source has them; others are found by the next look."""
         if not self.tables[name].is_by_data_time:
