@@ -161,7 +161,8 @@ def _find_lack() -> str:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    return {**os.environ, "FIREBIRD": str(folder), "FIREBIRD_LOCK": str(folder / "lock"), "FIREBIRD_TMP": str(folder)}
+    own = {"FIREBIRD": str(folder), "FIREBIRD_LOCK": str(folder / "lock"), "FIREBIRD_TMP": str(folder)}
+    return {**os.environ, **own, "TZ": "America/New_York"}  # it records its local times, and does not name the zone
 
 
 def _end(made: Server, pid: int) -> None:

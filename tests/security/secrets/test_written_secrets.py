@@ -19,6 +19,7 @@ AZURE = "fs.azure.account.key.shop.dfs.core.windows.net"
 NEEDED = {
     "postgres": "url 'postgresql://ann@h/x'", "mysql": "url 'mysql://ann@h/x'", "kafka": "servers 'h:9092'",
     "rest": "url 'https://h'", "files": "path 's3://bucket/x'", "receiver": "path 'data'",
+    "firebird": "url 'firebird://ann@h/x'",
 }  # fmt: skip
 SECRETS = [
     (kind, name)
@@ -88,6 +89,8 @@ def test_a_secret_that_is_written_out_is_refused_in_the_project_file(tmp_path: P
         ("postgres", f"host=h password = {WORD}"),
         ("mysql", f"mysql://ann:{WORD}@h/x"),
         ("mysql", f"mysql://ann:p@{WORD}@h/x"),
+        ("firebird", f"firebird://ann:{WORD}@h/x"),
+        ("firebird", f"firebird://ann:{WORD}@h//data/x.fdb"),
     ],
 )
 @pytest.mark.parametrize("is_in_file", [False, True])

@@ -83,7 +83,7 @@ class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _The
     def _find_missing_database(self) -> str | None:
         return name_missing_file(self.database.path, may_create=self.database.may_create)
 
-    def _settle(
+    def _prepare_table(
         self, connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, *, is_ours: bool
     ) -> _There:
         return prepare_table(connection, unit, delivery, is_ours=is_ours)

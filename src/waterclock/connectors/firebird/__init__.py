@@ -1,1 +1,1 @@
-"""Reads tables and queries of Firebird databases, and delivers tables to them. The modules are as in `sqlite`."""
+"""Reads tables and queries of Firebird databases, and delivers tables to them, on the shared core in `sql`."""

@@ -115,7 +115,9 @@ class FirebirdTables(SqlViewTables):
         self.session.execute(f"CREATE OR ALTER VIEW {view} AS {query}" if query else f"DROP VIEW {view}")
 
     def _instant(self, delivered_at: datetime) -> datetime:
-        return delivered_at.replace(tzinfo=UTC)
+        # the server records its local time, in a zone that it does not name
+        now: datetime = self.session.first_of("SELECT LOCALTIMESTAMP FROM RDB$DATABASE")[0]
+        return datetime.now(UTC) - (now - delivered_at)
 
 
 def _quote(stored: str) -> str:
@@ -221,7 +223,7 @@ def _parameter(values: Sequence[Any]) -> str:
     return kinds.get(type(first), "DATE")
 
 
-def _settle(
+def _prepare_table(
     connection: FirebirdConnection,
     unit: Unit,
     delivery: Delivery,
@@ -307,7 +309,7 @@ _WRITER = DdlWriter(
     tables=lambda connection: FirebirdTables(connection.in_session(), connection),
     columns=_read,
     transaction=FirebirdConnection.transaction,
-    settle=_settle,
+    prepare_table=_prepare_table,
     stage=_stage,
     put=_put,
     merge=_merge,

@@ -96,7 +96,7 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Post
     def _names_there(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
         return spelling(read_stored_columns(connection, unit))
 
-    def _settle(
+    def _prepare_table(
         self, connection: Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
     ) -> Mapping[str, PostgresDestinationColumn]:
         return prepare_table(connection, unit, delivery, is_ours=is_ours)

@@ -156,7 +156,7 @@ class DeliversInOneTransaction(DatabaseDeliverer[_Connection], Generic[_Connecti
     __slots__ = ()
 
     @abstractmethod
-    def _settle(self, connection: _Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> _Columns:
+    def _prepare_table(self, connection: _Connection, unit: Unit, delivery: Delivery, *, is_ours: bool) -> _Columns:
         """Create or alter the destination table for the delivery's columns, and return its columns.
 
         `is_ours`: this publish has delivered to it before. Otherwise a table with rows is refused.
@@ -196,7 +196,7 @@ class DeliversInOneTransaction(DatabaseDeliverer[_Connection], Generic[_Connecti
                 delivered = self._deliver_behind_view(connection, unit, delivery)
             else:
                 refuse_changed(unit, delivery, newest)
-                there = self._settle(connection, unit, delivery, is_ours=newest is not None)
+                there = self._prepare_table(connection, unit, delivery, is_ours=newest is not None)
                 delivered = self._deliver_rows(connection, unit, delivery, there)
         record.put(delivery, delivered)
         return delivered
@@ -204,7 +204,7 @@ class DeliversInOneTransaction(DatabaseDeliverer[_Connection], Generic[_Connecti
     def _deliver_behind_view(self, connection: _Connection, unit: Unit, delivery: Delivery) -> Delivered:
         """Fill the table of a version or of a label, and make the view show it."""
         part, is_ours = begin_part(self._tables(connection), unit, delivery)
-        there = self._settle(connection, part, whole(delivery), is_ours=is_ours)
+        there = self._prepare_table(connection, part, whole(delivery), is_ours=is_ours)
         delivered = self._deliver_rows(connection, part, whole(delivery), there)
         show(self._tables(connection), unit, delivery, part)
         return delivered

@@ -51,8 +51,8 @@ class DdlWriter(Generic[_Connection, _Column]):
     - `session`, `tables` and `columns` return a session, the tables and views, and the columns of a table by their
       names in lower case.
     - `transaction` commits its block if that ends without an error; else it rolls it back.
-    - `settle` makes the table fit the delivery, refuses a table of another owner, and returns its columns. The text
-      marks a new table.
+    - `prepare_table` makes the table fit the delivery, refuses a table of another owner, and returns its columns. The
+      text marks a new table.
     - `stage` creates the table, with a number, for the rows that a MERGE brings. `merge` replaces the rows of their
       keys, and returns the numbers of rows written and deleted.
     - `put` writes the slice's rows to a table, and if wanted whether they are deleted; it returns their number.
@@ -63,7 +63,7 @@ class DdlWriter(Generic[_Connection, _Column]):
     tables: Callable[[_Connection], SqlViewTables]
     columns: Callable[[_Connection, Unit], Mapping[str, _Column]]
     transaction: Callable[[_Connection], AbstractContextManager[None]]
-    settle: Callable[[_Connection, Unit, Delivery, bool, str], Mapping[str, _Column]]
+    prepare_table: Callable[[_Connection, Unit, Delivery, bool, str], Mapping[str, _Column]]
     stage: Callable[[_Connection, Unit, Delivery, Mapping[str, _Column], int], StagedSlice]
     put: Callable[[_Connection, str, Delivery, Mapping[str, _Column], bool], int]
     merge: Callable[[_Connection, Unit, Delivery, Mapping[str, _Column], StagedSlice], tuple[int, int]]
@@ -157,7 +157,7 @@ class DeliversAfterDdl(DatabaseDeliverer[_Connection], Generic[_Connection, _Col
         refuse_kind(unit, delivery, tables.kind_at(unit), newest)
         if not is_behind(unit):
             refuse_changed(unit, delivery, newest)
-            there = self._writer.settle(connection, unit, delivery, newest is not None, "")
+            there = self._writer.prepare_table(connection, unit, delivery, newest is not None, "")
             is_staged = delivery.mode is Mode.MERGE
             staged = self._writer.stage(connection, unit, delivery, there, number) if is_staged else None
             return ReadyDelivery(delivery, unit, there, staged)
@@ -165,8 +165,8 @@ class DeliversAfterDdl(DatabaseDeliverer[_Connection], Generic[_Connection, _Col
             self._drop_unrecorded(connection, unit, delivery.project, delivery.claim)
         part, is_ours = begin_part(tables, unit, delivery)
         comment = _comment_of(delivery.project, delivery.claim)
-        settled = self._writer.settle(connection, part, whole(delivery), is_ours, comment)
-        return ReadyDelivery(delivery, part, settled)
+        columns = self._writer.prepare_table(connection, part, whole(delivery), is_ours, comment)
+        return ReadyDelivery(delivery, part, columns)
 
     def _deliver_one(self, connection: _Connection, unit: Unit, ready: ReadyDelivery[_Column]) -> Delivered:
         """Write a delivery and its record, within the transaction."""

@@ -73,7 +73,7 @@ class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, 
     def _find_missing_database(self) -> str | None:
         return name_missing_file(self.database.path, may_create=self.database.may_create)
 
-    def _settle(
+    def _prepare_table(
         self, connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
     ) -> Mapping[str, StoredColumn]:
         return prepare_table(connection, unit, delivery, is_ours=is_ours)

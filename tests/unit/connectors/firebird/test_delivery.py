@@ -275,6 +275,16 @@ def test_a_view_shows_the_newest_version_and_all_labels(database: FirebirdDataba
     assert [(amount, label.strip()) for amount, label in shown] == [(3, "20130103000000"), (4, "20130104000000")]
 
 
+def test_a_replaced_version_is_kept_for_its_time_whatever_the_zone_of_the_server(
+    database: FirebirdDatabase, folder: Path
+) -> None:
+    for claim in (1, 2):
+        made = delivery(folder, ("a", claim), claim=claim, label_text=f"2013010{claim}000000", note=BEHIND)
+        deliver(database, made, behind="view", keep="1 HOUR")
+    tables = database.run("SELECT TRIM(RDB$RELATION_NAME) FROM RDB$RELATIONS WHERE RDB$RELATION_TYPE = 0")
+    assert len([name for (name,) in tables if name.lower().startswith("_totals_v")]) == 2
+
+
 def test_a_new_column_is_added_and_a_lost_table_is_reported(database: FirebirdDatabase, folder: Path) -> None:
     deliver(database, delivery(folder, ("a", 1)))
     table = pa.table({"id": ["b"], "amount": pa.array([2], pa.int32()), "note": ["n"]})
