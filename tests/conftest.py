@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,8 @@ TOGETHER = (
     "tests/integration/temporal/",
     "tests/integration/ui/",  # their shop of sixty days is filled once
 )
+LONG_SECONDS = 5.0  # a test that took longer when it was recorded is run by one commit of `COMMITS_OF_LONG`
+COMMITS_OF_LONG = 4
 MOST_SKIP_LINES = 5
 MOST_SECONDS_OF_A_UNIT_TEST = (
     2.0  # of CPU, its processes' too: what takes longer is marked slow, and left out of bin/check
@@ -48,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     set_jvms(compile_queries=is_soak(config))
     set_properties(EXAMPLES * 10 if is_soak(config) else EXAMPLES)
     if config.getoption("--record-durations") and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Recorder(config.rootpath), "durations-recorder")
+        config.pluginmanager.register(Recorder(), "durations-recorder")
 
 
 def set_properties(examples: int) -> None:
@@ -69,26 +73,32 @@ def is_soak(config: pytest.Config) -> bool:
 
 
 class Recorder:
-    """Adds up how long the tests of each file take, with what they set up, and writes it for later runs."""
+    """Records how long each file takes, with its fixtures, and each long test without them, for later runs."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.seconds: Counter[str] = Counter()
+    def __init__(self) -> None:
+        self.files: Counter[str] = Counter()
+        self.tests: Counter[str] = Counter()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.seconds[report.nodeid.partition("::")[0]] += report.duration  # type: ignore[assignment]  # of float values
+        self.files[report.nodeid.partition("::")[0]] += report.duration  # type: ignore[assignment]  # of float values
+        if report.when == "call":
+            self.tests[report.nodeid] = report.duration  # type: ignore[assignment]
 
     def pytest_sessionfinish(self) -> None:
-        lines = [f"{seconds:7.1f} {file}\n" for file, seconds in self.seconds.most_common() if seconds >= 1]
-        DURATIONS.write_text("".join(lines), encoding="utf-8")
+        files = [(file, seconds) for file, seconds in self.files.most_common() if seconds >= 1]
+        tests = [(test, seconds) for test, seconds in self.tests.most_common() if seconds >= LONG_SECONDS]
+        DURATIONS.write_text(
+            "".join(f"{seconds:7.1f} {name}\n" for name, seconds in (*files, *tests)), encoding="utf-8"
+        )
 
 
+@cache
 def recorded() -> dict[str, float]:
-    """Return how many seconds each file took when it was last recorded, by its path from the root."""
+    """Return the recorded seconds of each file (by its path from the root) and of each long test (by its node ID)."""
     if not DURATIONS.exists():
         return {}
     pairs = (line.split(maxsplit=1) for line in DURATIONS.read_text(encoding="utf-8").splitlines())
-    return {file: float(seconds) for seconds, file in pairs}
+    return {name: float(seconds) for seconds, name in pairs}
 
 
 def leave_to_soak(items: Sequence[pytest.Item]) -> None:
@@ -109,19 +119,46 @@ def leave_to_soak(items: Sequence[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.soak)
 
 
+def leave_to_other_commits(items: Iterable[pytest.Item], commit: int | None) -> None:
+    """Mark the long tests that this commit does not run as soak; if `commit` is None, all, so that a soak runs them.
+
+    The commit's hash and the test's name choose one commit of `COMMITS_OF_LONG`, on average. All long tests together
+    take longer than all other tests.
+    """
+    for item in items:
+        is_long = recorded().get(item.nodeid, 0) >= LONG_SECONDS
+        if is_long and (commit is None or (zlib.crc32(item.nodeid.encode()) + commit) % COMMITS_OF_LONG):
+            item.add_marker(pytest.mark.soak)
+
+
+def commit_number(root: Path) -> int:
+    """Return the hash of the commit that is checked out as a number; 0 where there is no repository."""
+    try:
+        done = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=True, timeout=60
+        )
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    return int(done.stdout, 16)
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with what takes long.
 
     Files that need a JVM come first, by the time that they took when it was recorded, then the others: two workers that
     take files in this order end together. Within a file the order is as random as before.
     """
     leave_to_soak(items)
+    if not config.getoption("record_durations"):
+        leave_to_other_commits(items, None if is_soak(config) else commit_number(config.rootpath))
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.sampled(EXAMPLES))
     seconds: Counter[str] = Counter()
     for file, of_file in recorded().items():
+        if "::" in file:
+            continue
         seconds[given_together(file)] += of_file  # type: ignore[assignment]  # of float values
     with_jvm = {item.path for item in items if item.get_closest_marker("spark")}
     slow = {item.path for item in items if item.get_closest_marker("slow")}
