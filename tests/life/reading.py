@@ -118,6 +118,11 @@ class Reading:
                 found.append(sorted((row.k, row.v) for row in rows))
         return found
 
+    def is_newest_open(self, name: str) -> bool:
+        """Return whether the newest due label waits for its source: nothing is delivered until it is made."""
+        due = self.due(name)
+        return bool(due) and self.books[name].status.get(due[-1]) is None
+
     def _days_behind(self, name: str) -> int:
         """Return by how many days UNTIL holds up a table, itself and by all that any of its queries reads."""
         table = self.tables[name]
