@@ -105,8 +105,8 @@ class Transforms(Collects, Closing):
             return [before]  # it follows nothing until all is there
         part = table.part(Partial)
         assert isinstance(part, Partial)
-        if not (is_new or before.asked) or not part.is_over(label + table.size, self.today):
-            return []
+        if not (is_new or is_partial) or not part.is_over(label + table.size, self.today):
+            return []  # a whole batch is not replaced by a partial one
         waits = Option(None if is_new else before.status, before.shown, before.held, before.asked)
         without = self._made_without(table, label, before)
         if without is None:

@@ -198,12 +198,14 @@ class Judge:
     ) -> Partial | None:
         """Return the settled and missing inputs of a batch that stops waiting (PARTIAL AFTER); None if it still waits.
 
-        A done batch is made again without inputs only on request.
+        A complete batch is never replaced by a partial one; a partial one is made partially again only on request.
         """
         facts = self.facts
-        is_first = not past.covered.covers_instant(window.start) or window.start in past.requested
+        is_complete = past.covered.covers_instant(window.start) and window.start not in past.partial
+        is_kept = window.start in past.partial and window.start not in past.requested
         if (
-            not is_first
+            is_complete
+            or is_kept
             or not waits_no_longer(node, window, facts.now)
             or len(reads) < len(node.table.reads_for_window(window))
         ):

@@ -126,6 +126,13 @@ def test_a_partial_batch_can_be_asked_for_again_and_lacks_what_is_still_missing(
     assert (found.status, found.missing, found.is_revision) == ("ready", LACKS, True)
 
 
+def test_a_complete_batch_that_is_asked_for_again_waits_and_keeps_its_rows() -> None:
+    tables = flow(HOURLY, MERGED, impatient("hourly"))
+    asked = done(("2013-01-01", "2013-01-02"), requested={at("2013-01-01"): "recompute"})
+    found = planned(tables, past(hourly=HELD_UP, t=asked))
+    assert (states(found, "t"), batch(found).missing) == ({"01-01": "blocked"}, ())
+
+
 def test_a_state_is_not_read_where_there_is_none() -> None:
     merged = merge_transform("m", ["hourly"])
     tables = flow(HOURLY, replace(merged, start=at("2013-01-01")), impatient("m"))
