@@ -190,6 +190,7 @@ class Life(Deciding):
         if names:
             name = self.random.choice(names)
             self.flow[name].start -= self.flow[name].size
+            self.oracle.is_begun_earlier = True
             self.known.clear()  # labels that were not made by then are missing
             self._say(name, "START moved back")
 

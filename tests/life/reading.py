@@ -43,6 +43,8 @@ class Reading:
     """By table and label, for tables that close books, where each table that a batch read started then."""
 
     paused: set[str] = field(default_factory=set)
+    is_begun_earlier: bool = False
+    """Whether START of a source was moved back: what is done may then read labels that are not there yet."""
     partly: str = ""
     """The table with PARTIAL AFTER that is looked at as if what is not settled were left out."""
 
@@ -347,8 +349,15 @@ class Reading:
     def _settled(self, u: Declared, label: int) -> int:
         option = self.books[u.name].option(label)
         if option.status in {DONE, SKIPPED} and not option.asked:
-            return MAYBE if u.name in self.paused and self._is_stale(u, label, option) else YES
+            waits = self._reads_more(u, label, option) or (u.name in self.paused and self._is_stale(u, label, option))
+            return MAYBE if waits else YES
         return MAYBE if option.shown is not None or option.status == SKIPPED else NO
+
+    def _reads_more(self, u: Declared, label: int, option: Option) -> bool:
+        """Return whether a done batch is asked for again as a source starts earlier, and waits for the new labels."""
+        if not self.is_begun_earlier or u.kind != "TRANSFORM" or u.mode == "REPLACE" or u.has(Report):
+            return False
+        return option.shown is not None and not option.shown.is_partial and self._inputs(u, label)[1] == NO
 
     def _is_stale(self, u: Declared, label: int, option: Option) -> bool:
         """Return whether a batch of a paused table would follow what it reads."""
