@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from waterclock.database_clients.cutoffs import cut_off_after
+from waterclock.database_clients.cutoffs import limit_connection_time
 from waterclock.database_clients.postgres_client import client_type
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def connect(
     """
     import psycopg
 
-    settings = settings if is_trusted else _keeping_password(conninfo, settings)
+    settings = settings if is_trusted else _protect_password(conninfo, settings)
     try:
         connection: psycopg.Connection[Any] = client_type().connect(conninfo, **settings)
     except psycopg.OperationalError as error:
@@ -104,7 +104,7 @@ def connect(
 
 
 @contextmanager
-def answering_first(connection: psycopg.Connection[Any]) -> Iterator[None]:
+def limit_first_statements(connection: psycopg.Connection[Any]) -> Iterator[None]:
     """Limit the time of the first statements of a connection, which are short. It is closed if the block fails.
 
     libpq limits only the login: a server can accept it and then be silent, or send notices without an end.
@@ -114,7 +114,7 @@ def answering_first(connection: psycopg.Connection[Any]) -> Iterator[None]:
     from psycopg import OperationalError
 
     try:
-        with cut_off_after(_FIRST_SECONDS, connection.fileno()):
+        with limit_connection_time(_FIRST_SECONDS, connection.fileno()):
             yield
     except BaseException as error:
         connection.close()
@@ -123,7 +123,7 @@ def answering_first(connection: psycopg.Connection[Any]) -> Iterator[None]:
         raise
 
 
-def _keeping_password(conninfo: str, settings: dict[str, Any]) -> dict[str, Any]:
+def _protect_password(conninfo: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings with a `require_auth` that keeps the password itself from servers that are not verified."""
     from psycopg import pq
     from psycopg.conninfo import conninfo_to_dict

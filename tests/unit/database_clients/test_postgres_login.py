@@ -16,7 +16,7 @@ from tests.systems import setting_of
 from waterclock.connectors.postgres.database import database_of
 from waterclock.database_clients import postgres_client, postgres_login
 from waterclock.database_clients.postgres_client import execute_replication
-from waterclock.database_clients.postgres_login import Refusal, Refused, answering_first, connect, refusal_of
+from waterclock.database_clients.postgres_login import Refusal, Refused, connect, limit_first_statements, refusal_of
 from waterclock.errors import WaterclockError
 from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.postgres import create_engine, failure_of
@@ -295,7 +295,7 @@ def test_first_statements_that_are_answered_leave_no_limit_behind(
 ) -> None:
     monkeypatch.setattr(postgres_login, "_FIRST_SECONDS", 1)
     with connect(silent(_DONE), autocommit=True) as connection:
-        with answering_first(connection):
+        with limit_first_statements(connection):
             connection.execute("SET a = b")
         assert not [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
         time.sleep(1.2)
@@ -305,6 +305,6 @@ def test_first_statements_that_are_answered_leave_no_limit_behind(
 
 def test_a_first_statement_that_fails_closes_the_connection(silent: Callable[[bytes], str]) -> None:
     connection = connect(silent(b""), autocommit=True)
-    with pytest.raises(KeyError), answering_first(connection):
+    with pytest.raises(KeyError), limit_first_statements(connection):
         raise KeyError
     assert connection.closed

@@ -19,7 +19,7 @@ from waterclock.connectors.sql.refusals import (
     refused_statement,
     unwritable,
 )
-from waterclock.database_clients.cutoffs import interrupt_after
+from waterclock.database_clients.cutoffs import limit_query_time
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -81,7 +81,7 @@ class DuckdbDatabase:
             raise missing_file(self.path, where)
         try:
             connection = self._connect_with_retry(writes=writes)
-            limit = nullcontext() if writes else interrupt_after(LONGEST_QUERY_SECONDS, connection.interrupt)
+            limit = nullcontext() if writes else limit_query_time(LONGEST_QUERY_SECONDS, connection.interrupt)
             with closing(connection), limit:
                 yield connection
         except TimeoutError as error:

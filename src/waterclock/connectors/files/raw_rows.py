@@ -12,8 +12,8 @@ from waterclock.connectors.files.csv_records import IS_OPEN, TEXT
 from waterclock.connectors.files.file_schemas import FileShape
 from waterclock.connectors.files.fixed_width import fields
 from waterclock.connectors.files.json_records import RECORD, records
-from waterclock.connectors.files.lines import LINE, add_line_columns, beside_rows, has_lines
-from waterclock.connectors.files.number_texts import is_number, is_of_sql
+from waterclock.connectors.files.lines import LINE, add_line_columns, has_lines, line_source_columns
+from waterclock.connectors.files.number_texts import is_number, is_sql_format
 from waterclock.connectors.files.python_readers import NUMBER, Reader, read_by_python
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.type_errors import PATH, build_raise_sql
@@ -74,9 +74,9 @@ class ReadRequest:
     has_rows: bool
 
     @property
-    def places(self) -> list[str]:
+    def escaped_paths(self) -> list[str]:
         """The paths in the form that Spark expects."""
-        return literal(self.paths)
+        return escape_paths(self.paths)
 
     @property
     def column_types(self) -> Mapping[str, str]:
@@ -84,7 +84,7 @@ class ReadRequest:
         return map_column_types(self.shape.found)
 
     @property
-    def by_place(self) -> Mapping[str, str]:
+    def by_position(self) -> Mapping[str, str]:
         """The name of each file column in a frame that is read by position, such as `c0`.
 
         Two columns of a file may have the same name.
@@ -114,10 +114,10 @@ def raw_rows(asked: ReadRequest) -> RawRows:
 def _parquet(asked: ReadRequest) -> RawRows:
     from waterclock.storage.rows import map_leaf_types
 
-    said = asked.spark.read.parquet(*asked.places).schema
+    said = asked.spark.read.parquet(*asked.escaped_paths).schema
     # a file's metadata may contain column defaults as SQL, which Spark would evaluate
     plain: Any = map_leaf_types(said, lambda leaf: leaf)
-    frame = asked.spark.read.schema(plain).parquet(*asked.places)
+    frame = asked.spark.read.schema(plain).parquet(*asked.escaped_paths)
     types = {field.name: field.dataType.simpleString() for field in said}
     frame, file = show_metadata(frame, types)
     path, row = f"{file}.file_path", f"{file}.row_index + 1"
@@ -126,7 +126,7 @@ def _parquet(asked: ReadRequest) -> RawRows:
 
 def _csv(asked: ReadRequest) -> RawRows:
     asked = replace(asked, reading=replace(asked.reading, is_multiline=False))
-    names = asked.by_place
+    names = asked.by_position
     types = {
         name: _exact(asked.by_source[name].type, asked.reading) if name in asked.by_source else "STRING"
         for name in names
@@ -135,7 +135,7 @@ def _csv(asked: ReadRequest) -> RawRows:
         return _csv_by_record(asked, names, types)
     ddl = _ddl_of_lines(names, types, asked.reading)
     reader = reader_of(asked.spark, "csv", asked.reading, asked.zone, delimiter=asked.shape.delimiter).schema(ddl)
-    raw = RawRows(reader.csv(asked.places), names, types, asked.column_types)
+    raw = RawRows(reader.csv(asked.escaped_paths), names, types, asked.column_types)
     return _with_lines(asked, _with_unread(asked, raw), header=asked.reading.has_header)
 
 
@@ -176,7 +176,7 @@ def _json(asked: ReadRequest) -> RawRows:
     names = asked.by_name
 
     def documents(ddl: str) -> DataFrame:
-        return reader_of(asked.spark, "json", asked.reading, asked.zone).schema(ddl).json(asked.places)
+        return reader_of(asked.spark, "json", asked.reading, asked.zone).schema(ddl).json(asked.escaped_paths)
 
     if asked.reading.rows:
         types = {name: _nested_type(asked.by_source.get(name)) for name in names}
@@ -200,19 +200,21 @@ def _xml(asked: ReadRequest) -> RawRows:
         else (found.type or "STRING")
         for found in asked.shape.found
     }
-    frame = reader_of(asked.spark, "xml", asked.reading, asked.zone).schema(_ddl(names, types)).xml(asked.places)
+    frame = reader_of(asked.spark, "xml", asked.reading, asked.zone).schema(_ddl(names, types)).xml(asked.escaped_paths)
     frame, file = show_metadata(frame, names)
     return RawRows(frame, names, types, asked.column_types, metadata=file, path=f"{file}.file_path")
 
 
 def _fixed_width(asked: ReadRequest) -> RawRows:
-    names = asked.by_place
+    names = asked.by_position
     types = dict.fromkeys(names, "STRING")
-    lines = asked.spark.read.text(asked.places)
+    lines = asked.spark.read.text(asked.escaped_paths)
     if not (asked.has_rows and has_lines(asked.reading)):
         placed = lines.selectExpr("value", f"{METADATA}.file_path AS {PATH}")
         return RawRows(fields(placed, asked.reading), names, types, asked.column_types, path=PATH)
-    numbered = add_line_columns(asked.spark, lines.selectExpr("value", *beside_rows()), asked.places, skips=False)
+    numbered = add_line_columns(
+        asked.spark, lines.selectExpr("value", *line_source_columns()), asked.escaped_paths, skips=False
+    )
     return RawRows(fields(numbered, asked.reading), names, types, asked.column_types, path=PATH, row=LINE)
 
 
@@ -220,8 +222,8 @@ def _with_lines(asked: ReadRequest, raw: RawRows, *, header: bool = False) -> Ra
     """Add the line number of each row, if it is requested and can be determined."""
     if not (asked.has_rows and has_lines(asked.reading)):
         return raw
-    rows = raw.frame.selectExpr("*", *beside_rows(raw.metadata))
-    numbered = add_line_columns(asked.spark, rows, asked.places, skips=True, header=header)
+    rows = raw.frame.selectExpr("*", *line_source_columns(raw.metadata))
+    numbered = add_line_columns(asked.spark, rows, asked.escaped_paths, skips=True, header=header)
     return replace(raw, frame=numbered, path=PATH, row=LINE, unread=raw.unread.replace(raw.path, PATH))
 
 
@@ -254,8 +256,8 @@ def _excel(asked: ReadRequest) -> RawRows:
 
 
 def _by_python(asked: ReadRequest, read: Reader) -> RawRows:
-    frame = read_by_python(asked.spark, asked.paths, read, _ddl(asked.by_place, asked.column_types))
-    return RawRows(frame, asked.by_place, asked.column_types, asked.column_types, path=PATH, row=NUMBER)
+    frame = read_by_python(asked.spark, asked.paths, read, _ddl(asked.by_position, asked.column_types))
+    return RawRows(frame, asked.by_position, asked.column_types, asked.column_types, path=PATH, row=NUMBER)
 
 
 def reader_of(
@@ -310,7 +312,7 @@ def _quoting(reading: ReadOptions) -> dict[str, Value]:
     return {"quote": quote, "escape": escape, "charToEscapeQuoteEscaping": escape}
 
 
-def literal(paths: Sequence[str]) -> list[str]:
+def escape_paths(paths: Sequence[str]) -> list[str]:
     """Return paths in the form that Spark expects: with wildcard characters escaped."""
     return [literal_path(path) for path in paths]
 
@@ -346,7 +348,7 @@ def _exact(type_text: str, reading: ReadOptions) -> str:
     decoding it. It supports only one number format.
     """
     is_text = decimal_of(type_text) is not None or type_text.upper() == "BINARY"
-    is_text = is_text or (is_number(type_text) and not is_of_sql(reading))
+    is_text = is_text or (is_number(type_text) and not is_sql_format(reading))
     return "STRING" if is_text else read_within(type_text)
 
 

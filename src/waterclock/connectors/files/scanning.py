@@ -20,13 +20,13 @@ from waterclock.connectors.column_matching import Matched, Taken, match
 from waterclock.connectors.files.file_schemas import FileShape, shapes_of
 from waterclock.connectors.files.json_records import RECORD, WHOLE, records
 from waterclock.connectors.files.multiline_csv import read_by_record
-from waterclock.connectors.files.number_texts import as_of_sql, is_number
-from waterclock.connectors.files.origins import by_file
+from waterclock.connectors.files.number_texts import is_number, normalize_number_sql
+from waterclock.connectors.files.origins import map_by_file
 from waterclock.connectors.files.own_copies import name_as_landed
-from waterclock.connectors.files.raw_rows import RawRows, ReadRequest, literal, raw_rows, reader_of
+from waterclock.connectors.files.raw_rows import RawRows, ReadRequest, escape_paths, raw_rows, reader_of
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.type_errors import build_raise_sql
-from waterclock.connectors.files.zips import as_of_zips, unpack_zips
+from waterclock.connectors.files.zips import restore_file_keys, unpack_zips
 from waterclock.connectors.interface import do_nothing
 from waterclock.connectors.nested_decimals import narrow_value, read_within
 from waterclock.connectors.windowing import FILE_KEY, TIME, instant
@@ -99,7 +99,7 @@ def scan(  # noqa: PLR0913 - each is an independent input
     found = unpack_zips(paths, reading)
     try:
         scanned = _scan_files(spark, found.paths, reading, columns, zone, time=time, has_rows=has_rows)
-        frame = as_of_zips(spark, scanned.frame, found)
+        frame = restore_file_keys(spark, scanned.frame, found)
         if time and stamps and reading.keeps_unread:
             frame = _at_stamps(spark, frame, stamps)
     except BaseException as error:
@@ -149,7 +149,7 @@ def _scan_files(
 
 def _at_stamps(spark: SparkSession, frame: DataFrame, stamps: Mapping[str, datetime]) -> DataFrame:
     names = [quote_name(name) for name in frame.columns if name != TIME]
-    frame, home = by_file(spark, frame, {path: stamp.isoformat() for path, stamp in stamps.items()})
+    frame, home = map_by_file(spark, frame, {path: stamp.isoformat() for path, stamp in stamps.items()})
     return frame.selectExpr(
         *names, f"CASE WHEN {UNREAD} IS NULL THEN {TIME} ELSE CAST({home} AS TIMESTAMP) END AS {TIME}"
     )
@@ -161,12 +161,12 @@ def _infer_columns(
     """Return the columns that Spark finds in files; XML elements that are repeated are lists."""
     reader = reader_of(spark, format_name, reading, "UTC")
     if format_name == "xml":
-        kinds = {field.name: field.dataType.simpleString() for field in reader.xml(literal(paths)).schema}
+        kinds = {field.name: field.dataType.simpleString() for field in reader.xml(escape_paths(paths)).schema}
         return {name: "ARRAY<STRING>" if kind.startswith("array<") else "STRING" for name, kind in kinds.items()}
     if not reading.rows:
-        inferred = reader.options(primitivesAsString=True).json(literal(paths)).columns
+        inferred = reader.options(primitivesAsString=True).json(escape_paths(paths)).columns
         return {key: "STRING" for key in inferred if key != UNREAD}  # Spark adds UNREAD for a malformed line
-    read = records(lambda ddl: reader.schema(ddl).json(literal(paths)), reading, {WHOLE: "STRING"}, {})
+    read = records(lambda ddl: reader.schema(ddl).json(escape_paths(paths)), reading, {WHOLE: "STRING"}, {})
     keys = read.selectExpr(f"explode({RECORD}.{WHOLE}) AS key").distinct().collect()
     return dict.fromkeys((row["key"] for row in keys), "STRING")
 
@@ -255,7 +255,7 @@ def value_of_text(value: str, type_name: str, zone: str, reading: ReadOptions) -
     """Return the SQL that parses a text (SQL) as a type, by the unit's options; NULL if it is invalid."""
     kind = type_name.upper()
     if is_number(type_name):
-        return cast_text(as_of_sql(value, reading), type_name)
+        return cast_text(normalize_number_sql(value, reading), type_name)
     if kind in ("TIMESTAMP", "TIMESTAMP_NTZ") and reading.timestamp_format:
         if kind == "TIMESTAMP":
             return _instant_by_pattern(value, reading.timestamp_format, zone)

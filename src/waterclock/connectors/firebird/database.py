@@ -23,7 +23,7 @@ from waterclock.connectors.sql.refusals import (
 )
 from waterclock.connectors.sql.refused_logins import login_error, no_database
 from waterclock.connectors.sql.sessions import SqlResult, SqlSession
-from waterclock.database_clients.cutoffs import interrupt_after
+from waterclock.database_clients.cutoffs import limit_query_time
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class FirebirdDatabase:
             turn = attachment.transaction_manager(tpb(Isolation.READ_COMMITTED_RECORD_VERSION, lock_timeout=seconds))
             abort = attachment._att.cancel_operation  # noqa: SLF001 - the driver's own way to end a wait
             try:
-                with interrupt_after(LONGEST_QUERY_SECONDS, lambda: abort(CancelType.ABORT)):
+                with limit_query_time(LONGEST_QUERY_SECONDS, lambda: abort(CancelType.ABORT)):
                     yield FirebirdConnection(attachment, main, turn)
             finally:
                 open_ones = [each.rollback for each in (main, turn) if each.is_active()]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from waterclock.database_clients.cutoffs import cut_off_after
+from waterclock.database_clients.cutoffs import limit_connection_time
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -82,7 +82,7 @@ def connect(address: Mapping[str, Any], *, is_trusted: bool, **settings: Any) ->
     opened = _open_socket(address)
     client._secure = "unix_socket" in address  # noqa: SLF001 - PyMySQL sets it for sockets that it opens itself
     try:
-        with wrap_parser_errors(), cut_off_after(_LOGIN_SECONDS, opened.fileno()):
+        with wrap_parser_errors(), limit_connection_time(_LOGIN_SECONDS, opened.fileno()):
             client.connect(opened)
     except TimeoutError as error:
         client._force_close()  # noqa: SLF001 - without COM_QUIT

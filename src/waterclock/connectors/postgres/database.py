@@ -15,7 +15,7 @@ from waterclock.connectors.sql.addresses import WRITTEN, is_torn
 from waterclock.connectors.sql.logins import login_files, unreadable_url, url_of
 from waterclock.connectors.sql.refusals import lock_timeout_error, refused_statement, server_away, unwritable
 from waterclock.connectors.sql.refused_logins import login_error, no_database
-from waterclock.database_clients.postgres_login import Refused, answering_first, connect, refusal_of
+from waterclock.database_clients.postgres_login import Refused, connect, limit_first_statements, refusal_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -100,7 +100,7 @@ class PostgresDatabase:
             self.conninfo, is_trusted=self.is_trusted, most_bytes=_MOST_BYTES, autocommit=True, **settings
         )
         milliseconds = int(self.timeout * 1000)
-        with answering_first(connection):
+        with limit_first_statements(connection):
             connection.execute(f"{_SET}; SET lock_timeout = {milliseconds}")
             if self.schema is not None:
                 connection.execute(f"SET search_path = {quote_identifier(self.schema)}")

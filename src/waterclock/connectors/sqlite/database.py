@@ -22,7 +22,7 @@ from waterclock.connectors.sql.refusals import (
     unwritable,
 )
 from waterclock.connectors.sqlite.dialect import quote_identifier
-from waterclock.database_clients.cutoffs import interrupt_after
+from waterclock.database_clients.cutoffs import limit_query_time
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -62,7 +62,7 @@ class SqliteFile:
         with self._translate_errors(where):
             uri = f"{Path(self.path).absolute().as_uri()}?mode={mode}"
             connection = sqlite3.connect(uri, uri=True, timeout=self.timeout, isolation_level=None)
-            limit = interrupt_after(LONGEST_QUERY_SECONDS, connection.interrupt) if mode == "ro" else nullcontext()
+            limit = limit_query_time(LONGEST_QUERY_SECONDS, connection.interrupt) if mode == "ro" else nullcontext()
             with closing(connection), limit:
                 yield connection
 
