@@ -70,7 +70,7 @@ class Fetching:
         self.rows = max(1, min(self.most, 2 * self.rows, fitting))
 
 
-def by_workers(
+def read_by_workers(
     spark: SparkSession,
     parts: Sequence[Part],
     read: Callable[[Part], Iterator[pa.RecordBatch]],

@@ -8,7 +8,7 @@ from typing import Any
 from waterclock.connectors.firebird.database import DIALECT, FirebirdConnection
 from waterclock.connectors.sql.columns import ExpressionColumn
 from waterclock.connectors.sql.exact_values import Holds, StoredColumn
-from waterclock.connectors.sql.refusals import no_table, refused_statement
+from waterclock.connectors.sql.refusals import missing_table_error, refused_statement_error
 from waterclock.flow.declarations import Unit
 
 _WHOLE = StoredColumn("", "", holds=Holds.DECIMAL, places=0)
@@ -59,7 +59,7 @@ def columns_of(connection: FirebirdConnection, unit: Unit) -> list[FirebirdColum
         sql = "SELECT TRIM(RDB$RELATION_NAME) FROM RDB$RELATIONS WHERE RDB$SYSTEM_FLAG = 0 ORDER BY 1 ROWS 500"
         names = [_own_name(row[0]) for row in connection.in_session().rows_of(sql)]
         known = [name for name in names if not name.startswith("waterclock_")]
-        raise no_table(unit, known, (unit.path, known))
+        raise missing_table_error(unit, known, (unit.path, known))
     return [_column(each, unit) for each in connection.describe(f"SELECT * FROM {DIALECT.source_of(unit)}")]
 
 
@@ -72,7 +72,7 @@ def _column(meta: Any, unit: Unit) -> FirebirdColumn:
     name = _own_name(meta.alias)
     if name == meta.alias and name == name.lower() != name.upper():
         fix = f'rename the column, or use a QUERY: SELECT "{name}" AS {name}_ …'
-        raise refused_statement(str(unit), f'its column "{name}" was created with quotes in lower case', fix)
+        raise refused_statement_error(str(unit), f'its column "{name}" was created with quotes in lower case', fix)
     sql, kind = DIALECT.quote_identifier(name), meta.datatype.name
     if meta.scale and kind in _DIGITS:
         digits = _DIGITS[kind]

@@ -36,12 +36,12 @@ from waterclock.connectors.sql.destination import (
     wanted_columns,
     wanted_index,
 )
-from waterclock.connectors.sql.exact_values import inexact, refuse_inexact
+from waterclock.connectors.sql.exact_values import inexact_value_error, refuse_inexact
 from waterclock.connectors.sql.plain_rows import rows_of_slice
 from waterclock.connectors.sql.refusals import lock_timeout_error
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
-from waterclock.connectors.sql.staged_slices import GONE, StagedSlice, merge, names_of, refuse_like_keys, stage_of
+from waterclock.connectors.sql.staged_slices import GONE, StagedSlice, merge, names_of, refuse_equal_keys, stage_of
 from waterclock.connectors.sql.versioned_views import Columns
 from waterclock.connectors.sql.view_tables import SqlViewTables
 from waterclock.errors import WaterclockError
@@ -170,7 +170,7 @@ def _values(values: pa.Array, into: FirebirdColumn, spark_type: str, where: str)
         **dict.fromkeys(_FLOATS, is_bytes or is_text),
     }.get(into.kind, is_bytes)
     if is_other and values.null_count < len(values):
-        raise inexact(into.stored, values.drop_null()[0].as_py(), "stores values of another kind", where)
+        raise inexact_value_error(into.stored, values.drop_null()[0].as_py(), "stores values of another kind", where)
     if pa.types.is_timestamp(values.type) and into.kind in {"timestamp", "date"}:
         values = values.cast(pa.timestamp("us", values.type.tz and "UTC")).cast(pa.timestamp("us"))
         values = values.cast(pa.date32()) if into.kind == "date" else values
@@ -294,7 +294,7 @@ def _merge(
     _put(connection, staged.name, delivery, there, True)  # noqa: FBT003
     texts = [key for key in delivery.keys if there[key.lower()].kind == "text"]
     better = "a collation that distinguishes case, and no blanks at the end of texts"
-    refuse_like_keys(connection.in_session(), unit, delivery, staged, texts, better)
+    refuse_equal_keys(connection.in_session(), unit, delivery, staged, texts, better)
     return merge(connection.in_session(), unit, delivery, staged)
 
 

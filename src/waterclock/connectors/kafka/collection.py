@@ -12,7 +12,7 @@ from waterclock.connectors.interface import Collected
 from waterclock.connectors.kafka.avro import unreadable
 from waterclock.connectors.kafka.reading import RAW, KafkaExtract, batches, schema
 from waterclock.connectors.nested_decimals import narrow_value, read_within
-from waterclock.connectors.spark_frames import DIRECT_ROWS, are_few, by_workers, read_if_few
+from waterclock.connectors.spark_frames import DIRECT_ROWS, are_few, read_by_workers, read_if_few
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
 from waterclock.spark_sql import ddl_of, quote_name, sql_text
@@ -168,7 +168,7 @@ def _frame(spark: SparkSession, extract: KafkaExtract) -> DataFrame:
     read = read_if_few(batches(extract)) if are_few(extract.most) else None
     if read is None:
         fields = (*RAW.items(), (TIMELABEL, "STRING"))
-        return by_workers(spark, extract.split_into_bundles(DIRECT_ROWS), batches, fields)
+        return read_by_workers(spark, extract.split_into_bundles(DIRECT_ROWS), batches, fields)
     nothing = pa.record_batch([pa.array([], field.type) for field in schema()], schema=schema())
     rows = pa.Table.from_batches([*read, nothing], schema())
     return spark.createDataFrame(rows.sort_by([("partition", "ascending"), ("offset", "ascending")]))

@@ -93,7 +93,7 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Post
     def _tables(self, connection: Connection) -> PostgresViewTables:
         return PostgresViewTables(session_in(connection), connection)
 
-    def _names_there(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
+    def _destination_names(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
         return spelling(read_stored_columns(connection, unit))
 
     def _prepare_table(

@@ -66,7 +66,7 @@ from waterclock.connectors.postgres.table_facts import (
     require_same,
 )
 from waterclock.connectors.postgres.types import columns_of
-from waterclock.connectors.spark_frames import DIRECT_ROWS, by_workers
+from waterclock.connectors.spark_frames import DIRECT_ROWS, read_by_workers
 from waterclock.connectors.sql.collector import times_of
 from waterclock.connectors.sql.columns import refuse_undeclared_types
 from waterclock.errors import WaterclockError
@@ -260,7 +260,7 @@ class Following:
             return spark.createDataFrame(rows), seen
         settled = replace(span, high=seen.high)
         # persisted: a slot has one reader at a time, and each pass over it costs a pass over the log
-        return by_workers(spark, [settled], partial(_log_rows, followed), fields).persist(), seen
+        return read_by_workers(spark, [settled], partial(_log_rows, followed), fields).persist(), seen
 
     def _warn_slot_status(self, slot: Slot, state: SlotState | None) -> tuple[str, ...]:
         if state is None or state.status not in _TROUBLED:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.postgres.database import no_table
+from waterclock.connectors.postgres.database import missing_table_error
 from waterclock.connectors.postgres.dialect import table_of
 from waterclock.connectors.postgres.logged_columns import LoggedColumns, columns_of_range, note_columns
 from waterclock.errors import WaterclockError
@@ -108,7 +108,7 @@ def facts_of(connection: Connection, unit: Unit) -> PostgresTableFacts:
     """
     row = connection.execute(_TABLE, (table_of(unit),)).fetchone()
     if row is None:
-        raise no_table(connection, unit)
+        raise missing_table_error(connection, unit)
     oid, schema, name, kind, persistence, identity, has_heirs, hides_rows, file, named, *marks = row
     kind, persistence, identity = (it.decode() if isinstance(it, bytes) else it for it in (kind, persistence, identity))
     if kind != "r":

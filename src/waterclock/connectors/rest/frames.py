@@ -83,12 +83,12 @@ def frame_of(  # noqa: PLR0913 - each is an independent input
     return frame.selectExpr(*values)
 
 
-def of_own_window(labelled: DataFrame) -> DataFrame:
+def keep_own_window(labelled: DataFrame) -> DataFrame:
     """Keep only rows in the window that requested their page, and drop `ASKED_BY`. Other windows request the others."""
     return labelled.where(f"{ASKED_BY} = {TIMELABEL}").drop(ASKED_BY)
 
 
-def no_rows(spark: SparkSession, types: Mapping[str, str], *, has_label: bool) -> DataFrame:
+def empty_frame(spark: SparkSession, types: Mapping[str, str], *, has_label: bool) -> DataFrame:
     """Return an empty frame with these columns and types."""
     fields = [f"CAST(NULL AS {kind}) AS {quote_name(name)}" for name, kind in types.items()]
     return spark.range(0).selectExpr(*fields, *([f"'' AS {TIMELABEL}"] if has_label else []))

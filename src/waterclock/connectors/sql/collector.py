@@ -174,7 +174,7 @@ class CollectsChangedWindows(SqlCollector[_Connection, _Column]):
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
         """Return the windows with changed rows, as of one moment."""
-        from waterclock.connectors.sql.changed_windows import change_column_of, look
+        from waterclock.connectors.sql.changed_windows import change_column_of, find_changed_windows
 
         del spark, columns
         with self._source.open_for_reading(str(unit)) as connection:
@@ -183,7 +183,7 @@ class CollectsChangedWindows(SqlCollector[_Connection, _Column]):
             spelt = change_column_of(request.change_column or "", [column.name for column in there], unit)
             change = self._change_filter(next(column for column in there if column.name == spelt), unit)
             tally = self._tally(connection, unit, by_window, change, times_of(unit, zone))
-            return look(request, unit, zone, tally)
+            return find_changed_windows(request, unit, zone, tally)
 
 
 class CollectsChangedMinutes(CollectsChangedWindows[_Connection, _Column]):
