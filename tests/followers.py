@@ -75,7 +75,7 @@ class Follower:
             self.noted = self.following._build_source_state(
                 connection, slot, facts_of(connection, self.unit), matched, None
             )
-            place = self.following._place()
+            place = self.following._read_log_end()
             self.noted |= self.following._build_position(start.position, start.at, place)
             self.held = self.rows(connection)
 

@@ -24,7 +24,7 @@ UNREADABLE_TIME = "rows whose data time cannot be read"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.!~*'()/:@&=+$,;")
 
 
-def sorted_into_windows(
+def assign_windows(
     frame: DataFrame, windows: Sequence[Window], abroad: Sequence[str]
 ) -> tuple[DataFrame, Callable[[], Mapping[str, int]]]:
     """Keep the rows of the windows, each with its label instead of `TIME` and `FILE_KEY`.

@@ -299,7 +299,7 @@ class FilesCollector:
     ) -> Collected:
         """Read the files that may contain rows of the windows, and assign the rows to windows."""
         from waterclock.connectors.files.scanning import scan
-        from waterclock.connectors.windowing import sorted_into_windows
+        from waterclock.connectors.windowing import assign_windows
 
         first, last = request.windows[0].start, request.windows[-1].end
         span = (first, last + request.slack)
@@ -321,7 +321,7 @@ class FilesCollector:
         )
         rows = with_file_names(spark, scanned.frame, chosen) if "file" in tells else scanned.frame
         abroad = [item.path for item in chosen if not first <= item.stamp < last]
-        frame, set_aside = sorted_into_windows(rows, request.windows, abroad)
+        frame, set_aside = assign_windows(rows, request.windows, abroad)
         source = {"items": [_item_to_dict(item) for item in chosen]}
         return Collected(
             frame,

@@ -24,7 +24,7 @@ from waterclock.connectors.files.file_schemas import shapes_of, unreadable
 from waterclock.connectors.files.fixed_width import width_of
 from waterclock.connectors.files.number_texts import is_number, normalize_number
 from waterclock.connectors.files.reading_options import ReadOptions
-from waterclock.connectors.files.type_errors import MISFIT, REFUSED
+from waterclock.connectors.files.type_errors import REFUSED, TYPE_MISMATCH
 from waterclock.connectors.files.xml_documents import first_fault
 from waterclock.connectors.files.zips import display_name, is_member
 from waterclock.errors import WaterclockError
@@ -39,8 +39,8 @@ from waterclock.spark_sql import decimal_of
 _FILE = re.compile(r"FAILED_READ_FILE[.A-Z_]*\] Encountered error while reading file (?:file:/*)?(/?.*?)\.(?:\s|$)")
 _NO_PATH = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (?:file:/*)?(/?.*?)\.(?:\s|$)")
 _REFUSED = re.compile(re.escape(REFUSED) + r"\|(.*?)\|(.*?)\|(.*?)\|", re.DOTALL)
-_MISFIT = re.compile(re.escape(MISFIT) + r"\|(?:file:/*)?(.*?)\|")
-_MISFIT_VALUE = re.compile(re.escape(MISFIT) + r"\|.*?\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
+_MISMATCH_FILE = re.compile(re.escape(TYPE_MISMATCH) + r"\|(?:file:/*)?(.*?)\|")
+_MISMATCH_VALUE = re.compile(re.escape(TYPE_MISMATCH) + r"\|.*?\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
 _RECORD = re.compile(r"Malformed records are detected in record parsing: (.*?)\.?\s*\n?Parse Mode: FAILFAST")
 _AS_SQL = ReadOptions()
 _ALL_DIGITS = Context(prec=1_000_000)
@@ -60,7 +60,7 @@ def explain(error: BaseException, reading: ReadOptions, columns: Columns) -> Wat
     text = str(error)
     if (by_worker := _REFUSED.search(text)) is not None:
         return _refused_by_worker(*by_worker.groups())
-    match_file = _MISFIT.search(text) or _FILE.search(text) or _NO_PATH.search(text)
+    match_file = _MISMATCH_FILE.search(text) or _FILE.search(text) or _NO_PATH.search(text)
     if match_file is None:
         return None
     path = unquote(match_file[1])
@@ -137,9 +137,9 @@ def _find_broken_rows(rows: Iterable[tuple[int, str | None]]) -> _BrokenRows:
 
 
 def _spark_reason(text: str) -> str:
-    misfit = _MISFIT_VALUE.search(text)
-    if misfit:
-        return f"{misfit[1]} is {misfit[2]!r}, which does not fit its type"
+    mismatch = _MISMATCH_VALUE.search(text)
+    if mismatch:
+        return f"{mismatch[1]} is {mismatch[2]!r}, which does not fit its type"
     record = _RECORD.search(text)
     return f"Spark cannot read the row {record[1]}" if record else "Spark cannot read one of its rows"
 
@@ -188,7 +188,7 @@ def _check_csv_rows(
                     yield record.line, "a quote in it is not closed" if record.is_open else wrong
                 continue
             values = {name: value for name, value in zip(names, row, strict=True) if value not in ("", reading.null)}
-            yield record.line, _misfits(values, types, reading)
+            yield record.line, _find_mismatches(values, types, reading)
 
 
 def _check_json_rows(path: str, reading: ReadOptions, types: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:
@@ -205,7 +205,7 @@ def _check_json_rows(path: str, reading: ReadOptions, types: Mapping[str, str]) 
                 yield number, "it is not a JSON object"
             continue
         plain = {key: str(value) for key, value in document.items() if isinstance(value, str | int | float)}
-        yield number, _misfits(plain, types)
+        yield number, _find_mismatches(plain, types)
 
 
 def _check_document(path: str, reading: ReadOptions) -> Iterator[tuple[int, str | None]]:
@@ -229,7 +229,7 @@ def _check_fixed_rows(path: str, reading: ReadOptions, types: Mapping[str, str])
             continue
         fields = {each.name: text[each.first - 1 : each.last].strip() for each in reading.positions}
         there = {name: value for name, value in fields.items() if value not in ("", reading.null)}
-        yield number, _misfits(there, types, reading)
+        yield number, _find_mismatches(there, types, reading)
 
 
 def _read_numbered_lines(path: str, reading: ReadOptions) -> Iterator[tuple[int, str]]:
@@ -239,7 +239,7 @@ def _read_numbered_lines(path: str, reading: ReadOptions) -> Iterator[tuple[int,
                 yield number, line
 
 
-def _misfits(values: Mapping[str, str], types: Mapping[str, str], reading: ReadOptions = _AS_SQL) -> str | None:
+def _find_mismatches(values: Mapping[str, str], types: Mapping[str, str], reading: ReadOptions = _AS_SQL) -> str | None:
     for name, value in values.items():
         if name not in types:
             continue

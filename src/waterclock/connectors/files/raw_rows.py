@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.column_matching import Taken, map_column_types
+from waterclock.connectors.column_matching import CollectedColumn, map_column_types
 from waterclock.connectors.files import avro_reading, csv_records, excel_reading
 from waterclock.connectors.files.csv_records import IS_OPEN, TEXT
 from waterclock.connectors.files.file_schemas import FileShape
@@ -17,7 +17,7 @@ from waterclock.connectors.files.number_texts import is_number, is_sql_format
 from waterclock.connectors.files.python_readers import NUMBER, Reader, read_by_python
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.type_errors import PATH, build_raise_sql
-from waterclock.connectors.nested_decimals import read_within
+from waterclock.connectors.nested_decimals import type_to_read
 from waterclock.connectors.row_files import METADATA, show_metadata
 from waterclock.flow.declarations import Value
 from waterclock.flow.origins import TYPES
@@ -69,7 +69,7 @@ class ReadRequest:
     shape: FileShape
     paths: Sequence[str]
     reading: ReadOptions
-    by_source: Mapping[str, Taken]
+    by_source: Mapping[str, CollectedColumn]
     zone: str
     has_rows: bool
 
@@ -148,19 +148,19 @@ def _csv_by_record(asked: ReadRequest, names: Mapping[str, str], types: Mapping[
     options = _options("csv", reading, asked.zone, shape.delimiter) | {"multiLine": True}
     read = _from_text("csv", f"CASE WHEN NOT {IS_OPEN} THEN {TEXT} END", _ddl_of_lines(names, types, reading), options)
     wrong = f"{IS_OPEN} OR {_READ}.{UNREAD} IS NOT NULL"
-    misfit = build_raise_sql(PATH, "a row", TEXT)
+    mismatch = build_raise_sql(PATH, "a row", TEXT)
     unread = "CAST(NULL AS STRING)"
     if asked.reading.keeps_unread:
         text = ", ".join(f"{quote_name(name)} STRING" for name in (*names.values(), UNREAD))
         is_text = f"{_from_text('csv', TEXT, text, options)}.{UNREAD} IS NULL"
-        misfit = f"CASE WHEN NOT {IS_OPEN} AND {is_text} THEN {build_raise_sql(PATH, 'a value of a row', TEXT)} END"
+        mismatch = f"CASE WHEN NOT {IS_OPEN} AND {is_text} THEN {build_raise_sql(PATH, 'a value of a row', TEXT)} END"
         unread = f"CASE WHEN {wrong} THEN {TEXT} END"
     rows = frame.selectExpr("*", f"{read} AS {_READ}").selectExpr(
         TEXT,
         IS_OPEN,
         NUMBER,
         PATH,
-        f"CASE WHEN {wrong} THEN {misfit} ELSE {_READ} END AS {_READ}",
+        f"CASE WHEN {wrong} THEN {mismatch} ELSE {_READ} END AS {_READ}",
         f"{unread} AS {UNREAD}",
     )
     return RawRows(rows, names, types, asked.column_types, path=PATH, row=NUMBER, within=_READ, unread=UNREAD)
@@ -326,19 +326,19 @@ def _ddl_of_lines(names: Mapping[str, str], types: Mapping[str, str], reading: R
     return ", ".join([_ddl(names, types), *line] if names else line)
 
 
-def _type_to_read(taken: Taken | None) -> str:
+def _type_to_read(taken: CollectedColumn | None) -> str:
     """Return the type for Spark's JSON reader. Numbers are read as text, because a JSON number may be in quotes.
 
     Base64 bytes are read as text too, so that invalid base64 is a type mismatch and not a broken line.
     """
     if taken is None or is_number(taken.type) or taken.type.lower() == "binary":
         return "STRING"
-    return read_within(taken.type)
+    return type_to_read(taken.type)
 
 
 def _with_variants(asked: ReadRequest, name: str, kind: str) -> str:
     """Return a column's type with a VARIANT for each number that is read as text."""
-    return "VARIANT" if kind == "STRING" else read_within(asked.by_source[name].type, "VARIANT")
+    return "VARIANT" if kind == "STRING" else type_to_read(asked.by_source[name].type, "VARIANT")
 
 
 def _exact(type_text: str, reading: ReadOptions) -> str:
@@ -349,9 +349,9 @@ def _exact(type_text: str, reading: ReadOptions) -> str:
     """
     is_text = decimal_of(type_text) is not None or type_text.upper() == "BINARY"
     is_text = is_text or (is_number(type_text) and not is_sql_format(reading))
-    return "STRING" if is_text else read_within(type_text)
+    return "STRING" if is_text else type_to_read(type_text)
 
 
-def _nested_type(taken: Taken | None) -> str:
+def _nested_type(taken: CollectedColumn | None) -> str:
     """Return the type with which a record's field is read: STRING, except for nested types."""
-    return read_within(taken.type) if taken is not None and taken.type.lower().startswith(_NESTED) else "STRING"
+    return type_to_read(taken.type) if taken is not None and taken.type.lower().startswith(_NESTED) else "STRING"

@@ -16,7 +16,7 @@ from datetime import datetime
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.column_matching import Matched, Taken, match
+from waterclock.connectors.column_matching import CollectedColumn, ColumnMatch, match
 from waterclock.connectors.files.file_schemas import FileShape, shapes_of
 from waterclock.connectors.files.json_records import RECORD, WHOLE, records
 from waterclock.connectors.files.multiline_csv import read_by_record
@@ -28,7 +28,7 @@ from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.type_errors import build_raise_sql
 from waterclock.connectors.files.zips import restore_file_keys, unpack_zips
 from waterclock.connectors.interface import do_nothing
-from waterclock.connectors.nested_decimals import narrow_value, read_within
+from waterclock.connectors.nested_decimals import narrow_value, type_to_read
 from waterclock.connectors.windowing import FILE_KEY, TIME, instant
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import keeps_unread
@@ -176,7 +176,7 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
     shape: FileShape,
     paths: Sequence[str],
     reading: ReadOptions,
-    matched: Matched,
+    matched: ColumnMatch,
     zone: str,
     time: str | None,
     *,
@@ -197,7 +197,7 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
     return raw.frame.selectExpr(*values), raw.seen
 
 
-def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where: str) -> str:
+def _time_source(time: str, taken: Sequence[CollectedColumn], names: Iterable[str], where: str) -> str:
     for one in taken:
         if one.name.lower() == time.lower():
             return one.source
@@ -213,7 +213,7 @@ def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where:
     )
 
 
-def _data_time(raw: RawRows, source: str, taken: Taken | None, zone: str, reading: ReadOptions) -> str:
+def _data_time(raw: RawRows, source: str, taken: CollectedColumn | None, zone: str, reading: ReadOptions) -> str:
     """Return the SQL of a row's data time. A text is parsed by the declared pattern for its column's type."""
     found, value = raw.types[source], raw.value_of(source)
     kind = taken.type.upper() if taken is not None and taken.is_typed else ""
@@ -223,7 +223,7 @@ def _data_time(raw: RawRows, source: str, taken: Taken | None, zone: str, readin
     return instant(value, found, zone)
 
 
-def _as_type(raw: RawRows, taken: Taken, zone: str, reading: ReadOptions) -> str:
+def _as_type(raw: RawRows, taken: CollectedColumn, zone: str, reading: ReadOptions) -> str:
     """Return the SQL of a column as its target type; a type mismatch raises an error that names the file."""
     found, value = raw.types[taken.source], raw.value_of(taken.source)
     if not taken.is_typed or "".join(found.split()).lower() == "".join(taken.type.split()).lower():
@@ -234,11 +234,11 @@ def _as_type(raw: RawRows, taken: Taken, zone: str, reading: ReadOptions) -> str
     if _may_lose_digits(found, taken.type):
         narrow = f"try_cast({value} AS {taken.type})"
         return f"coalesce(CASE WHEN {narrow} = {value} THEN {narrow} END, {wrong})"
-    within = read_within(taken.type)
+    within = type_to_read(taken.type)
     if found == within or (found.lower() != "string" and within != taken.type):
         text = value if found == within else f"CAST({value} AS {within})"
-        misfit = build_raise_sql(raw.path, taken.source, f"to_json({value})")
-        return f"coalesce({narrow_value(text, taken.type)}, CASE WHEN {value} IS NOT NULL THEN {misfit} END)"
+        mismatch = build_raise_sql(raw.path, taken.source, f"to_json({value})")
+        return f"coalesce({narrow_value(text, taken.type)}, CASE WHEN {value} IS NOT NULL THEN {mismatch} END)"
     if found.lower() != "string":
         return f"CAST({value} AS {taken.type})"
     return f"coalesce({value_of_text(value, taken.type, zone, reading)}, {wrong})"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def batches(
     connection: FirebirdConnection, extract: PartialExtract[Any, Any], came: list[int]
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the wanted rows in batches, by window with labels. Raises  E812 for misfits."""
+    """Yield the wanted rows in batches, by window with labels. Raises  E812 for type mismatches."""
     with connection.main.cursor() as cursor:
         cursor.stream_blob_threshold = -1
         cursor.execute(extract.query(DIALECT))

@@ -78,26 +78,26 @@ def _column(meta: Any, unit: Unit) -> FirebirdColumn:
         digits = _DIGITS[kind]
         spelt, spark, stored = f"numeric({digits},{-meta.scale})", f"DECIMAL({digits},{-meta.scale})", _WHOLE
         stored = replace(_WHOLE, places=-meta.scale)
-        return _made(name, "numeric", spark, replace(stored, type_name=spelt), sql)
+        return _build_column(name, "numeric", spark, replace(stored, type_name=spelt), sql)
     if kind in _KINDS:
         spelt, spark, stored = _KINDS[kind]
         text = f"LOWER(CAST({sql} AS VARCHAR(5)))" if kind == "BOOLEAN" else sql
-        return _made(name, spelt, spark, replace(stored, type_name=spelt), sql, text)
+        return _build_column(name, spelt, spark, replace(stored, type_name=spelt), sql, text)
     if kind in {"TEXT", "VARYING"}:
         is_bytes, is_char = meta.charset == _OCTETS, kind == "TEXT"
         length = meta.length if meta.charset in {_OCTETS, _NONE} else meta.length // 4
         stored = StoredColumn(name, f"{'char' if is_char else 'varchar'}({length})", holds=Holds.TEXT, length=length)
         stored = replace(stored, forgets_blanks=is_char, is_in_bytes=meta.charset in {_OCTETS, _NONE})
-        return _made(name, "octets" if is_bytes else "text", "BINARY" if is_bytes else "STRING", stored, sql)
+        return _build_column(name, "octets" if is_bytes else "text", "BINARY" if is_bytes else "STRING", stored, sql)
     if kind == "BLOB":
         is_text = meta.subtype == 1
         stored = StoredColumn(name, f"blob sub_type {'text' if is_text else 'binary'}")
-        return _made(name, "text" if is_text else "octets", "STRING" if is_text else "BINARY", stored, sql)
+        return _build_column(name, "text" if is_text else "octets", "STRING" if is_text else "BINARY", stored, sql)
     stored = StoredColumn(name, kind.lower(), refuses="is not supported: convert it to a type of Firebird 3")
     text = f"CAST({sql} AS VARCHAR(255))"
     why = f"{kind.lower()} has no counterpart in Spark"
     return FirebirdColumn(name, kind.lower(), None, why, asked=text, text=text, stored=stored)
 
 
-def _made(name: str, kind: str, spark: str, stored: StoredColumn, asked: str, text: str = "") -> FirebirdColumn:
+def _build_column(name: str, kind: str, spark: str, stored: StoredColumn, asked: str, text: str = "") -> FirebirdColumn:
     return FirebirdColumn(name, kind, spark, asked=asked, text=text or asked, stored=replace(stored, name=name))

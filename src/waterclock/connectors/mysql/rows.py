@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.arrow_values import Times, arrow_type, column
-from waterclock.connectors.column_matching import misfit
+from waterclock.connectors.column_matching import type_mismatch_error
 from waterclock.connectors.local_times import instants_in
 from waterclock.connectors.mysql.dialect import DIALECT
 from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn
@@ -132,9 +132,9 @@ def _array(values: pa.Array, one: MysqlRequestedColumn, extract: MysqlExtract) -
         read = _cast(texts, one, wanted, extract.times)
         return column(texts.to_pylist(), one.taken.type, extract.times) if read is None else read
     except TypeMismatch as error:
-        raise misfit(one.taken, str(error.value), extract.where) from None
+        raise type_mismatch_error(one.taken, str(error.value), extract.where) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError) as error:
-        raise misfit(one.taken, str(error), extract.where) from error
+        raise type_mismatch_error(one.taken, str(error), extract.where) from error
 
 
 def _cast(texts: pa.Array, one: MysqlRequestedColumn, wanted: pa.DataType, times: Times) -> pa.Array | None:

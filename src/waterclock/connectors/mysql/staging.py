@@ -90,7 +90,10 @@ def put(
     there: Mapping[str, MysqlDestinationColumn],
     with_marks: bool,  # noqa: FBT001 - as all of them are called
 ) -> int:
-    """Write the slice's rows, `with_marks` whether they are deleted; return their number. Raises  E812 for misfits."""
+    """Write the slice's rows, `with_marks` whether they are deleted; return their number.
+
+    Raises  E812 for type mismatches
+    """
     names = [there[name.lower()].name for name in names_of(delivery)] + ([GONE] if with_marks else [])
     head = f"INSERT INTO {table} ({', '.join(map(quote_identifier, names))}) VALUES "
     places = f"({', '.join(['%s'] * len(names))})"

@@ -14,7 +14,7 @@ from waterclock.connectors.interface import Collected
 from waterclock.connectors.postgres.extract import PostgresExtract, count_excluded_rows, estimate_size, parts_of
 from waterclock.connectors.postgres.rows import batches, schema_of
 from waterclock.connectors.spark_frames import DIRECT_ROWS, are_few, read_by_workers, read_if_few
-from waterclock.connectors.sql.reading import collect_in_driver, collected_while_open
+from waterclock.connectors.sql.reading import collect_in_driver, collect_while_open
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def collect_rows(
         return collect_in_driver(spark, read, schema_of(extract), counts, left_out, source)
     parts = parts_of(connection, extract, partitions)
     frame = _read_by_workers(spark, connection, extract, parts)
-    return collected_while_open(frame, close, counts, left_out, {**source, "parts": len(parts)})
+    return collect_while_open(frame, close, counts, left_out, {**source, "parts": len(parts)})
 
 
 def _read_if_few(connection: Connection, extract: PostgresExtract) -> list[pa.RecordBatch] | None:

@@ -140,9 +140,9 @@ class PostgresCollector(CollectsChangedMinutes["Connection", "PostgresColumn"]):
 
     def let_go(self, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
         """Drop slots, except those that a running batch uses; return the names of those that no longer exist."""
-        from waterclock.connectors.postgres.following import let_go
+        from waterclock.connectors.postgres.following import drop_slots
 
-        return let_go(self.database, unit, names)
+        return drop_slots(self.database, unit, names)
 
     def find_retained_logs(self, unit: Unit, names: Sequence[str]) -> Mapping[str, RetainedLog]:
         """Return the state of each slot, and how much of the log the server retains for it."""

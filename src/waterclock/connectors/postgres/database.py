@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.postgres.dialect import quote_identifier, table_of
 from waterclock.connectors.sql import refusals
-from waterclock.connectors.sql.addresses import WRITTEN, is_torn
+from waterclock.connectors.sql.addresses import WRITTEN, has_separator_in_password
 from waterclock.connectors.sql.logins import login_files, unreadable_url, url_of
 from waterclock.connectors.sql.refusals import (
     lock_timeout_error,
@@ -143,7 +143,7 @@ def database_of(setting: Setting) -> PostgresDatabase:
     from psycopg.conninfo import conninfo_to_dict
 
     try:
-        parts = None if is_torn(url) else conninfo_to_dict(url)
+        parts = None if has_separator_in_password(url) else conninfo_to_dict(url)
     except ProgrammingError:  # its message may contain a part of a password
         parts = None
     if parts is None or "@" in str(parts.get("host")) or re.search(r"[^0-9,]", str(parts.get("port", ""))):

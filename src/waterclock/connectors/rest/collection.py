@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from waterclock.connectors.column_matching import SourceColumn, map_column_types, match, no_time_column
+from waterclock.connectors.column_matching import SourceColumn, map_column_types, match, missing_time_column_error
 from waterclock.connectors.interface import Collected, Setting, WindowRequest
 from waterclock.connectors.rest import frames, page_store
 from waterclock.connectors.rest.addresses import OutsideApi
@@ -28,7 +28,7 @@ from waterclock.connectors.rest.page_store import Page, Series
 from waterclock.connectors.rest.paging import PagePosition, first_position, next_position, params_at
 from waterclock.connectors.rest.records import Body, NoRecords, body_of
 from waterclock.connectors.rest.response_headers import Response
-from waterclock.connectors.windowing import sorted_into_windows
+from waterclock.connectors.windowing import assign_windows
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path
 from waterclock.flow.declarations import Columns, Unit
@@ -71,14 +71,14 @@ def read_windows(
         read = _read(reading, found)
         time = request.time_column
         if read.known and not any(each.name.lower() == time.lower() for each in read.known):
-            raise no_time_column(time, [each.name for each in read.known], where=str(reading.unit))
+            raise missing_time_column_error(time, [each.name for each in read.known], where=str(reading.unit))
         if not read.rows:
             return _collect_nothing(spark, reading, columns, read, has_label=True)
         matched = match(columns, read.known, where=str(reading.unit))
         frame = frames.frame_of(
             spark, read.paths, read.known, matched.taken, zone, reading.resource.epoch, time=time, by_window=is_asked
         )
-        labelled, set_aside = sorted_into_windows(frame, request.windows, ())
+        labelled, set_aside = assign_windows(frame, request.windows, ())
         if is_asked:
             labelled = frames.keep_own_window(labelled)
         return read.build_result(labelled, set_aside=set_aside, left_out=matched.left_out)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from waterclock.connectors.column_matching import Taken, map_column_types, match, no_time_column
+from waterclock.connectors.column_matching import CollectedColumn, map_column_types, match, missing_time_column_error
 from waterclock.connectors.interface import ChangedWindows, Collected, LookRequest, WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Unit
@@ -57,7 +57,7 @@ class SqlReadRequest(Generic[_Column]):
     """
 
     unit: Unit
-    wanted: Sequence[tuple[Taken, _Column]]
+    wanted: Sequence[tuple[CollectedColumn, _Column]]
     times: Times
     by_window: WindowFilter | None
     left_out: tuple[str, ...]
@@ -152,7 +152,7 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
         for column in there:
             if column.name.lower() == time_column.lower():
                 return WindowFilter(column.name, self._time_kind(column, unit), tuple(windows))
-        raise no_time_column(time_column, [column.name for column in there], where=str(unit))
+        raise missing_time_column_error(time_column, [column.name for column in there], where=str(unit))
 
 
 class CollectsChangedWindows(SqlCollector[_Connection, _Column]):

@@ -14,7 +14,7 @@ from waterclock.connectors.sql.changed_windows import change_time_error
 from waterclock.connectors.sql.collector import CollectsChangedMinutes, SqlReadRequest, is_true
 from waterclock.connectors.sql.columns import ExpressionColumn, count_missing_times, no_time_error
 from waterclock.connectors.sql.dialect import SqlDialect
-from waterclock.connectors.sql.reading import collect_in_driver, collected_while_open
+from waterclock.connectors.sql.reading import collect_in_driver, collect_while_open
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.window_bounds import WindowFilter
 from waterclock.connectors.sql.window_queries import (
@@ -146,7 +146,7 @@ class CollectsFromServer(CollectsChangedMinutes[_Connection, _Column]):
         frame = read_by_workers(spark, parts, reader.read_part, extract.fields)
         said = {**source, "parts": len(parts)}
         if reader.stays_open:
-            return collected_while_open(frame, close, counts, request.left_out, said)
+            return collect_while_open(frame, close, counts, request.left_out, said)
         return Collected(frame, lambda: counts, request.left_out, said)
 
     def _change_filter(self, column: _Column, unit: Unit) -> WindowFilter:

@@ -126,7 +126,7 @@ def _rowid_ranges(
 
 
 def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the wanted rows in batches, by window with labels. Raises  E812 for misfits."""
+    """Yield the wanted rows in batches, by window with labels. Raises  E812 for type mismatches."""
     names = [one.taken.source for one in extract.wanted]
     names += [extract.by_window.time_column] if extract.by_window else []
     conditions, bound = _conditions(extract)

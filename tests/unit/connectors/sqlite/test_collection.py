@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.systems import SqliteDatabase
 from waterclock.connectors import spark_frames
 from waterclock.connectors.arrow_values import Times
-from waterclock.connectors.column_matching import Taken
+from waterclock.connectors.column_matching import CollectedColumn
 from waterclock.connectors.sql.columns import SqlColumn, SqlRequestedColumn
 from waterclock.connectors.sql.window_bounds import WindowFilter
 from waterclock.connectors.sqlite import collection
@@ -64,8 +64,8 @@ told = st.one_of(
 )
 
 
-def extract_of(path: Path, windows: list[Window], taken: tuple[Taken, ...] = ()) -> SqliteExtract:
-    wanted = taken or (Taken("id", "id", "BIGINT", is_typed=True),)
+def extract_of(path: Path, windows: list[Window], taken: tuple[CollectedColumn, ...] = ()) -> SqliteExtract:
+    wanted = taken or (CollectedColumn("id", "id", "BIGINT", is_typed=True),)
     columns = tuple(SqlRequestedColumn(one, SqlColumn(one.source, "", one.type)) for one in wanted)
     by_window = WindowFilter("at", "any", tuple(windows))
     return SqliteExtract(SqliteFile(str(path)), "ops.t", '"t"', columns, Times(ZONE), by_window)
