@@ -48,7 +48,7 @@ _FROM_SERVER = re.compile(r"failed: \S+ ?:  ")  # libpq writes two blanks after 
 _TRACED_STATE = re.compile(rb'ErrorResponse\b.*? C "([0-9A-Z]{5})"', re.DOTALL)
 
 
-class Refused(Enum):
+class RefusalReason(Enum):
     """The reason why a server that answers refuses a connection."""
 
     LOGIN = auto()
@@ -59,7 +59,7 @@ class Refused(Enum):
 class Refusal:
     """The reason why a connection is refused, and the line of the server's message that states it."""
 
-    reason: Refused
+    reason: RefusalReason
     text: str
 
 
@@ -70,9 +70,15 @@ def refusal_of(state: str | None, text: str) -> Refusal | None:
     """
     lines = [line.strip() for line in text.strip().splitlines()] or [""]
     if state is not None:
-        found = Refused.LOGIN if state in _LOGIN_STATES else Refused.DATABASE if state in _NO_DATABASE_STATES else None
+        found = (
+            RefusalReason.LOGIN
+            if state in _LOGIN_STATES
+            else RefusalReason.DATABASE
+            if state in _NO_DATABASE_STATES
+            else None
+        )
         return None if found is None else Refusal(found, lines[0])
-    for reason, pattern in ((Refused.DATABASE, _NO_DATABASE), (Refused.LOGIN, _LOGIN)):
+    for reason, pattern in ((RefusalReason.DATABASE, _NO_DATABASE), (RefusalReason.LOGIN, _LOGIN)):
         for line in lines:
             if pattern.search(line):
                 return Refusal(reason, _NOT_REVEALED if _REVEALING in line else line)

@@ -17,7 +17,7 @@ from waterclock.connectors.duckdb.database import DuckdbDatabase
 from waterclock.connectors.duckdb.dialect import DIALECT, session_in
 from waterclock.connectors.duckdb.types import DuckdbColumn, columns_of
 from waterclock.connectors.local_times import instants_in
-from waterclock.connectors.sql.server_collector import CollectsFromServer, ServerReader
+from waterclock.connectors.sql.server_collector import ServerCollector, ServerReader
 from waterclock.connectors.sql.window_bounds import instants_of_counts, labels_of
 from waterclock.connectors.sql.window_queries import PartialExtract, RequestedExpression
 from waterclock.connectors.type_mismatch import TypeMismatch
@@ -136,7 +136,7 @@ _READER = ServerReader(
 
 
 @dataclass(frozen=True, slots=True)
-class DuckdbCollector(CollectsFromServer["duckdb.DuckDBPyConnection", DuckdbColumn]):
+class DuckdbCollector(ServerCollector["duckdb.DuckDBPyConnection", DuckdbColumn]):
     """Collects from a DuckDB database file."""
 
     database: DuckdbDatabase

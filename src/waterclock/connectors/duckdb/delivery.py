@@ -20,10 +20,10 @@ from waterclock.connectors.duckdb.destination import prepare_table, read_stored_
 from waterclock.connectors.duckdb.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.duckdb.versioned_views import DuckdbViewTables
 from waterclock.connectors.slice_rows import batches_of, plain_text
-from waterclock.connectors.sql.database_delivery import DeliversInOneTransaction
+from waterclock.connectors.sql.database_delivery import SingleTransactionDeliverer
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
 from waterclock.connectors.sql.destination_refusals import equal_keys_error
-from waterclock.connectors.sql.exact_values import Holds, StoredColumn, refuse_inexact
+from waterclock.connectors.sql.exact_values import StoredColumn, ValueKind, refuse_inexact
 from waterclock.connectors.sql.refusals import describe_missing_file
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
@@ -53,7 +53,7 @@ _There = Mapping[str, tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _There]):
+class DuckdbDeliverer(SingleTransactionDeliverer["duckdb.DuckDBPyConnection", _There]):
     """Delivers to a DuckDB database file."""
 
     database: DuckdbDatabase
@@ -186,10 +186,10 @@ def _batches(delivery: Delivery, there: _There) -> Iterator[pa.RecordBatch]:
         for at, name in enumerate(names):
             spelt, kept = there[name.lower()]
             if kept in _BITS:
-                into = StoredColumn(spelt, kept, holds=Holds.FLOAT, bits=_BITS[kept])
+                into = StoredColumn(spelt, kept, holds=ValueKind.FLOAT, bits=_BITS[kept])
                 refuse_inexact(batch.column(at), into, f"{delivery.publish}@{delivery.label_text}")
         arrays = [
-            batch.column(at) if is_plain(kind) or wanted[name].endswith("]") else _as_json(batch.column(at))
+            batch.column(at) if is_plain(kind) or wanted[name].endswith("]") else _to_json(batch.column(at))
             for at, (name, kind) in enumerate(delivery.columns)
         ]
         columns = list(names)
@@ -203,7 +203,7 @@ def _batches(delivery: Delivery, there: _There) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(arrays, [*columns, GONE])
 
 
-def _as_json(values: pa.Array) -> pa.Array:
+def _to_json(values: pa.Array) -> pa.Array:
     import pyarrow as pa
 
     plain = values.to_pylist(maps_as_pydicts="lossy")

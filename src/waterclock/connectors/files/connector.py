@@ -138,7 +138,7 @@ def _wrong_stamp(options: Mapping[str, Any], path: str) -> Iterable[Wrong]:
     return wrong_stamp(options, is_glob=not names.supplier)
 
 
-def _warning(folder: Path, connection: Mapping[str, Any], unit: Unit) -> Wrong | None:
+def _stamp_warning(folder: Path, connection: Mapping[str, Any], unit: Unit) -> Wrong | None:
     return stamp_warning(folder, connection, _names_of(unit))
 
 
@@ -162,7 +162,7 @@ CAPABILITIES = Capabilities(
     copies=True,
     wrong_options=_wrong_options,
     require_path=landed_names.names_of,
-    warning=_warning,
+    warning=_stamp_warning,
 )
 
 

@@ -292,7 +292,7 @@ def _options(format_name: str, reading: ReadOptions, zone: str, delimiter: str) 
         options |= {
             "header": reading.has_header,
             "sep": delimiter,
-            **_quoting(reading),
+            **_quote_options(reading),
             "nullValue": reading.null,
         }
     if format_name == "xml":
@@ -305,7 +305,7 @@ def _options(format_name: str, reading: ReadOptions, zone: str, delimiter: str) 
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _quoting(reading: ReadOptions) -> dict[str, Value]:
+def _quote_options(reading: ReadOptions) -> dict[str, Value]:
     """Return Spark's options for quotes. By default it gives NUL a meaning as an escape or a quote, and removes it."""
     quote = reading.quote or _NO_CHARACTER
     escape = reading.escape if reading.quote and reading.escape else quote

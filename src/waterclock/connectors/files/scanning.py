@@ -49,7 +49,7 @@ _WHOLE = frozenset("tinyint byte smallint short int integer bigint long".split()
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScannedFiles:
     """The frame of all files, with `FILE_KEY` (the `file_key_of` of each row's path) and `TIME` if it was requested.
 
     Both cost nothing if they are not used. `UNREAD` exists if unreadable lines are kept. `left_out` are columns of the
@@ -84,7 +84,7 @@ def scan(  # noqa: PLR0913 - each is an independent input
     time: str | None = None,
     stamps: Mapping[str, datetime] | None = None,
     has_rows: bool = False,
-) -> Scanned:
+) -> ScannedFiles:
     """Read files into one frame: the requested columns, `FILE_KEY` and, if `time` names a column, its instant `TIME`.
 
     A line that cannot be parsed has no time of its own: if such lines are kept, it gets the stamp of its file.
@@ -108,7 +108,7 @@ def scan(  # noqa: PLR0913 - each is an independent input
             name_as_landed(error, reading)
         raise
     seen = tuple((kinds, [found.zips.get(path, path) for path in members]) for kinds, members in scanned.seen)
-    return Scanned(frame, scanned.left_out, seen, found.close)
+    return ScannedFiles(frame, scanned.left_out, seen, found.close)
 
 
 def _scan_files(
@@ -120,7 +120,7 @@ def _scan_files(
     *,
     time: str | None,
     has_rows: bool,
-) -> Scanned:
+) -> ScannedFiles:
     shapes = shapes_of(
         paths,
         reading,
@@ -144,7 +144,7 @@ def _scan_files(
         unread = [UNREAD] if reading.keeps_unread else []
         beside = [FILE_KEY, *unread, *([TIME] if time else []), *([_ROW] if has_rows else [])]
         frame = frame.select(*(quote_name(name) for name in (*order, *beside)))
-    return Scanned(frame, tuple(name for name in left_out if name not in order), tuple(seen))
+    return ScannedFiles(frame, tuple(name for name in left_out if name not in order), tuple(seen))
 
 
 def _at_stamps(spark: SparkSession, frame: DataFrame, stamps: Mapping[str, datetime]) -> DataFrame:
@@ -185,7 +185,7 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
     """Return the rows of files of one `FileShape`, and the columns that the files themselves declare."""
     by_source = {taken.source: taken for taken in matched.taken}
     raw = raw_rows(ReadRequest(spark, shape, paths, reading, by_source, zone, has_rows))
-    values = [f"{_as_type(raw, taken, zone, reading)} AS {quote_name(taken.name)}" for taken in matched.taken]
+    values = [f"{_typed_sql(raw, taken, zone, reading)} AS {quote_name(taken.name)}" for taken in matched.taken]
     if reading.keeps_unread:
         values.append(f"{raw.unread} AS {UNREAD}")
     values.append(f"trim(LEADING 'file:/' FROM {raw.path}) AS {FILE_KEY}")
@@ -223,7 +223,7 @@ def _data_time(raw: RawRows, source: str, taken: CollectedColumn | None, zone: s
     return instant(value, found, zone)
 
 
-def _as_type(raw: RawRows, taken: CollectedColumn, zone: str, reading: ReadOptions) -> str:
+def _typed_sql(raw: RawRows, taken: CollectedColumn, zone: str, reading: ReadOptions) -> str:
     """Return the SQL of a column as its target type; a type mismatch raises an error that names the file."""
     found, value = raw.types[taken.source], raw.value_of(taken.source)
     if not taken.is_typed or "".join(found.split()).lower() == "".join(taken.type.split()).lower():

@@ -53,7 +53,7 @@ _STAMP = "%Y%m%d%H%M%S"
 
 
 @dataclass(frozen=True, slots=True)
-class Unpacked:
+class UnpackedFiles:
     """The files to read instead of the requested ones.
 
     `zips` are the original paths of unpacked members and of copies. `close` removes these members and copies.
@@ -64,7 +64,7 @@ class Unpacked:
     close: Callable[[], None] = do_nothing
 
 
-def unpack_zips(paths: Sequence[str], reading: ReadOptions) -> Unpacked:
+def unpack_zips(paths: Sequence[str], reading: ReadOptions) -> UnpackedFiles:
     """Write the members of zips into a folder below `reading.room`, and copies of files that another user can change.
 
     Other files are read in place.
@@ -77,7 +77,7 @@ def unpack_zips(paths: Sequence[str], reading: ReadOptions) -> Unpacked:
     packed = [path for path in paths if _is_zip(path)]
     foreign = find_changeable_files(paths, reading.landing)
     if reading.room is None or not (packed or foreign):
-        return Unpacked(tuple(paths))
+        return UnpackedFiles(tuple(paths))
     _sweep(reading.room)
     folder = reading.room / f"{datetime.now(UTC):{_STAMP}}-{uuid.uuid4().hex}"
     try:
@@ -92,7 +92,9 @@ def unpack_zips(paths: Sequence[str], reading: ReadOptions) -> Unpacked:
     origins = {copy: path for path, copy in copies.items()}
     origins |= {member: origins.get(path, path) for path, found in by_zip.items() for member in found}
     every = tuple(one for path in sources for one in by_zip.get(path, [path]))
-    return Unpacked(every, {path: origins[path] for path in every if path in origins}, lambda: remove_folder(folder))
+    return UnpackedFiles(
+        every, {path: origins[path] for path in every if path in origins}, lambda: remove_folder(folder)
+    )
 
 
 def _is_zip(path: str) -> bool:
@@ -100,7 +102,7 @@ def _is_zip(path: str) -> bool:
     return kind is not None and FORMATS[kind[0]] == "zip"
 
 
-def restore_file_keys(spark: SparkSession, frame: DataFrame, found: Unpacked) -> DataFrame:
+def restore_file_keys(spark: SparkSession, frame: DataFrame, found: UnpackedFiles) -> DataFrame:
     """Replace `FILE_KEY` in the rows of unpacked members by the zip's key, and in those of copies by the original's."""
     if not found.zips:
         return frame

@@ -7,23 +7,23 @@ from typing import Any
 
 from waterclock.connectors.firebird.database import DIALECT, FirebirdConnection
 from waterclock.connectors.sql.columns import ExpressionColumn
-from waterclock.connectors.sql.exact_values import Holds, StoredColumn
+from waterclock.connectors.sql.exact_values import StoredColumn, ValueKind
 from waterclock.connectors.sql.refusals import missing_table_error, refused_statement_error
 from waterclock.flow.declarations import Unit
 
-_WHOLE = StoredColumn("", "", holds=Holds.DECIMAL, places=0)
+_WHOLE = StoredColumn("", "", holds=ValueKind.DECIMAL, places=0)
 _TIMES = {"timestamp": "timestamp", "date": "date", **dict.fromkeys(("smallint", "integer", "bigint"), "int8")}
 # by the driver's name of a type: its name in SQL, its Spark type, and the values that it stores
 _KINDS = {
     "SHORT": ("smallint", "SMALLINT", _WHOLE),
     "LONG": ("integer", "INT", _WHOLE),
     "INT64": ("bigint", "BIGINT", _WHOLE),
-    "FLOAT": ("float", "FLOAT", StoredColumn("", "", holds=Holds.FLOAT, bits=24)),
-    "DOUBLE": ("double precision", "DOUBLE", StoredColumn("", "", holds=Holds.FLOAT, bits=53)),
+    "FLOAT": ("float", "FLOAT", StoredColumn("", "", holds=ValueKind.FLOAT, bits=24)),
+    "DOUBLE": ("double precision", "DOUBLE", StoredColumn("", "", holds=ValueKind.FLOAT, bits=53)),
     "BOOLEAN": ("boolean", "BOOLEAN", StoredColumn("", "")),
-    "DATE": ("date", "DATE", StoredColumn("", "", holds=Holds.DATE)),
-    "TIME": ("time", "STRING", StoredColumn("", "", holds=Holds.TIME, places=4, has_zone=False)),
-    "TIMESTAMP": ("timestamp", "TIMESTAMP", StoredColumn("", "", holds=Holds.TIMESTAMP, places=4, has_zone=False)),
+    "DATE": ("date", "DATE", StoredColumn("", "", holds=ValueKind.DATE)),
+    "TIME": ("time", "STRING", StoredColumn("", "", holds=ValueKind.TIME, places=4, has_zone=False)),
+    "TIMESTAMP": ("timestamp", "TIMESTAMP", StoredColumn("", "", holds=ValueKind.TIMESTAMP, places=4, has_zone=False)),
 }
 _DIGITS = {"SHORT": 4, "LONG": 9, "INT64": 18}
 _NONE, _OCTETS = 0, 1
@@ -86,7 +86,9 @@ def _column(meta: Any, unit: Unit) -> FirebirdColumn:
     if kind in {"TEXT", "VARYING"}:
         is_bytes, is_char = meta.charset == _OCTETS, kind == "TEXT"
         length = meta.length if meta.charset in {_OCTETS, _NONE} else meta.length // 4
-        stored = StoredColumn(name, f"{'char' if is_char else 'varchar'}({length})", holds=Holds.TEXT, length=length)
+        stored = StoredColumn(
+            name, f"{'char' if is_char else 'varchar'}({length})", holds=ValueKind.TEXT, length=length
+        )
         stored = replace(stored, forgets_blanks=is_char, is_in_bytes=meta.charset in {_OCTETS, _NONE})
         return _build_column(name, "octets" if is_bytes else "text", "BINARY" if is_bytes else "STRING", stored, sql)
     if kind == "BLOB":

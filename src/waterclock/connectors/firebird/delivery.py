@@ -23,7 +23,7 @@ from waterclock.connectors.firebird.columns import FirebirdColumn, columns_of, k
 from waterclock.connectors.firebird.database import DIALECT, FirebirdConnection, FirebirdDatabase
 from waterclock.connectors.slice_rows import flat
 from waterclock.connectors.sql.cascades import foreign_keys, refuse_cascades
-from waterclock.connectors.sql.delivery_after_ddl import DdlWriter, DeliversAfterDdl
+from waterclock.connectors.sql.delivery_after_ddl import AfterDdlDeliverer, DdlWriter
 from waterclock.connectors.sql.delivery_record import DELIVERIES
 from waterclock.connectors.sql.destination import (
     DestinationIndex,
@@ -318,7 +318,7 @@ _WRITER = DdlWriter(
 
 
 @dataclass(frozen=True, slots=True)
-class FirebirdDeliverer(DeliversAfterDdl[FirebirdConnection, FirebirdColumn]):
+class FirebirdDeliverer(AfterDdlDeliverer[FirebirdConnection, FirebirdColumn]):
     """Delivers to a Firebird database."""
 
     database: FirebirdDatabase

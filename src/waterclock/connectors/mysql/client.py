@@ -136,7 +136,7 @@ def _open_unix_socket(path: str) -> socket.socket:
     return opened
 
 
-class _Revealing:
+class _RevealingLogin:
     """A login method that sends the password itself, or a hash that is easily reversed: it is refused."""
 
     def __init__(self, _connection: Connection) -> None:
@@ -168,10 +168,10 @@ class _CachedLogin:
 
 
 _UNTRUSTED: dict[str, Callable[[Any], Any]] = {
-    "mysql_clear_password": _Revealing,
-    "dialog": _Revealing,
-    "sha256_password": _Revealing,
-    "mysql_old_password": _Revealing,
+    "mysql_clear_password": _RevealingLogin,
+    "dialog": _RevealingLogin,
+    "sha256_password": _RevealingLogin,
+    "mysql_old_password": _RevealingLogin,
     "caching_sha2_password": _CachedLogin,
 }
 

@@ -25,7 +25,7 @@ from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.mysql.types import MysqlColumn, columns_of
 from waterclock.connectors.sql.collector import partitions_of
 from waterclock.connectors.sql.refusals import changed_database_error
-from waterclock.connectors.sql.server_collector import CollectsFromServer, ServerReader
+from waterclock.connectors.sql.server_collector import ServerCollector, ServerReader
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ _READER = ServerReader(
 
 
 @dataclass(frozen=True, slots=True)
-class MysqlCollector(CollectsFromServer["Connection", MysqlColumn]):
+class MysqlCollector(ServerCollector["Connection", MysqlColumn]):
     """Collects from a MariaDB or MySQL database."""
 
     database: MysqlDatabase

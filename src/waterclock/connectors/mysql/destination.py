@@ -31,7 +31,7 @@ from waterclock.connectors.sql.destination import (
     wanted_columns,
     wanted_index,
 )
-from waterclock.connectors.sql.exact_values import Holds, StoredColumn
+from waterclock.connectors.sql.exact_values import StoredColumn, ValueKind
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -153,7 +153,7 @@ def _stored_column(  # noqa: PLR0913, PLR0917 - a row of the catalog
 ) -> MysqlDestinationColumn:
     kind = kind.lower()
     places = 0 if kind in _WHOLE else scale if kind == "decimal" else second
-    holds = Holds.DECIMAL if kind in _WHOLE else _HOLDS.get(kind)
+    holds = ValueKind.DECIMAL if kind in _WHOLE else _HOLDS.get(kind)
     stored = StoredColumn(
         name,
         sql,
@@ -169,15 +169,15 @@ def _stored_column(  # noqa: PLR0913, PLR0917 - a row of the catalog
 
 
 _HOLDS = {
-    "decimal": Holds.DECIMAL,
-    "float": Holds.FLOAT,
-    "double": Holds.FLOAT,
-    "date": Holds.DATE,
-    "time": Holds.TIME,
-    "datetime": Holds.TIMESTAMP,
-    "timestamp": Holds.TIMESTAMP,
-    "char": Holds.TEXT,
-    "varchar": Holds.TEXT,
+    "decimal": ValueKind.DECIMAL,
+    "float": ValueKind.FLOAT,
+    "double": ValueKind.FLOAT,
+    "date": ValueKind.DATE,
+    "time": ValueKind.TIME,
+    "datetime": ValueKind.TIMESTAMP,
+    "timestamp": ValueKind.TIMESTAMP,
+    "char": ValueKind.TEXT,
+    "varchar": ValueKind.TEXT,
 }
 
 

@@ -15,7 +15,7 @@ from waterclock.connectors.column_matching import type_mismatch_error
 from waterclock.connectors.local_times import instants_in
 from waterclock.connectors.mysql.dialect import DIALECT
 from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn
-from waterclock.connectors.spark_frames import Fetching
+from waterclock.connectors.spark_frames import FetchSize
 from waterclock.connectors.sql.columns import arrow_schema_of
 from waterclock.connectors.sql.window_bounds import instants_of_counts, labels_of
 from waterclock.connectors.type_mismatch import TypeMismatch
@@ -52,9 +52,9 @@ def batches(
 
     schema = arrow_schema_of(extract)
     with closing(SSCursor(connection)) as cursor:
-        with _as_bytes(connection):
+        with _receive_bytes(connection):
             cursor.execute(extract.query(DIALECT))
-        fetching = Fetching(BATCH_ROWS)
+        fetching = FetchSize(BATCH_ROWS)
         while True:
             with wrap_parser_errors():
                 rows = cursor.fetchmany(fetching.rows)
@@ -69,7 +69,7 @@ def batches(
 
 
 @contextmanager
-def _as_bytes(connection: Connection) -> Iterator[None]:
+def _receive_bytes(connection: Connection) -> Iterator[None]:
     """Within the block, receive values as the bytes that the server sends, for Arrow to parse."""
     before = connection.use_unicode, connection.decoders
     connection.use_unicode, connection.decoders = False, {}

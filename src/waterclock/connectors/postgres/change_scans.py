@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.postgres.dialect import quote_identifier, source_of
 from waterclock.connectors.postgres.extract import TIMES, micros, window_condition
 from waterclock.connectors.postgres.types import PostgresColumn
-from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation, Row
+from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan, Row
 from waterclock.connectors.sql.changed_windows import change_time_error
 from waterclock.connectors.sql.window_bounds import WindowFilter, format_time_literal
 from waterclock.flow.declarations import Unit
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
 
-def count_minutes(connection: Connection, unit: Unit, scan: ChangedIn, asked: MinuteAggregation) -> Iterator[Row]:
+def count_minutes(
+    connection: Connection, unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation
+) -> Iterator[Row]:
     """Run an aggregation of changed rows on the server, and yield its rows."""
     by_window, change, times = scan.by_window, scan.change, scan.times
     name, changed = quote_identifier(change.time_column), micros(change)

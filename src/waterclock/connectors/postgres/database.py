@@ -20,7 +20,7 @@ from waterclock.connectors.sql.refusals import (
     unwritable_database_error,
 )
 from waterclock.connectors.sql.refused_logins import login_error, no_database
-from waterclock.database_clients.postgres_login import Refused, connect, limit_first_statements, refusal_of
+from waterclock.database_clients.postgres_login import RefusalReason, connect, limit_first_statements, refusal_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -178,7 +178,7 @@ def translate_error(error: psycopg.Error, database: PostgresDatabase, where: str
     hint = f" ({error.diag.message_detail})" if error.diag.message_detail else ""
     if refused := refusal_of(error.sqlstate, said):
         why = f"{name}: {refused.text}"
-        if refused.reason is Refused.DATABASE:
+        if refused.reason is RefusalReason.DATABASE:
             return no_database(database.connection, where, why)
         return login_error(database.connection, where, why)
     if state.startswith(_AWAY) or (not state and type(error).__name__ in {"OperationalError", "ConnectionTimeout"}):

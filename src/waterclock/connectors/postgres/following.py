@@ -85,7 +85,7 @@ _TROUBLED = frozenset({"extended", "unreserved"})
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
+class TableFollower:
     """Reads the rows and the changes of one table for one collect."""
 
     database: PostgresDatabase

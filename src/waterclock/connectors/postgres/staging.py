@@ -186,7 +186,7 @@ def _batches(
         for at, (name, kind) in enumerate(delivery.columns):
             into = there[name.lower()]
             refuse_inexact(batch.column(at), into.stored, where)
-            columns.append(_as_text(batch.column(at), kind, is_array=into.stored.is_array))
+            columns.append(_to_text(batch.column(at), kind, is_array=into.stored.is_array))
         if delivery.is_by_label:
             label = pa.scalar(delivery.label_text)
             labels = batch[delivery.label_column] if delivery.label_column else None
@@ -198,7 +198,7 @@ def _batches(
         yield pa.RecordBatch.from_arrays(columns, names=[str(at) for at in range(len(columns))])
 
 
-def _as_text(column: pa.Array, spark_type: str, *, is_array: bool) -> pa.Array:
+def _to_text(column: pa.Array, spark_type: str, *, is_array: bool) -> pa.Array:
     """Convert values that Arrow's CSV cannot represent to text for PostgreSQL: bytes, arrays, and others as JSON."""
     import pyarrow as pa
 

@@ -274,7 +274,9 @@ class Endpoint:
             with _ReservedBytes(self, stream) as share:
                 body = await self._body(headers.get("content-length", ""), parts, stream.limits.max_body, share)
                 is_small = len(body) <= _IN_THE_LOOP and headers.get("content-encoding", "") in {"", "identity"}
-                read = _encode_here if is_small else _encode_in_thread  # a small packed body may unpack to a large one
+                read = (
+                    _encode_in_loop if is_small else _encode_in_thread
+                )  # a small packed body may unpack to a large one
                 events, kept = await read(body, headers, stream.limits)
                 share.add(len(kept))
                 await stream.put(kept)
@@ -412,7 +414,7 @@ def _too_large_error(most: int) -> RefusedError:
     return RefusedError(f"the body is larger than {most} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 
-async def _encode_here(body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> tuple[int, bytes]:
+async def _encode_in_loop(body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> tuple[int, bytes]:
     """Return the number of events in a body, and the bytes to store."""
     return _encode_events(body, headers, limits)
 

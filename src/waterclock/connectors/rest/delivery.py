@@ -27,7 +27,7 @@ from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcom
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.rest.addresses import OutsideApi, fill_path
 from waterclock.connectors.rest.client import Api, ApiRequest
-from waterclock.connectors.rest.declared import Sending, parse_sending
+from waterclock.connectors.rest.declared import SendOptions, parse_sending
 from waterclock.connectors.rest.delivery_chunks import (
     Chunk,
     ChunkRow,
@@ -37,7 +37,7 @@ from waterclock.connectors.rest.delivery_chunks import (
     rows_of,
     skip_accepted_rows,
 )
-from waterclock.connectors.rest.journal import KILLED, SENDING, Accepted, Journal
+from waterclock.connectors.rest.journal import KILLED, SENDING, AcceptedRequest, Journal
 from waterclock.connectors.slice_rows import batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
@@ -167,7 +167,7 @@ class RestDeliverer:
         record = journal.record(claim)
         if record is None or record["outcome"] != SENDING:
             raise AssertionError(f"claim {claim} was not begun")
-        sending = Sending(**record["sending"])
+        sending = SendOptions(**record["sending"])
         sender = _Sender(self.api, journal, claim, sending, unit)
         labels = [each["label"] for each in record["deliveries"]]
         delivered = []
@@ -189,7 +189,7 @@ class RestDeliverer:
 class _Sender:
     """Sends the labels of one claim, with several concurrent requests if that is allowed."""
 
-    def __init__(self, api: Api, journal: Journal, claim: int, sending: Sending, unit: Unit) -> None:
+    def __init__(self, api: Api, journal: Journal, claim: int, sending: SendOptions, unit: Unit) -> None:
         self.api = api
         self.journal = journal
         self.claim = claim
@@ -335,7 +335,7 @@ class _Sender:
                 self._record_refused(error, rows, each)
                 return
             raise self._explain_partial_delivery(error) from None
-        self.journal.accept(self.claim, Accepted(label, chunk.number, tuple(row.digest for row in rows)))
+        self.journal.accept(self.claim, AcceptedRequest(label, chunk.number, tuple(row.digest for row in rows)))
         with self._lock:
             self._accepted += 1
         fault("deliver.chunk")
@@ -415,7 +415,9 @@ def _readable(delivery: Delivery) -> int:
     return sum(batch.num_rows for batch in batches_of(delivery.files, [name for name, _ in delivery.columns]))
 
 
-def _record(journal: Journal, deliveries: Sequence[Delivery], sending: Sending, rows: Sequence[int]) -> dict[str, Any]:
+def _record(
+    journal: Journal, deliveries: Sequence[Delivery], sending: SendOptions, rows: Sequence[int]
+) -> dict[str, Any]:
     entries = []
     for delivery, count in zip(deliveries, rows, strict=True):
         generation, refused = journal.generation(delivery.label_text)

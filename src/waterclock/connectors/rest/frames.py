@@ -70,7 +70,7 @@ def frame_of(  # noqa: PLR0913 - each is an independent input
     if chosen is not None:
         frame = chosen(frame.withColumn(ASKED_BY, _sql(asked_by)))
     values = [
-        f"{_as_type(quote_name(inside.get(one.source, one.source)), types[one.source], one, zone, epoch, file)} "
+        f"{_typed_sql(quote_name(inside.get(one.source, one.source)), types[one.source], one, zone, epoch, file)} "
         f"AS {quote_name(one.name)}"
         for one in taken
     ]
@@ -150,7 +150,7 @@ def _type_to_read(taken: CollectedColumn | None, epoch: str) -> str:
     return "STRING" if kind in _PLAIN or (epoch and kind == "timestamp") else type_to_read(taken.type)
 
 
-def _as_type(value: str, found: str, taken: CollectedColumn, zone: str, epoch: str, file: str) -> str:
+def _typed_sql(value: str, found: str, taken: CollectedColumn, zone: str, epoch: str, file: str) -> str:
     if not taken.is_typed or found.lower() == taken.type.lower():
         return value
     is_time, is_nested = taken.type.lower() == "timestamp", found == type_to_read(taken.type)

@@ -100,7 +100,7 @@ def change_time_error(name: str, what: str, unit: Unit) -> WaterclockError:
     )
 
 
-class Counting:
+class TallyCounter:
     """Accumulates the tallies of windows."""
 
     def __init__(self, windows: Iterable[Window], clock: datetime) -> None:

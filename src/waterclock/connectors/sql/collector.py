@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from waterclock.connectors.arrow_values import Times
-    from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation
+    from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan
     from waterclock.connectors.sql.changed_minutes import Row as MinuteRow
     from waterclock.connectors.sql.changed_windows import Bounds, Tallies
     from waterclock.connectors.sql.columns import SqlColumn
@@ -155,7 +155,7 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
         raise missing_time_column_error(time_column, [column.name for column in there], where=str(unit))
 
 
-class CollectsChangedWindows(SqlCollector[_Connection, _Column]):
+class ChangedWindowsCollector(SqlCollector[_Connection, _Column]):
     """Collects from a database, and finds changed windows by a column with the time of each row's last change."""
 
     __slots__ = ()
@@ -186,14 +186,14 @@ class CollectsChangedWindows(SqlCollector[_Connection, _Column]):
             return find_changed_windows(request, unit, zone, tally)
 
 
-class CollectsChangedMinutes(CollectsChangedWindows[_Connection, _Column]):
+class ChangedMinutesCollector(ChangedWindowsCollector[_Connection, _Column]):
     """Collects from a database server, which groups changed rows by the minute of their data time."""
 
     __slots__ = ()
 
     @abstractmethod
     def _count_minutes(
-        self, connection: _Connection, unit: Unit, scan: ChangedIn, asked: MinuteAggregation
+        self, connection: _Connection, unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation
     ) -> Iterable[MinuteRow]:
         """Run the aggregation of changed rows on the server, and return its result."""
 
@@ -201,9 +201,9 @@ class CollectsChangedMinutes(CollectsChangedWindows[_Connection, _Column]):
         self, connection: _Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times
     ) -> Callable[[Bounds], Tallies]:
         """Return a function that tallies the rows of each window at or above its bound."""
-        from waterclock.connectors.sql.changed_minutes import ChangedIn
+        from waterclock.connectors.sql.changed_minutes import MinuteChangeScan
 
-        return ChangedIn(by_window, change, times, partial(self._count_minutes, connection, unit)).tally
+        return MinuteChangeScan(by_window, change, times, partial(self._count_minutes, connection, unit)).tally
 
 
 def times_of(unit: Unit, zone: str) -> Times:

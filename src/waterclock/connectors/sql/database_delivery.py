@@ -150,7 +150,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
             return ask(connection) if self._has_record(connection) else otherwise
 
 
-class DeliversInOneTransaction(DatabaseDeliverer[_Connection], Generic[_Connection, _Columns]):
+class SingleTransactionDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Columns]):
     """Delivers to a database with transactional DDL; `_Columns` are the facts about a table's columns."""
 
     __slots__ = ()

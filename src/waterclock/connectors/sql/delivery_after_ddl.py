@@ -70,7 +70,7 @@ class DdlWriter(Generic[_Connection, _Column]):
     mark_at: Callable[[_Connection, Unit], str]
 
 
-class DeliversAfterDdl(DatabaseDeliverer[_Connection], Generic[_Connection, _Column]):
+class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Column]):
     """Delivers to a database whose tables are altered before the transaction; `_Column` describes a column of them."""
 
     __slots__ = ()

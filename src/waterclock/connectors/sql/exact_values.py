@@ -36,7 +36,7 @@ _OF_UTC = frozenset({"utc", "gmt", "zulu", "am", "pm", "ad"})
 _CLOCK = re.compile(r"(?:[0-9]T|[0-9]\s+)([0-9]+(?::[0-9:.]+)?)")
 
 
-class Holds(StrEnum):
+class ValueKind(StrEnum):
     """The kind of values that a column stores."""
 
     DECIMAL = "decimal"
@@ -69,7 +69,7 @@ class StoredColumn:
     name: str
     type_name: str
     is_array: bool = False
-    holds: Holds | None = None
+    holds: ValueKind | None = None
     places: int | None = None
     bits: int | None = None
     has_zone: bool = True
@@ -259,8 +259,10 @@ def _number_for_time(values: pa.Array, into: StoredColumn) -> _Found | None:
     kind = values.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return values.drop_null()[0].as_py(), f"reads a number as {_TAKEN_FOR[into.holds]}"
-    pattern = _WHOLE_OR_FRACTION if into.holds is Holds.TIME else _FRACTION  # 20130228 is a date, but 7 is not a time
-    if _is_text(kind) and into.holds is not Holds.INTERVAL and len(found := _filter_matching(values, pattern)):
+    pattern = (
+        _WHOLE_OR_FRACTION if into.holds is ValueKind.TIME else _FRACTION
+    )  # 20130228 is a date, but 7 is not a time
+    if _is_text(kind) and into.holds is not ValueKind.INTERVAL and len(found := _filter_matching(values, pattern)):
         return found[0].as_py(), f"reads a number as {_TAKEN_FOR[into.holds]}"
     return None
 
@@ -404,19 +406,19 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-_CHECKS: Mapping[Holds, Callable[[Any, StoredColumn], _Found | None]] = {
-    Holds.DECIMAL: _decimal,
-    Holds.FLOAT: _float,
-    Holds.DATE: _date,
-    Holds.TIME: _time,
-    Holds.TIMESTAMP: _timestamp,
-    Holds.INTERVAL: _interval,
-    Holds.TEXT: _text,
-    Holds.NUMBER_OR_TEXT: _number_or_text,
+_CHECKS: Mapping[ValueKind, Callable[[Any, StoredColumn], _Found | None]] = {
+    ValueKind.DECIMAL: _decimal,
+    ValueKind.FLOAT: _float,
+    ValueKind.DATE: _date,
+    ValueKind.TIME: _time,
+    ValueKind.TIMESTAMP: _timestamp,
+    ValueKind.INTERVAL: _interval,
+    ValueKind.TEXT: _text,
+    ValueKind.NUMBER_OR_TEXT: _number_or_text,
 }
-_TAKEN_FOR: Mapping[Holds | None, str] = {
-    Holds.DATE: "a date",
-    Holds.TIME: "a time of day",
-    Holds.TIMESTAMP: "a time",
-    Holds.INTERVAL: "seconds",
+_TAKEN_FOR: Mapping[ValueKind | None, str] = {
+    ValueKind.DATE: "a date",
+    ValueKind.TIME: "a time of day",
+    ValueKind.TIMESTAMP: "a time",
+    ValueKind.INTERVAL: "seconds",
 }

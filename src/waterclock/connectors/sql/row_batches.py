@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.arrow_values import column
 from waterclock.connectors.column_matching import CollectedColumn, type_mismatch_error
-from waterclock.connectors.spark_frames import Fetching
+from waterclock.connectors.spark_frames import FetchSize
 from waterclock.connectors.sql.columns import SqlExtract, arrow_schema_of
 from waterclock.connectors.sql.window_bounds import instants_of_counts, labels_of
 from waterclock.connectors.type_mismatch import TypeMismatch
@@ -34,7 +34,7 @@ def batches_of_rows(
     """
     import pyarrow as pa
 
-    schema, fetching = arrow_schema_of(extract), Fetching(BATCH_ROWS)
+    schema, fetching = arrow_schema_of(extract), FetchSize(BATCH_ROWS)
     while rows := fetch(fetching.rows):
         if came is not None:
             came[0] += len(rows)

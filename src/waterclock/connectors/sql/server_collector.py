@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.spark_frames import DIRECT_ROWS, read_by_workers, read_if_few
-from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation, Row
+from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan, Row
 from waterclock.connectors.sql.changed_windows import change_time_error
-from waterclock.connectors.sql.collector import CollectsChangedMinutes, SqlReadRequest, is_true
+from waterclock.connectors.sql.collector import ChangedMinutesCollector, SqlReadRequest, is_true
 from waterclock.connectors.sql.columns import ExpressionColumn, count_missing_times, no_time_error
 from waterclock.connectors.sql.dialect import SqlDialect
 from waterclock.connectors.sql.reading import collect_in_driver, collect_while_open
@@ -83,7 +83,7 @@ class ServerReader(Generic[_Connection]):
             yield from self.batches(connection, extract, [0])
 
 
-class CollectsFromServer(CollectsChangedMinutes[_Connection, _Column]):
+class ServerCollector(ChangedMinutesCollector[_Connection, _Column]):
     """Collects from a database server."""
 
     __slots__ = ()
@@ -155,6 +155,6 @@ class CollectsFromServer(CollectsChangedMinutes[_Connection, _Column]):
         return WindowFilter(column.name, column.time_kind, ())
 
     def _count_minutes(
-        self, connection: _Connection, unit: Unit, scan: ChangedIn, asked: MinuteAggregation
+        self, connection: _Connection, unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation
     ) -> Iterable[Row]:
         return self._reader.session(connection).rows_of(minutes_query(unit, scan, asked, self._reader.dialect))

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 from waterclock.connectors.arrow_values import Times
-from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation
+from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan
 from waterclock.connectors.sql.collector import WINDOW_VALUE
 from waterclock.connectors.sql.columns import ExpressionColumn, SqlExtract, SqlRequestedColumn
 from waterclock.connectors.sql.dialect import SqlDialect
@@ -106,7 +106,7 @@ def fill_sign_query(query: str, window: Window, zone: str, literal: str) -> str:
     return WINDOW_VALUE.sub(lambda found: said.get(found[1], f"'{window.label}'"), query)
 
 
-def minutes_query(unit: Unit, scan: ChangedIn, asked: MinuteAggregation, dialect: SqlDialect) -> str:
+def minutes_query(unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation, dialect: SqlDialect) -> str:
     """Return the query for the changes of the rows, by minutes of their times."""
     by_window, change, times = scan.by_window, scan.change, scan.times
     name, changed, own = (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from waterclock.connectors.arrow_values import EPOCH_UNITS, Times, instant_of
-from waterclock.connectors.sql.changed_windows import Bounds, Counting, Tallies, change_time_error
+from waterclock.connectors.sql.changed_windows import Bounds, Tallies, TallyCounter, change_time_error
 from waterclock.connectors.sqlite.collection import window_conditions
 from waterclock.connectors.sqlite.dialect import quote_identifier
 from waterclock.flow.declarations import Unit
@@ -47,7 +47,7 @@ class SqliteChangeScan:
         Raises  E827 for a time of change that is not a time
         """
         starts = [window.start for window in self.windows]
-        counting = Counting(self.windows, datetime.now(UTC))
+        counting = TallyCounter(self.windows, datetime.now(UTC))
         for time, change in self._rows(connection, bounds):
             at = instant_of(time, self.times)
             place = bisect_right(starts, at) - 1 if at else -1

@@ -13,7 +13,7 @@ from waterclock.connectors.arrow_values import EPOCH_UNITS, Times, instant_of, i
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.spark_frames import DIRECT_ROWS, read_by_workers, read_if_few
 from waterclock.connectors.sql.changed_windows import Bounds, Tallies
-from waterclock.connectors.sql.collector import CollectsChangedWindows, SqlReadRequest, is_true, partitions_of
+from waterclock.connectors.sql.collector import ChangedWindowsCollector, SqlReadRequest, is_true, partitions_of
 from waterclock.connectors.sql.columns import SqlColumn, SqlExtract, SqlRequestedColumn, arrow_schema_of
 from waterclock.connectors.sql.reading import collect_in_driver
 from waterclock.connectors.sql.refusals import changed_database_error
@@ -216,7 +216,7 @@ def count_excluded_rows(connection: sqlite3.Connection, extract: SqliteExtract) 
 
 
 @dataclass(frozen=True, slots=True)
-class SqliteCollector(CollectsChangedWindows["sqlite3.Connection", "SqlColumn"]):
+class SqliteCollector(ChangedWindowsCollector["sqlite3.Connection", "SqlColumn"]):
     """Collects from a SQLite database file."""
 
     database: SqliteFile

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.slice_rows import BATCH_ROWS, flat
-from waterclock.connectors.sql.database_delivery import DeliversInOneTransaction
+from waterclock.connectors.sql.database_delivery import SingleTransactionDeliverer
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
 from waterclock.connectors.sql.destination_refusals import equal_keys_error, lost_rows_error
 from waterclock.connectors.sql.exact_values import StoredColumn, refuse_inexact
@@ -43,7 +43,7 @@ _CREATE = (
 
 
 @dataclass(frozen=True, slots=True)
-class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, StoredColumn]]):
+class SqliteDeliverer(SingleTransactionDeliverer[sqlite3.Connection, Mapping[str, StoredColumn]]):
     """Delivers to a SQLite database file."""
 
     database: SqliteFile

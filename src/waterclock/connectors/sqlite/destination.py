@@ -21,7 +21,7 @@ from waterclock.connectors.sql.destination import (
     wanted_columns,
     wanted_index,
 )
-from waterclock.connectors.sql.exact_values import Holds, StoredColumn
+from waterclock.connectors.sql.exact_values import StoredColumn, ValueKind
 from waterclock.connectors.sqlite.database import split_table_name
 from waterclock.connectors.sqlite.dialect import DIALECT, quote_identifier, session_in
 from waterclock.flow.declarations import Unit
@@ -65,13 +65,13 @@ def _resolve_stored_column(name: str, declared: str) -> StoredColumn:
     kind = declared.upper()
     column = StoredColumn(name, declared or "of no type", unknown=("nan",))
     if "INT" in kind:
-        return replace(column, holds=Holds.NUMBER_OR_TEXT)
+        return replace(column, holds=ValueKind.NUMBER_OR_TEXT)
     if any(word in kind for word in ("CHAR", "CLOB", "TEXT")):
-        return replace(column, holds=Holds.TEXT, digits=_DIGITS_AS_TEXT)
+        return replace(column, holds=ValueKind.TEXT, digits=_DIGITS_AS_TEXT)
     if "BLOB" in kind or not kind:
         return column
     is_real = any(word in kind for word in ("REAL", "FLOA", "DOUB"))
-    return replace(column, holds=Holds.NUMBER_OR_TEXT, bits=53 if is_real else None)
+    return replace(column, holds=ValueKind.NUMBER_OR_TEXT, bits=53 if is_real else None)
 
 
 def is_key_coarse(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> bool:
