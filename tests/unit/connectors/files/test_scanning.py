@@ -19,7 +19,7 @@ NO_FRAME = cast("DataFrame", None)
 
 def sql_of(found: str, declared: str, zone: str = "UTC") -> str:
     raw = RawRows(NO_FRAME, {"x": "x"}, {"x": found}, {})
-    return scanning._target_type_sql(raw, CollectedColumn("x", "x", declared, is_typed=True), zone, ReadOptions())
+    return scanning._typed_sql(raw, CollectedColumn("x", "x", declared, is_typed=True), zone, ReadOptions())
 
 
 @pytest.mark.parametrize("found", ["double", "DOUBLE", "float", "decimal(10,2)", "DECIMAL(10,2)"])
