@@ -10,7 +10,7 @@ from typing import Any
 from tests.postgres import Server, server
 from waterclock.connectors.change_collector import ChangeRequest
 from waterclock.connectors.postgres.database import PostgresDatabase
-from waterclock.connectors.postgres.following import Following, confirm
+from waterclock.connectors.postgres.following import TableFollower, confirm
 from waterclock.connectors.postgres.slots import Slot, create_slot
 from waterclock.connectors.postgres.table_facts import facts_of
 from waterclock.flow.changes import MISSING, OP
@@ -56,7 +56,7 @@ class Follower:
 
     def declare(self, columns: Columns) -> None:
         """Take these columns from now on."""
-        self.following = Following(self.database, self.unit, columns, "UTC")
+        self.following = TableFollower(self.database, self.unit, columns, "UTC")
 
     def sql(self, *texts: str) -> None:
         """Carry out texts, each in a session of its own."""
@@ -75,7 +75,7 @@ class Follower:
             self.noted = self.following._build_source_state(
                 connection, slot, facts_of(connection, self.unit), matched, None
             )
-            place = self.following._place()
+            place = self.following._read_log_end()
             self.noted |= self.following._build_position(start.position, start.at, place)
             self.held = self.rows(connection)
 

@@ -17,13 +17,13 @@ from tests.systems import (
     TimedFolder,
 )
 from waterclock.files.filesystem import entry_path, remove_folder
-from waterclock.files.object_stores import reach_by
+from waterclock.files.object_stores import register_bucket
 
 
 def fresh_bucket() -> str:
     """Return the URL of a bucket that is empty, and reached."""
     url = f"s3://{server().new_bucket()}"
-    reach_by(url, server().options())
+    register_bucket(url, server().options())
     return url
 
 

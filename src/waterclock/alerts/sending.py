@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.alerts.targets import deliver
 from waterclock.errors import WaterclockError
-from waterclock.http.posting import LEASE, NotDelivered, wait_after
+from waterclock.http.posting import LEASE, NotDelivered, retry_delay
 
 if TYPE_CHECKING:
     from waterclock.flow.alerts import Alerting
@@ -55,7 +55,7 @@ def send(ledger: Ledger, alerting: Alerting, secrets: Secrets) -> SendResult:
                 deliver(target, secrets, message.body)
             except (NotDelivered, WaterclockError) as error:
                 why = error.what if isinstance(error, WaterclockError) else str(error)
-                ledger.alerts.record_lost(message.number, why, wait_after(message.attempts))
+                ledger.alerts.record_lost(message.number, why, retry_delay(message.attempts))
                 lost.append(Lost(name, why))
                 break
             ledger.alerts.record_sent(message.number)

@@ -95,7 +95,7 @@ def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
     import pyarrow as pa
 
     wanted = arrow_type(type_name)
-    if (read := _read_at_once(values, wanted, times)) is not None:
+    if (read := _convert_with_arrow(values, wanted, times)) is not None:
         return read
     convert = _converter(wanted, times)
     if convert is None and pa.types.is_integer(wanted) and any(isinstance(value, float | Decimal) for value in values):
@@ -109,20 +109,20 @@ def column(values: Sequence[Any], type_name: str, times: Times) -> pa.Array:
     try:
         return pa.array(converted, type=wanted)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        raise TypeMismatch(_first_refused(values, converted, wanted)) from None
+        raise TypeMismatch(_find_refused_value(values, converted, wanted)) from None
 
 
 def instant_of(value: object, times: Times) -> datetime | None:
     """Convert a value to an instant; None if it is not a time."""
     try:
         if isinstance(value, datetime):
-            return _in_utc(value, times)
+            return _to_utc(value, times)
         if isinstance(value, str):
-            return _in_utc(datetime.fromisoformat(value.strip()), times)
+            return _to_utc(datetime.fromisoformat(value.strip()), times)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return EPOCH + value * EPOCH_UNITS[times.epoch]
         if isinstance(value, date):
-            return _in_utc(datetime(value.year, value.month, value.day), times)  # noqa: DTZ001 (its zone is `times`')
+            return _to_utc(datetime(value.year, value.month, value.day), times)  # noqa: DTZ001 (its zone is `times`')
     except (ValueError, OverflowError):
         return None
     return None
@@ -136,11 +136,11 @@ def instants(values: Sequence[Any], times: Times) -> pa.Array:
     import pyarrow as pa
 
     wanted = arrow_type("timestamp")
-    read = _read_at_once(values, wanted, times)
+    read = _convert_with_arrow(values, wanted, times)
     return pa.array([instant_of(value, times) for value in values], wanted) if read is None else read
 
 
-def _read_at_once(values: Sequence[Any], wanted: pa.DataType, times: Times) -> pa.Array | None:
+def _convert_with_arrow(values: Sequence[Any], wanted: pa.DataType, times: Times) -> pa.Array | None:
     """Convert whole numbers, or texts of times and dates, with Arrow; None if the values must be converted one by one.
 
     Arrow would cut fractions off silently, so values with fractions are converted one by one.
@@ -159,7 +159,7 @@ def _read_at_once(values: Sequence[Any], wanted: pa.DataType, times: Times) -> p
         read = _cast(found, wanted, times)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeMismatch):
         return None
-    return read if _is_of_the_calendar(read) else None
+    return read if _is_in_calendar(read) else None
 
 
 def _cast(texts: pa.Array, wanted: pa.DataType, times: Times) -> pa.Array:
@@ -173,7 +173,7 @@ def _cast(texts: pa.Array, wanted: pa.DataType, times: Times) -> pa.Array:
         return instants_in(texts.cast(pa.timestamp("us")), times.zone)  # none of them has a zone
 
 
-def _is_of_the_calendar(read: pa.Array) -> bool:
+def _is_in_calendar(read: pa.Array) -> bool:
     """Return whether all values are between the years 1 and 9999: Arrow accepts the year 0, which Python does not."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -183,7 +183,7 @@ def _is_of_the_calendar(read: pa.Array) -> bool:
     return low is None or (low >= FIRST_MICROS and high <= LAST_MICROS)
 
 
-def _in_utc(value: datetime, times: Times) -> datetime:
+def _to_utc(value: datetime, times: Times) -> datetime:
     """Return the instant in UTC. Raises  OverflowError if it is beyond the years 1 to 9999."""
     aware = value if value.tzinfo is not None else value.replace(tzinfo=nominal_zone(times.zone), fold=0)
     return aware.astimezone(UTC)
@@ -199,7 +199,7 @@ def _convert_value(convert: Callable[[Any], Any], value: object) -> Any:
     return converted
 
 
-def _first_refused(values: Sequence[Any], converted: Sequence[Any], wanted: pa.DataType) -> object:
+def _find_refused_value(values: Sequence[Any], converted: Sequence[Any], wanted: pa.DataType) -> object:
     import pyarrow as pa
 
     for value, one in zip(values, converted, strict=True):

@@ -25,7 +25,7 @@ class SourceColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class CollectedColumn:
     """A column to collect: its name in the source, and its name and type in the table.
 
     `is_typed`: the type is declared.
@@ -38,14 +38,14 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class ColumnMatch:
     """The columns to collect from a source, named columns first, and those that a closed list leaves out."""
 
-    taken: tuple[Taken, ...]
+    taken: tuple[CollectedColumn, ...]
     left_out: tuple[str, ...]
 
 
-def match(columns: Columns, found: Sequence[SourceColumn], *, where: str) -> Matched:
+def match(columns: Columns, found: Sequence[SourceColumn], *, where: str) -> ColumnMatch:
     """Match a column list with the columns of a source.
 
     A declared name matches exactly, or else in any case. In a name that a Delta table does not allow, blanks and
@@ -57,27 +57,27 @@ def match(columns: Columns, found: Sequence[SourceColumn], *, where: str) -> Mat
             E890 for an open list, if the source has too many columns
     """
     if columns.is_open and len(found) > MOST_COLUMNS:
-        raise too_many_columns(len(found), where)
-    clean = _clean([column for column in found if column.name.lower() != TIMELABEL], where)
+        raise too_many_columns_error(len(found), where)
+    clean = _resolve_names([column for column in found if column.name.lower() != TIMELABEL], where)
     by_lower = {name.lower(): (name, column) for name, column in clean.items()}
-    taken: list[Taken] = []
+    taken: list[CollectedColumn] = []
     missing: list[str] = []
     for column in (column for column in columns.named if column.tells is None):
         _, source = by_lower.pop(column.name.lower(), (None, None))
         if source is not None:
             taken.append(_take_column(source, column.name, column.type, columns))
-        elif not may_go(column, columns):
+        elif not is_optional(column, columns):
             missing.append(column.name)
     if missing:
         raise _missing_columns_error(missing, clean, where)
     rest = [(name, column) for name, column in clean.items() if name.lower() in by_lower]
     if columns.is_open:
         taken.extend(_take_column(column, name, None, columns) for name, column in rest)
-        return Matched(tuple(taken), ())
-    return Matched(tuple(taken), tuple(column.name for _, column in rest))
+        return ColumnMatch(tuple(taken), ())
+    return ColumnMatch(tuple(taken), tuple(column.name for _, column in rest))
 
 
-def too_many_columns(count: int, where: str) -> WaterclockError:
+def too_many_columns_error(count: int, where: str) -> WaterclockError:
     """Build the error for a column list with * that would give a table too many columns."""
     return WaterclockError(
         "E890",
@@ -89,7 +89,7 @@ def too_many_columns(count: int, where: str) -> WaterclockError:
     )
 
 
-def misfit(taken: Taken, value: str, where: str) -> WaterclockError:
+def type_mismatch_error(taken: CollectedColumn, value: str, where: str) -> WaterclockError:
     """Build the error for a value that does not fit its column's type."""
     shown = value if len(value) <= 80 else f"{value[:77]}…"
     return WaterclockError(
@@ -107,7 +107,7 @@ def map_column_types(found: Iterable[SourceColumn]) -> dict[str, str]:
     return {column.name: column.type or "STRING" for column in found}
 
 
-def may_go(column: Column, columns: Columns) -> bool:
+def is_optional(column: Column, columns: Columns) -> bool:
     """Return whether a declared column may be missing: it is nullable, and ON SCHEMA CHANGE allows it."""
     if column.ends is not None:
         return True  # the batch checks that it is not missing before its day
@@ -115,24 +115,24 @@ def may_go(column: Column, columns: Columns) -> bool:
     return columns.on_change not in {None, OnSchemaChange.FAIL} and not is_needed
 
 
-def _take_column(source: SourceColumn, name: str, declared: str | None, columns: Columns) -> Taken:
+def _take_column(source: SourceColumn, name: str, declared: str | None, columns: Columns) -> CollectedColumn:
     is_text = columns.on_change is OnSchemaChange.TEXT and (source.type or "").upper() != "BINARY"
     said = declared or ("STRING" if is_text else None)
-    return Taken(source.name, name, said or source.type or "STRING", is_typed=said is not None)
+    return CollectedColumn(source.name, name, said or source.type or "STRING", is_typed=said is not None)
 
 
-def no_time_column(time_column: str, known: Sequence[str], *, where: str) -> WaterclockError:
+def missing_time_column_error(time_column: str, known: Sequence[str], *, where: str) -> WaterclockError:
     """Build the error for a source without the column that BY DATA TIME names."""
     return WaterclockError(
         "E805",
         f"{where} has no column {time_column}",
         where=where,
-        why=f"BY DATA TIME {time_column} decides the window of each row; it has {_listed(known)}",
+        why=f"BY DATA TIME {time_column} decides the window of each row; it has {_list_names(known)}",
         fix=did_you_mean(time_column, known[:MOST_COLUMNS], otherwise="name the column that holds the data time"),
     )
 
 
-def _clean(found: Iterable[SourceColumn], where: str) -> dict[str, SourceColumn]:
+def _resolve_names(found: Iterable[SourceColumn], where: str) -> dict[str, SourceColumn]:
     clean: dict[str, SourceColumn] = {}
     lower: dict[str, str] = {}
     for place, column in enumerate(found, 1):
@@ -157,13 +157,13 @@ def _missing_columns_error(missing: Sequence[str], clean: Iterable[str], where: 
         "E805",
         f"{where} has no column{plural} {', '.join(missing)}",
         where=where,
-        why=f"it has {_listed(known)}" if known else "it has no columns at all",
+        why=f"it has {_list_names(known)}" if known else "it has no columns at all",
         fix=did_you_mean(
             missing[0], known[:MOST_COLUMNS], otherwise="restore the column at the source, or remove it from the list"
         ),
     )
 
 
-def _listed(known: Sequence[str]) -> str:
+def _list_names(known: Sequence[str]) -> str:
     more = len(known) - _MOST_LISTED
     return ", ".join(known[:_MOST_LISTED]) + (f" and {more:,} more" if more > 0 else "")

@@ -16,7 +16,7 @@ from waterclock.spark_sql import cast_text, quote_name
 _FIELD_NAME = re.compile(r"(?<=[<,])\s*(\w+)\s*(?=:)")
 
 
-def read_within(type_text: str, text: str = "STRING") -> str:
+def type_to_read(type_text: str, text: str = "STRING") -> str:
     """Return the type with which to read a nested value: each DECIMAL in it is replaced by `text`, STRING or VARIANT.
 
     A VARIANT preserves digits where Spark converts numbers to text by way of a double; it is then cast to a STRING.
@@ -30,12 +30,16 @@ def read_within(type_text: str, text: str = "STRING") -> str:
 
 
 def narrow_value(value: str, type_text: str) -> str:
-    """Return SQL that casts a value read with `read_within` to the type itself, or NULL if a DECIMAL would be rounded.
+    """Return SQL that casts a value read with `type_to_read` to the type itself, or NULL if a DECIMAL would be rounded.
 
     Cost: each number within is parsed twice; the SQL of a value without a DECIMAL is returned unchanged.
     """
     kind = _parse(type_text)
-    return value if kind is None else f"CASE WHEN NOT {_misfit(value, kind, 0)} THEN {_narrowed(value, kind, 0)} END"
+    return (
+        value
+        if kind is None
+        else f"CASE WHEN NOT {_mismatch_sql(value, kind, 0)} THEN {_narrow_sql(value, kind, 0)} END"
+    )
 
 
 @lru_cache(maxsize=1000)
@@ -64,37 +68,37 @@ def _is_decimal(each: exp.Expr) -> bool:
     return isinstance(each, exp.DataType) and each.this is exp.DataType.Type.DECIMAL
 
 
-def _misfit(value: str, kind: exp.DataType, depth: int) -> str:
+def _mismatch_sql(value: str, kind: exp.DataType, depth: int) -> str:
     """Return the SQL of whether a number within the value does not fit its type; the result is never NULL."""
     if _is_decimal(kind):
-        return f"({value} IS NOT NULL AND {_narrowed(value, kind, depth)} IS NULL)"
+        return f"({value} IS NOT NULL AND {_narrow_sql(value, kind, depth)} IS NULL)"
     item = f"each{depth}"
     if kind.this is exp.DataType.Type.STRUCT:
-        parts = [_misfit(inner, of, depth) for _, of, inner in _fields(value, kind) if _has_decimal(of)]
+        parts = [_mismatch_sql(inner, of, depth) for _, of, inner in _fields(value, kind) if _has_decimal(of)]
         return f"({' OR '.join(parts)})"
     lists = [value] if kind.this is exp.DataType.Type.ARRAY else [f"map_keys({value})", f"map_values({value})"]
     parts = [
-        f"coalesce(exists({items}, {item} -> {_misfit(item, inner, depth + 1)}), FALSE)"
+        f"coalesce(exists({items}, {item} -> {_mismatch_sql(item, inner, depth + 1)}), FALSE)"
         for items, inner in zip(lists, kind.expressions, strict=True)
         if _has_decimal(inner)
     ]
     return f"({' OR '.join(parts)})"
 
 
-def _narrowed(value: str, kind: exp.DataType, depth: int) -> str:
+def _narrow_sql(value: str, kind: exp.DataType, depth: int) -> str:
     """Return the SQL of the value with its texts cast to numbers; a number that does not fit is NULL."""
     if _is_decimal(kind):
         return cast_text(value, kind.sql(dialect="spark"))
     if not _has_decimal(kind):
         return value
     if kind.this is exp.DataType.Type.STRUCT:
-        fields = [f"{_narrowed(inner, of, depth)} AS {quote_name(name)}" for name, of, inner in _fields(value, kind)]
+        fields = [f"{_narrow_sql(inner, of, depth)} AS {quote_name(name)}" for name, of, inner in _fields(value, kind)]
         return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(fields)}) END"
     item = f"each{depth}"
     if kind.this is exp.DataType.Type.ARRAY:
-        return f"transform({value}, {item} -> {_narrowed(item, kind.expressions[0], depth + 1)})"
+        return f"transform({value}, {item} -> {_narrow_sql(item, kind.expressions[0], depth + 1)})"
     key, inner = kind.expressions
-    made = f"transform_values({value}, (key{depth}, {item}) -> {_narrowed(item, inner, depth + 1)})"
+    made = f"transform_values({value}, (key{depth}, {item}) -> {_narrow_sql(item, inner, depth + 1)})"
     if not _has_decimal(key):
         return made
-    return f"transform_keys({made}, ({item}, of{depth}) -> {_narrowed(item, key, depth + 1)})"
+    return f"transform_keys({made}, ({item}, of{depth}) -> {_narrow_sql(item, key, depth + 1)})"

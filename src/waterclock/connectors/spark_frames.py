@@ -52,7 +52,7 @@ def read_if_few(
 
 
 @dataclass(slots=True)
-class Fetching:
+class FetchSize:
     """The number of rows to fetch from a cursor at a time: at most `most`, and fewer if rows are wide.
 
     The number starts small and doubles each time, as long as rows as wide as the last ones fit into a few MiB.
@@ -70,7 +70,7 @@ class Fetching:
         self.rows = max(1, min(self.most, 2 * self.rows, fitting))
 
 
-def by_workers(
+def read_by_workers(
     spark: SparkSession,
     parts: Sequence[Part],
     read: Callable[[Part], Iterator[pa.RecordBatch]],

@@ -24,7 +24,7 @@ UNREADABLE_TIME = "rows whose data time cannot be read"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.!~*'()/:@&=+$,;")
 
 
-def sorted_into_windows(
+def assign_windows(
     frame: DataFrame, windows: Sequence[Window], abroad: Sequence[str]
 ) -> tuple[DataFrame, Callable[[], Mapping[str, int]]]:
     """Keep the rows of the windows, each with its label instead of `TIME` and `FILE_KEY`.
@@ -47,11 +47,11 @@ def sorted_into_windows(
     if has_gaps:
         labelled = labelled.where(f"{TIMELABEL} IS NOT NULL")
 
-    def set_aside() -> Mapping[str, int]:
+    def count_excluded_rows() -> Mapping[str, int]:
         rows = int(observation.get["rows"])
         return {NO_TIME: rows} if rows else {}
 
-    return labelled, set_aside
+    return labelled, count_excluded_rows
 
 
 def file_key_of(path: str) -> str:

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, suppress
 
 
 @contextmanager
-def cut_off_after(seconds: float, fileno: int) -> Iterator[None]:
+def limit_connection_time(seconds: float, fileno: int) -> Iterator[None]:
     """Shut down a socket's connection if the block is not over in time. Raises  TimeoutError then."""
     own = socket.socket(fileno=os.dup(fileno))  # if the block closes the socket, another file may get its number
 
@@ -34,7 +34,7 @@ def cut_off_after(seconds: float, fileno: int) -> Iterator[None]:
 
 
 @contextmanager
-def interrupt_after(seconds: float, interrupt: Callable[[], None]) -> Iterator[None]:
+def limit_query_time(seconds: float, interrupt: Callable[[], None]) -> Iterator[None]:
     """Call `interrupt` once if the block is not over in time. A query that runs then fails.
 
     Raises  TimeoutError in place of the error of such a query

@@ -14,7 +14,7 @@ from functools import cache
 from os import dup
 from typing import TYPE_CHECKING, Any
 
-from waterclock.database_clients.cutoffs import cut_off_after
+from waterclock.database_clients.cutoffs import limit_connection_time
 
 if TYPE_CHECKING:
     import psycopg
@@ -53,7 +53,7 @@ def execute_replication(connection: psycopg.Connection[Any], statement: str) -> 
     from psycopg import OperationalError
 
     try:
-        with cut_off_after(_LONGEST_SECONDS, connection.pgconn.socket):
+        with limit_connection_time(_LONGEST_SECONDS, connection.pgconn.socket):
             return connection.pgconn.exec_(statement.encode())
     except TimeoutError as error:
         raise OperationalError(f"it gave {error}") from error

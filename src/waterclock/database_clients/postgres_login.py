@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from waterclock.database_clients.cutoffs import cut_off_after
+from waterclock.database_clients.cutoffs import limit_connection_time
 from waterclock.database_clients.postgres_client import client_type
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ _FROM_SERVER = re.compile(r"failed: \S+ ?:  ")  # libpq writes two blanks after 
 _TRACED_STATE = re.compile(rb'ErrorResponse\b.*? C "([0-9A-Z]{5})"', re.DOTALL)
 
 
-class Refused(Enum):
+class RefusalReason(Enum):
     """The reason why a server that answers refuses a connection."""
 
     LOGIN = auto()
@@ -59,7 +59,7 @@ class Refused(Enum):
 class Refusal:
     """The reason why a connection is refused, and the line of the server's message that states it."""
 
-    reason: Refused
+    reason: RefusalReason
     text: str
 
 
@@ -70,9 +70,15 @@ def refusal_of(state: str | None, text: str) -> Refusal | None:
     """
     lines = [line.strip() for line in text.strip().splitlines()] or [""]
     if state is not None:
-        found = Refused.LOGIN if state in _LOGIN_STATES else Refused.DATABASE if state in _NO_DATABASE_STATES else None
+        found = (
+            RefusalReason.LOGIN
+            if state in _LOGIN_STATES
+            else RefusalReason.DATABASE
+            if state in _NO_DATABASE_STATES
+            else None
+        )
         return None if found is None else Refusal(found, lines[0])
-    for reason, pattern in ((Refused.DATABASE, _NO_DATABASE), (Refused.LOGIN, _LOGIN)):
+    for reason, pattern in ((RefusalReason.DATABASE, _NO_DATABASE), (RefusalReason.LOGIN, _LOGIN)):
         for line in lines:
             if pattern.search(line):
                 return Refusal(reason, _NOT_REVEALED if _REVEALING in line else line)
@@ -91,7 +97,7 @@ def connect(
     """
     import psycopg
 
-    settings = settings if is_trusted else _keeping_password(conninfo, settings)
+    settings = settings if is_trusted else _protect_password(conninfo, settings)
     try:
         connection: psycopg.Connection[Any] = client_type().connect(conninfo, **settings)
     except psycopg.OperationalError as error:
@@ -104,7 +110,7 @@ def connect(
 
 
 @contextmanager
-def answering_first(connection: psycopg.Connection[Any]) -> Iterator[None]:
+def limit_first_statements(connection: psycopg.Connection[Any]) -> Iterator[None]:
     """Limit the time of the first statements of a connection, which are short. It is closed if the block fails.
 
     libpq limits only the login: a server can accept it and then be silent, or send notices without an end.
@@ -114,7 +120,7 @@ def answering_first(connection: psycopg.Connection[Any]) -> Iterator[None]:
     from psycopg import OperationalError
 
     try:
-        with cut_off_after(_FIRST_SECONDS, connection.fileno()):
+        with limit_connection_time(_FIRST_SECONDS, connection.fileno()):
             yield
     except BaseException as error:
         connection.close()
@@ -123,7 +129,7 @@ def answering_first(connection: psycopg.Connection[Any]) -> Iterator[None]:
         raise
 
 
-def _keeping_password(conninfo: str, settings: dict[str, Any]) -> dict[str, Any]:
+def _protect_password(conninfo: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings with a `require_auth` that keeps the password itself from servers that are not verified."""
     from psycopg import pq
     from psycopg.conninfo import conninfo_to_dict

@@ -12,7 +12,7 @@ from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.batches.records import Slice, TableRecord
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError, causes_of
-from waterclock.files.filesystem import each_of, entry_path, is_folder, is_there
+from waterclock.files.filesystem import entry_path, is_folder, is_there, map_each
 from waterclock.files.object_stores import refusal_by_spark
 from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.declarations import Table
@@ -185,7 +185,7 @@ def older_logs(work: RunContext) -> dict[str, WaterclockError]:
 
 
 def _log_errors(work: RunContext, records: Sequence[TableRecord]) -> dict[str, WaterclockError]:
-    looked = each_of(records, lambda record: _check_log(work, record), at=work.lake.root)
+    looked = map_each(records, lambda record: _check_log(work, record), at=work.lake.root)
     errors = {record.name: it for record, it in zip(records, looked, strict=True) if isinstance(it, WaterclockError)}
     claims = {record.name: it for record, it in zip(records, looked, strict=True) if isinstance(it, frozenset) and it}
     # queried after the logs were read: a claim is recorded before it commits

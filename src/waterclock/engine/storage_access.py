@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from waterclock.dpl.project import Project
 from waterclock.engine.connections import connections_of
-from waterclock.files.object_stores import Store, is_remote, reach_by, store_of
+from waterclock.files.object_stores import Store, is_remote, register_bucket, store_of
 from waterclock.flow.declarations import Secret
 from waterclock.secrets.reader import Secrets
 
@@ -14,7 +14,7 @@ from waterclock.secrets.reader import Secrets
 def reach_storage(project: Project) -> None:
     """Register the access options of the project's storage, without connecting to it. Raises  E225, E609."""
     if is_remote(project.storage):
-        reach_by(project.storage, resolve_options(project.storage_options, Secrets.of(project.secrets)))
+        register_bucket(project.storage, resolve_options(project.storage_options, Secrets.of(project.secrets)))
 
 
 def reach_all(project: Project) -> tuple[Store, ...]:

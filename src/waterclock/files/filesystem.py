@@ -50,7 +50,7 @@ def entry_path(folder: str | Path, *parts: str) -> Path:
         return Path(folder, *parts)
     from upath import UPath
 
-    _have_fsspec_know(store.bucket.partition(":")[0])
+    _register_fsspec(store.bucket.partition(":")[0])
     return cast("Path", UPath(str(folder), **store.for_obstore).joinpath(*filter(None, parts)))
 
 
@@ -106,7 +106,7 @@ def stat_file(path: str | Path) -> FileInfo:
     if store is None:
         stat = os.stat(path)  # noqa: PTH116 - tens of thousands of Paths
         return FileInfo(os.path.basename(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))  # noqa: PTH119
-    meta = objects.about(store, _key(store, path))
+    meta = objects.object_metadata(store, _key(store, path))
     return FileInfo(meta["path"].rpartition("/")[2], meta["size"], meta["last_modified"])
 
 
@@ -237,7 +237,7 @@ def move_folder(path: Path, target: Path) -> None:
     if not is_remote(path):
         path.rename(target)
         return
-    each_of(list(files_below(path)), lambda file: move_file(path / file.path, target / file.path), at=path)
+    map_each(list(files_below(path)), lambda file: move_file(path / file.path, target / file.path), at=path)
 
 
 def move_file(path: Path, target: Path) -> None:
@@ -400,7 +400,7 @@ def folders_in(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
 
 
-def each_of(things: Sequence[_T], work: Callable[[_T], _R], *, at: str | Path) -> list[_R]:
+def map_each(things: Sequence[_T], work: Callable[[_T], _R], *, at: str | Path) -> list[_R]:
     """Apply `work` to each item: sequentially on this machine, in parallel threads for an object store."""
     if not is_remote(at) or len(things) < 2:
         return [work(thing) for thing in things]
@@ -431,7 +431,7 @@ def _key(store: Store, path: str | Path) -> str:
 
 
 @cache
-def _have_fsspec_know(scheme: str) -> None:
+def _register_fsspec(scheme: str) -> None:
     from obstore.fsspec import register
 
     register(scheme)

@@ -83,7 +83,7 @@ def object_changed_error(where: str) -> WaterclockError:
     )
 
 
-def about(store: Store, key: str) -> ObjectMeta:
+def object_metadata(store: Store, key: str) -> ObjectMeta:
     """Return an object's metadata, such as its size and last change."""
     import obstore
 
@@ -94,7 +94,7 @@ def about(store: Store, key: str) -> ObjectMeta:
 def is_there(store: Store, key: str) -> bool:
     """Return whether an object exists."""
     try:
-        about(store, key)
+        object_metadata(store, key)
     except FileNotFoundError:
         return False
     return True
@@ -142,13 +142,13 @@ def put_if_absent(store: Store, key: str, content: bytes) -> bool:
 
     try:
         with translate_store_errors(f"{store.bucket}/{key}"):
-            _in_turn(lambda: obstore.put(store.objects, key, content, mode="create"))
+            _retry_conditional_put(lambda: obstore.put(store.objects, key, content, mode="create"))
     except AlreadyExistsError:
-        return about(store, key)["size"] == len(content) and content_of(store, key, len(content)) == content
+        return object_metadata(store, key)["size"] == len(content) and content_of(store, key, len(content)) == content
     return True
 
 
-def _in_turn(put: Callable[[], object]) -> None:
+def _retry_conditional_put(put: Callable[[], object]) -> None:
     """Call a conditional put, and retry it while S3 processes another one of the same name, whatever its outcome."""
     from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_incrementing
 
@@ -288,7 +288,7 @@ def copy_within(store: Store, key: str, target: str) -> None:
         with translate_store_errors(f"{store.bucket}/{target}"):
             obstore.copy(store.objects, key, target)
     except WaterclockError:
-        if about(store, key)["size"] <= _COPIED_SOON:
+        if object_metadata(store, key)["size"] <= _COPIED_SOON:
             raise
         with open_object(store, key) as source, written_object(store, target) as sink:
             shutil.copyfileobj(source, sink, _PART)
@@ -305,7 +305,7 @@ def copy_if_absent(store: Store, key: str, target: str, size: int) -> bool:
     objects = store.objects if size <= _COPIED_SOON else store.patient_objects
     try:
         with translate_store_errors(f"{store.bucket}/{target}"):
-            _in_turn(lambda: obstore.copy(objects, key, target, overwrite=False))
+            _retry_conditional_put(lambda: obstore.copy(objects, key, target, overwrite=False))
     except AlreadyExistsError:
         return False
     return True
@@ -395,7 +395,7 @@ class _Ranges(io.RawIOBase):
         return found
 
     def _request_size(self) -> int:
-        meta = about(self._store, self._key)
+        meta = object_metadata(self._store, self._key)
         self._tag = meta["e_tag"]
         return meta["size"] or len(content_of(self._store, self._key))  # no later response would show a wrong 0
 

@@ -109,8 +109,8 @@ def is_remote(folder: str | Path) -> bool:
     return "://" in str(folder)
 
 
-def reach_by(url: str, options: Mapping[str, str]) -> None:
-    """Set the connection options of a URL's bucket. Contacts no store. Raises  E607, E608, E609."""
+def register_bucket(url: str, options: Mapping[str, str]) -> None:
+    """Register a URL's bucket with its connection options. Contacts no store. Raises  E607, E608, E609."""
     bucket = bucket_of(url)
     unknown = sorted(options.keys() - set(options_of(url)))
     if unknown:

@@ -39,7 +39,7 @@ def bind_port(host: str, port: int, *, is_shared: bool = False) -> socket.socket
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # without the explicit protocol, asyncio would leave Nagle's algorithm on and delay each answer
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    with _closing_refused(bound, f"{host}:{port}", "another port, or stop the process that uses this one"):
+    with _close_on_failure(bound, f"{host}:{port}", "another port, or stop the process that uses this one"):
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if is_shared:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -52,7 +52,7 @@ def bind_port(host: str, port: int, *, is_shared: bool = False) -> socket.socket
 def bind_unix_socket(path: str) -> socket.socket:
     """Listen at a Unix socket for this user alone. The socket of a killed server is replaced. Raises  E909."""
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    with _closing_refused(bound, path, "another path"):
+    with _close_on_failure(bound, path, "another path"):
         _remove_left_socket(path)
         bound.bind(path)
         Path(path).chmod(0o600)  # connections are refused before the socket listens
@@ -61,7 +61,7 @@ def bind_unix_socket(path: str) -> socket.socket:
 
 
 @contextmanager
-def _closing_refused(bound: socket.socket, where: str, choice: str) -> Iterator[None]:
+def _close_on_failure(bound: socket.socket, where: str, choice: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

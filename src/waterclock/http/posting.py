@@ -54,6 +54,6 @@ def post(address: str, token: str | None, body: Mapping[str, Any]) -> None:
         raise NotDelivered(f"it answered {answer.status}", is_refused=answer.status in _REFUSALS)
 
 
-def wait_after(attempts: int) -> timedelta:
+def retry_delay(attempts: int) -> timedelta:
     """Return the delay before the next attempt after `attempts` failures: from half a minute to ten minutes."""
     return min(_FIRST * int(2 ** min(attempts, 10)), _LONGEST)

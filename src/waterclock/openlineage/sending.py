@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
-from waterclock.http.posting import LEASE, NotDelivered, wait_after
+from waterclock.http.posting import LEASE, NotDelivered, retry_delay
 from waterclock.openlineage.sinks import deliver
 from waterclock.operations.formatting import count_words
 from waterclock.secrets.reader import Secrets
@@ -121,7 +121,7 @@ class _Sending:
             self.ledger.openlineage.record_sent(arrived, LEASE)
         if self.lost:
             attempts = 0 if arrived else self.ledger.openlineage.state().attempts
-            self.ledger.openlineage.record_lost(self.lost, wait_after(attempts))
+            self.ledger.openlineage.record_lost(self.lost, retry_delay(attempts))
             return False
         return arrived == page.up_to
 

@@ -52,7 +52,7 @@ class SecretPlaces:
     vault: VaultPlace | None = None
 
     @property
-    def can_tell(self) -> bool:
+    def is_local_only(self) -> bool:
         """Whether variables and files alone show that a secret is missing: neither keyring nor Vault is configured."""
         return self.keyring is None and self.vault is None
 
@@ -76,19 +76,19 @@ class Secrets:
 
     def has(self, name: str) -> bool:
         """Return whether a secret resolves, without reading its value. With a keyring or Vault it is always true."""
-        return variable_of(name) in self.environ or self._file(name) is not None or not self.places.can_tell
+        return variable_of(name) in self.environ or self._file(name) is not None or not self.places.is_local_only
 
     def read(self, name: str) -> str:
         """Return the value of a secret. Raises  E225 where it does not resolve, E920 or E921 by keyring or Vault."""
-        value = self._at_hand(name)
+        value = self._find_local_value(name)
         if value is None and self.places.keyring is not None:
-            from waterclock.secrets.stores import in_keyring
+            from waterclock.secrets.stores import read_from_keyring
 
-            value = in_keyring(self.places.keyring, name)
+            value = read_from_keyring(self.places.keyring, name)
         if value is None and self.places.vault is not None:
-            from waterclock.secrets.stores import in_vault
+            from waterclock.secrets.stores import read_from_vault
 
-            value = in_vault(self.places.vault, name, self._required_at_hand)
+            value = read_from_vault(self.places.vault, name, self._require_local_value)
         if value is None:
             raise self.unresolved_error(name)
         return value
@@ -103,19 +103,19 @@ class Secrets:
         if self.places.keyring is not None:
             looked.append(f"{name} of the service {self.places.keyring} in the keyring")
         if self.places.vault is not None:
-            from waterclock.secrets.stores import shown_in_vault
+            from waterclock.secrets.stores import describe_vault_entry
 
-            looked.append(shown_in_vault(self.places.vault, name))
+            looked.append(describe_vault_entry(self.places.vault, name))
         return WaterclockError(
             "E225",
             f"secret {name} does not resolve",
             why=f"looked for {', then for '.join(looked)}",
             fix="set the variable, or write the file and keep it out of version control"
-            if self.places.can_tell
+            if self.places.is_local_only
             else "put it into one of these places",
         )
 
-    def _at_hand(self, name: str) -> str | None:
+    def _find_local_value(self, name: str) -> str | None:
         value = self.environ.get(variable_of(name))
         if value is not None:
             return value
@@ -131,8 +131,8 @@ class Secrets:
                 fix="allow the user who runs Waterclock to read it, and store it as UTF-8 text",
             ) from None  # the error of the decoder has the value
 
-    def _required_at_hand(self, name: str) -> str:
-        value = self._at_hand(name)
+    def _require_local_value(self, name: str) -> str:
+        value = self._find_local_value(name)
         if value is None:
             raise Secrets(SecretPlaces(self.places.folder), self.environ).unresolved_error(name)
         return value

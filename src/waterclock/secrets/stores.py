@@ -24,7 +24,7 @@ _kept: dict[tuple[VaultPlace, str], tuple[float, str]] = {}
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
-def in_keyring(service: str, name: str) -> str | None:
+def read_from_keyring(service: str, name: str) -> str | None:
     """Return the value of this user's keyring for a service and a name, or None. Raises  E920, E921 without keyring."""
     try:
         import keyring
@@ -43,12 +43,12 @@ def in_keyring(service: str, name: str) -> str | None:
         ) from error
 
 
-def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str | None:
+def read_from_vault(place: VaultPlace, name: str, read_local: Callable[[str], str]) -> str | None:
     """Return the value that Vault has for a name, or None.
 
-    `at_hand` returns the value of a secret by its name, for the login to Vault.
+    `read_local` returns the value of a secret by its name, for the login to Vault.
 
-    Raises  E225 as `at_hand` does; E920 where Vault does not answer, refuses us, or the configuration is incomplete;
+    Raises  E225 as `read_local` does; E920 where Vault does not answer, refuses us, or the configuration is incomplete;
             E921 where hvac is not installed
     Cost    one login and one request at most every five seconds: a check of a thousand tables of a connection makes one
             request
@@ -70,7 +70,7 @@ def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str
             f'write vault = {{ path = "…" }}, or name it <path>/{name}',
         )
     try:
-        client = _client(place, name, at_hand)
+        client = _client(place, name, read_local)
         kept = _read(client, place, path)
     except hvac.exceptions.InvalidPath:
         return None
@@ -80,12 +80,12 @@ def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str
         hvac.exceptions.RateLimitExceeded,
         hvac.exceptions.InternalServerError,
     ) as error:
-        raise _away(place, name, error) from error
+        raise _unavailable_vault_error(place, name, error) from error
     except requests.exceptions.SSLError as error:
         why = "its certificate is not trusted, or it refuses the client certificate"
         raise _refusal(place, name, why, "set ca = '…' to the certificate of the authority that signed it") from error
     except (requests.exceptions.RequestException, OSError) as error:
-        raise _away(place, name, error) from error
+        raise _unavailable_vault_error(place, name, error) from error
     except hvac.exceptions.VaultError as error:
         fix = "check the login, its policy and the path"
         raise _refusal(place, name, _format_error(error), fix) from error
@@ -99,7 +99,7 @@ def in_vault(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> str
     return str(value)
 
 
-def shown_in_vault(place: VaultPlace, name: str) -> str:
+def describe_vault_entry(place: VaultPlace, name: str) -> str:
     """Return for display where a secret is looked up in Vault: `password of secret/shop/ops in Vault at https://…`."""
     path, _, key = _full(place, name).rpartition("/")
     return f"{key} of {place.mount}/{path} in Vault at {place.url}"
@@ -109,7 +109,7 @@ def _full(place: VaultPlace, name: str) -> str:
     return "/".join(part for part in (place.path.strip("/"), name.strip("/")) if part)
 
 
-def _client(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> hvac.Client:
+def _client(place: VaultPlace, name: str, read_local: Callable[[str], str]) -> hvac.Client:
     import hvac
 
     client = hvac.Client(
@@ -125,7 +125,7 @@ def _client(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> hvac
         client.session.mount(scheme, _adapter_type()())
     if place.auth == "approle":
         role = _require_setting(place, name, "role")
-        secret_id = at_hand(place.secret_id) if place.secret_id else None
+        secret_id = read_local(place.secret_id) if place.secret_id else None
         client.auth.approle.login(role, secret_id, mount_point=place.auth_mount or "approle")
     elif place.auth == "kubernetes":
         role, account = _require_setting(place, name, "role"), _SERVICE_ACCOUNT.read_text(encoding="utf-8")
@@ -137,7 +137,7 @@ def _client(place: VaultPlace, name: str, at_hand: Callable[[str], str]) -> hvac
             place.role or "", cert_pem=certificate, key_pem=key, mount_point=place.auth_mount or "cert"
         )
     elif place.token:
-        client.token = at_hand(place.token)
+        client.token = read_local(place.token)
     elif not client.token:
         why = "no token is set, and neither VAULT_TOKEN nor ~/.vault-token exists"
         raise _refusal(place, name, why, 'log in, or write vault = { token = "name" }')
@@ -188,7 +188,7 @@ def _format_error(error: Exception) -> str:
     return "; ".join(map(str, errors)) if errors else " ".join(str(error).split()) or type(error).__name__
 
 
-def _away(place: VaultPlace, name: str, error: Exception) -> WaterclockError:
+def _unavailable_vault_error(place: VaultPlace, name: str, error: Exception) -> WaterclockError:
     return WaterclockError(
         "E920",
         "Vault does not answer",

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import CommitProperties
 
-from waterclock.files.filesystem import FileInfo, each_of, entry_path, stat_file
+from waterclock.files.filesystem import FileInfo, entry_path, map_each, stat_file
 from waterclock.files.object_stores import is_remote
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.write_commit import Change, removes_of, try_commit
@@ -85,7 +85,7 @@ def unneeded_files(folder: str, hours: int) -> list[FileInfo]:
         paths = table.delta().vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
     return [
         file
-        for file in each_of(paths, lambda name: _read_file_info(entry_path(folder, unquote(name))), at=folder)
+        for file in map_each(paths, lambda name: _read_file_info(entry_path(folder, unquote(name))), at=folder)
         if file
     ]
 

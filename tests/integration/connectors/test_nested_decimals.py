@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.systems import LandingFolder, unit_of
-from waterclock.connectors.column_matching import Matched, Taken
+from waterclock.connectors.column_matching import CollectedColumn, ColumnMatch
 from waterclock.connectors.files.connector import FilesCollector
 from waterclock.connectors.kafka.collection import TopicShape
-from waterclock.connectors.nested_decimals import narrow_value, read_within
+from waterclock.connectors.nested_decimals import narrow_value, type_to_read
 from waterclock.flow.declarations import Value
 from waterclock.spark_sql import decimal_of, sql_text
 from waterclock.testing.connectors import declared
@@ -109,7 +109,7 @@ def test_a_value_of_any_type_is_read_whole_or_not_at_all(spark: SparkSession, se
     tree = spark.range(0).selectExpr(f"CAST(NULL AS {kind}) AS v").schema["v"].dataType.jsonValue()
     values = [random_value(random, tree) for _ in range(60)]
     rows = [(at, json.dumps({"v": value})) for at, value in enumerate(values)]
-    read = f"from_json(text, {sql_text(f'v {read_within(kind)}')}).v AS v"
+    read = f"from_json(text, {sql_text(f'v {type_to_read(kind)}')}).v AS v"
     parsed = spark.createDataFrame(rows, "at INT, text STRING").selectExpr("at", read)
     found = {row.at: plain(row.v) for row in parsed.selectExpr("at", f"{narrow_value('v', kind)} AS v").collect()}
     for at, value in enumerate(values):
@@ -158,7 +158,7 @@ def test_a_far_number_in_a_topic_takes_no_time_and_is_refused(spark: SparkSessio
     begun = time.monotonic()
     value = far_value(number, FAR.index(number))
     frame = spark.createDataFrame([(f'{{"of": {value}}}'.encode(), 0, 7, "l")], ROW)
-    matched = Matched((Taken("of", "of", TYPE, is_typed=True),), ())
+    matched = ColumnMatch((CollectedColumn("of", "of", TYPE, is_typed=True),), ())
     read = TopicShape("json", has_metadata=False).select_columns(frame, matched, "UTC")
     if number == "1e-99999999":
         assert list(numbers(plain(read.collect()[0].of))) == [0], "as docs/limits.md says"
@@ -171,7 +171,7 @@ def test_a_far_number_in_a_topic_takes_no_time_and_is_refused(spark: SparkSessio
 def test_no_digit_within_a_record_of_a_topic_is_lost(spark: SparkSession) -> None:
     value = b'{"of": {"price": 12345678.25, "parts": [{"n": "1.5"}, null], "rates": {"a": 12345678901234567.25}}}'
     frame = spark.createDataFrame([(value, 0, 7, "l")], ROW)
-    matched = Matched((Taken("of", "of", TYPE, is_typed=True),), ())
+    matched = ColumnMatch((CollectedColumn("of", "of", TYPE, is_typed=True),), ())
     (row,) = TopicShape("json", has_metadata=False).select_columns(frame, matched, "UTC").collect()
     rates = {"a": Decimal("12345678901234567.25")}
     parts = [{"n": Decimal("1.5")}, None]

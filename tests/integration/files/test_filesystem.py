@@ -37,7 +37,7 @@ from waterclock.files.filesystem import (
     remove_folder,
     writable,
 )
-from waterclock.files.object_stores import reach_by
+from waterclock.files.object_stores import register_bucket
 from waterclock.storage.lake import require_latch
 
 
@@ -182,17 +182,19 @@ def careless() -> Iterator[str]:
 
 def test_a_bucket_without_conditional_puts_is_refused(careless: str) -> None:
     url = "s3://careless/lake"
-    reach_by(url, {"endpoint": careless, "access_key_id": "any", "secret_access_key": "any", "region": "us-east-1"})
+    register_bucket(
+        url, {"endpoint": careless, "access_key_id": "any", "secret_access_key": "any", "region": "us-east-1"}
+    )
     with pytest.raises(WaterclockError, match="E602 the storage cannot create a file only if it does not exist"):
         require_latch(url)
 
 
 def test_options_that_are_none_and_unknown_schemes_are_told() -> None:
     with pytest.raises(WaterclockError, match="E608 'regoin' is not an option of an object store") as told:
-        reach_by("s3://lake", {"regoin": "eu-central-1"})
+        register_bucket("s3://lake", {"regoin": "eu-central-1"})
     assert told.value.fix == "did you mean region?"
     with pytest.raises(WaterclockError, match="E608 'region' is not an option of an object store"):
-        reach_by("gs://lake", {"region": "eu"})
+        register_bucket("gs://lake", {"region": "eu"})
     with pytest.raises(WaterclockError, match="E607 hdfs:// is not a supported storage"):
         entry_path("hdfs://lake/flights")
     with pytest.raises(WaterclockError, match="E607 the URL names no bucket"):
@@ -224,11 +226,11 @@ def test_a_put_is_tried_again_where_s3_is_at_another_of_that_name(monkeypatch: p
             raise answers.pop()
         put.append("done")
 
-    object_files._in_turn(answer)
+    object_files._retry_conditional_put(answer)
     assert put == ["done"]
     answers = [RuntimeError("409 Conflict: ConditionalRequestConflict")] * 9
     with pytest.raises(RuntimeError, match="Conflict"):
-        object_files._in_turn(answer)
+        object_files._retry_conditional_put(answer)
 
 
 def test_libraries_that_are_missing_are_told_with_the_extra_that_brings_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from tests.stores import fresh_bucket
 from waterclock.engine.spark.errors import to_error
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path, make_folder, put_if_absent, remove_folder, writable
-from waterclock.files.object_stores import reach_by
+from waterclock.files.object_stores import register_bucket
 from waterclock.storage.commit import creation
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import commit_slices, commit_state
@@ -116,7 +116,7 @@ def refused(refusing: Refusing, monkeypatch: pytest.MonkeyPatch) -> str:
     """A folder of a table, in a bucket of a store that refuses what it is told to."""
     monkeypatch.setattr(creation, "_PAUSE", 0)
     url = f"s3://{server().new_bucket()}"
-    reach_by(url, refusing.options())
+    register_bucket(url, refusing.options())
     return f"{url}/tables/a/b"
 
 

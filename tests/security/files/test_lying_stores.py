@@ -21,7 +21,7 @@ from waterclock.connectors.interface import Item
 from waterclock.errors import WaterclockError
 from waterclock.files import filesystem, object_files
 from waterclock.files.object_files import content_of, open_object, put_file_if_absent
-from waterclock.files.object_stores import Store, reach_by
+from waterclock.files.object_stores import Store, register_bucket
 
 DATA = bytes(range(256)) * 40_000
 Answer = Callable[["Request"], None]
@@ -141,7 +141,7 @@ LIES = [
 def test_an_original_is_not_removed_after_a_wrong_response(
     lying: LyingStore, tmp_path: Path, answer: Answer, code: str
 ) -> None:
-    reach_by("s3://b", lying.options)
+    register_bucket("s3://b", lying.options)
     landing = Landing(folder=filesystem.entry_path("s3://b/x"), archive=tmp_path / "archive")
     item = Item("a.csv", datetime(2026, 1, 1, tzinfo=UTC), len(DATA), "s3://b/x/a.csv")
     lying.answer = answer

@@ -18,9 +18,9 @@ from tests.systems import setting_of, unit_of
 from waterclock.connectors.rest import declared, delivery
 from waterclock.connectors.rest.addresses import OutsideApi, fill_path, parse_below
 from waterclock.connectors.rest.client import ApiRequest
-from waterclock.connectors.rest.collection import RestSource, ask_page
+from waterclock.connectors.rest.collection import RestSource, request_page
 from waterclock.connectors.rest.declared import resource_of
-from waterclock.connectors.rest.paging import first_place
+from waterclock.connectors.rest.paging import first_position
 from waterclock.errors import WaterclockError
 
 BASE = "https://api.example:8443/v1/shop"
@@ -143,11 +143,11 @@ def test_check_refuses_a_path_that_leads_elsewhere(what: str, path: str) -> None
 
 def test_a_path_is_below_the_url_whatever_it_says(own: RecordingServer, other: RecordingServer, tmp_path: Path) -> None:
     api = patient(setting_of("api", tmp_path, **{"url": f"{own.url}/v1", "auth.token": "CANARY"}))
-    api.ask(ApiRequest("GET", f"{other.url}/x", {}), where="w")
+    api.request(ApiRequest("GET", f"{other.url}/x", {}), where="w")
     assert other.requests == []
     assert own.requests == [("GET", f"/v1/{other.url}/x", "Bearer CANARY")]
     with pytest.raises(WaterclockError) as caught:
-        api.ask(ApiRequest("GET", "../admin", {}), where="w")
+        api.request(ApiRequest("GET", "../admin", {}), where="w")
     assert (caught.value.code, len(own.requests)) == ("E877", 1)
 
 
@@ -156,7 +156,7 @@ def test_a_redirect_is_not_followed(own: RecordingServer, other: RecordingServer
     own.answer = lambda handler: send(handler, b"", status, Location=f"{other.url}/x")
     api = patient(setting_of("api", tmp_path, **{"url": own.url, "auth.token": "CANARY"}))
     with pytest.raises(WaterclockError, match="E845"):
-        api.ask(ApiRequest("GET", "x", {}), where="w")
+        api.request(ApiRequest("GET", "x", {}), where="w")
     assert other.requests == []
 
 
@@ -178,9 +178,9 @@ def test_a_link_to_the_next_page_stays_below_the_url(
     resource = resource_of(setting.options, "things", options)
     reading = RestSource(patient(setting), setting, unit_of("api", "things", **options), resource)
     with pytest.raises(WaterclockError) as caught:
-        ask_page(reading, first_place(resource.paging), None, 1)
+        request_page(reading, first_position(resource.paging), None, 1)
     assert (caught.value.code, other.requests, len(own.requests)) == ("E843", [], 1)
     # a page that was kept by an older version may name such a link: it is not followed either
     with pytest.raises(WaterclockError, match="E877"):
-        ask_page(reading, {"link": whole if "://" in whole else f"{own.url}/admin"}, None, 2)
+        request_page(reading, {"link": whole if "://" in whole else f"{own.url}/admin"}, None, 2)
     assert (other.requests, len(own.requests)) == ([], 1)

@@ -43,7 +43,7 @@ def test_an_answer_for_a_token_has_a_bound(server: RecordingServer, tmp_path: Pa
     tracemalloc.start()
     try:
         with pytest.raises(WaterclockError) as caught:
-            api.ask(ONE, where="w")
+            api.request(ONE, where="w")
         assert tracemalloc.get_traced_memory()[1] < 16 * MIB
     finally:
         tracemalloc.stop()
@@ -58,7 +58,7 @@ def test_a_refusal_is_read_in_part(server: RecordingServer, tmp_path: Path) -> N
     tracemalloc.start()
     try:
         with pytest.raises(WaterclockError, match="E845"):
-            api.ask(ONE, where="w")
+            api.request(ONE, where="w")
         assert tracemalloc.get_traced_memory()[1] < 16 * MIB
     finally:
         tracemalloc.stop()
@@ -70,7 +70,7 @@ def test_an_answer_is_bounded_unpacked(
     monkeypatch.setattr(client, "MOST_BYTES", MIB)
     server.answer = lambda handler: send(handler, gzip.compress(b" " * 8 * MIB), Content_Encoding="gzip")
     with pytest.raises(WaterclockError) as caught:
-        patient(setting_of("api", tmp_path, url=server.url)).ask(ONE, where="w")
+        patient(setting_of("api", tmp_path, url=server.url)).request(ONE, where="w")
     assert caught.value.code == "E842"
     assert "smaller pages" in str(caught.value.fix)
 
@@ -81,6 +81,6 @@ def test_an_answer_packed_otherwise_than_was_asked_for_is_not_unpacked(
 ) -> None:
     server.answer = lambda handler: send(handler, b"[]", Content_Encoding=encoding)
     with pytest.raises(WaterclockError) as caught:
-        patient(setting_of("api", tmp_path, url=server.url, tries=1)).ask(ONE, where="w")
+        patient(setting_of("api", tmp_path, url=server.url, tries=1)).request(ONE, where="w")
     assert caught.value.code == "E842"
     assert "not requested" in str(caught.value.why)

@@ -137,7 +137,7 @@ def test_what_is_read_at_once_is_what_one_by_one_comes_to(some: list[object], ty
 
     at_once = read()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(arrow_values, "_read_at_once", lambda *_: None)
+        patched.setattr(arrow_values, "_convert_with_arrow", lambda *_: None)
         assert read() == at_once
 
 

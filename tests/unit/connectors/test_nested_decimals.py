@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.connectors.nested_decimals import narrow_value, read_within
+from waterclock.connectors.nested_decimals import narrow_value, type_to_read
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from waterclock.connectors.nested_decimals import narrow_value, read_within
 )  # fmt: skip
 @pytest.mark.parametrize("text", ["STRING", "VARIANT"])
 def test_decimals_within_a_type_are_read_as_text(type_text: str, read: str, text: str) -> None:
-    assert read_within(type_text, text) == read.replace("{}", text)
+    assert type_to_read(type_text, text) == read.replace("{}", text)
 
 
 def test_a_value_without_decimals_is_not_taken_apart() -> None:

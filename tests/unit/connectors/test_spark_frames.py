@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from waterclock.connectors import spark_frames
-from waterclock.connectors.spark_frames import Fetching, are_few, read_if_few
+from waterclock.connectors.spark_frames import FetchSize, are_few, read_if_few
 
 
 class Source:
@@ -80,7 +80,7 @@ def test_rows_that_came_behind_the_last_that_is_wanted_count_too() -> None:
 
 @pytest.mark.parametrize(("width", "most"), [(8, 10_000), (2_000, 4_194), (1 << 20, 8), (1 << 30, 1), (0, 10_000)])
 def test_more_rows_are_fetched_at_a_time_as_long_as_they_fit(width: int, most: int) -> None:
-    fetching, asked = Fetching(10_000), []
+    fetching, asked = FetchSize(10_000), []
     for _ in range(8):
         asked.append(fetching.rows)
         fetching.update(fetching.rows, fetching.rows * width)
@@ -90,7 +90,7 @@ def test_more_rows_are_fetched_at_a_time_as_long_as_they_fit(width: int, most: i
 
 
 def test_rows_that_become_wide_are_fetched_by_fewer() -> None:
-    fetching = Fetching(100)
+    fetching = FetchSize(100)
     assert fetching.rows == 100
     fetching.update(100, 800)
     assert fetching.rows == 100

@@ -16,7 +16,13 @@ from tests.systems import setting_of
 from waterclock.connectors.postgres.database import database_of
 from waterclock.database_clients import postgres_client, postgres_login
 from waterclock.database_clients.postgres_client import execute_replication
-from waterclock.database_clients.postgres_login import Refusal, Refused, answering_first, connect, refusal_of
+from waterclock.database_clients.postgres_login import (
+    Refusal,
+    RefusalReason,
+    connect,
+    limit_first_statements,
+    refusal_of,
+)
 from waterclock.errors import WaterclockError
 from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.postgres import create_engine, failure_of
@@ -27,17 +33,17 @@ AT = 'connection failed: connection to server at "10.0.0.1", port 5432 failed: '
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('FATAL:  password authentication failed for user "ann"', Refused.LOGIN),
-        ('FATAL:  role "ann" does not exist', Refused.LOGIN),
-        ('FATAL:  role "ann" is not permitted to log in', Refused.LOGIN),
-        ('FATAL:  no pg_hba.conf entry for host "10.0.0.9", user "ann", database "shop"', Refused.LOGIN),
-        ('FATAL:  permission denied for database "shop"', Refused.LOGIN),
-        ('FATAL:  database "shop" is not currently accepting connections', Refused.LOGIN),
-        ("fe_sendauth: no password supplied", Refused.LOGIN),
-        ("SSL error: certificate verify failed", Refused.LOGIN),
-        ("FATAL:  no such user: ann", Refused.LOGIN),
-        ('FATAL:  database "shop" does not exist', Refused.DATABASE),
-        ("FATAL:  no such database: shop", Refused.DATABASE),
+        ('FATAL:  password authentication failed for user "ann"', RefusalReason.LOGIN),
+        ('FATAL:  role "ann" does not exist', RefusalReason.LOGIN),
+        ('FATAL:  role "ann" is not permitted to log in', RefusalReason.LOGIN),
+        ('FATAL:  no pg_hba.conf entry for host "10.0.0.9", user "ann", database "shop"', RefusalReason.LOGIN),
+        ('FATAL:  permission denied for database "shop"', RefusalReason.LOGIN),
+        ('FATAL:  database "shop" is not currently accepting connections', RefusalReason.LOGIN),
+        ("fe_sendauth: no password supplied", RefusalReason.LOGIN),
+        ("SSL error: certificate verify failed", RefusalReason.LOGIN),
+        ("FATAL:  no such user: ann", RefusalReason.LOGIN),
+        ('FATAL:  database "shop" does not exist', RefusalReason.DATABASE),
+        ("FATAL:  no such database: shop", RefusalReason.DATABASE),
         ("Connection refused", None),
         ("timeout expired", None),
         ("FATAL:  the database system is starting up", None),
@@ -46,20 +52,23 @@ AT = 'connection failed: connection to server at "10.0.0.1", port 5432 failed: '
         ('could not translate host name "db" to address: Name or service not known', None),
     ],
 )
-def test_a_refused_connection_is_told_from_a_server_that_does_not_answer(text: str, reason: Refused | None) -> None:
+def test_a_refused_connection_is_told_from_a_server_that_does_not_answer(
+    text: str, reason: RefusalReason | None
+) -> None:
     assert refusal_of(None, AT + text) == (None if reason is None else Refusal(reason, AT + text))
 
 
 def test_of_several_attempts_the_refused_one_is_shown() -> None:
     refused = f"- host: 'b': {AT}FATAL:  role \"ann\" does not exist"
     text = f"Multiple connection attempts failed. All failures were:\n- host: 'a': {AT}Connection refused\n{refused}"
-    assert refusal_of(None, text) == Refusal(Refused.LOGIN, refused)
+    assert refusal_of(None, text) == Refusal(RefusalReason.LOGIN, refused)
 
 
 @pytest.mark.parametrize(
-    ("state", "reason"), [("28P01", Refused.LOGIN), ("28000", Refused.LOGIN), ("3D000", Refused.DATABASE)]
+    ("state", "reason"),
+    [("28P01", RefusalReason.LOGIN), ("28000", RefusalReason.LOGIN), ("3D000", RefusalReason.DATABASE)],
 )
-def test_a_state_decides_whatever_the_language_of_the_text(state: str, reason: Refused) -> None:
+def test_a_state_decides_whatever_the_language_of_the_text(state: str, reason: RefusalReason) -> None:
     assert refusal_of(state, "FATAL:  Datenbank gibt es nicht") == Refusal(reason, "FATAL:  Datenbank gibt es nicht")
 
 
@@ -108,15 +117,15 @@ def _asked(connection: socket.socket) -> bytes:
 @pytest.mark.parametrize(
     ("state", "text", "reason"),
     [
-        ("28P01", "Passwort-Authentifizierung für Benutzer »ann« fehlgeschlagen", Refused.LOGIN),
-        ("28000", "aucune entrée dans pg_hba.conf pour l'hôte", Refused.LOGIN),
-        ("3D000", "Datenbank »shop« existiert nicht", Refused.DATABASE),
+        ("28P01", "Passwort-Authentifizierung für Benutzer »ann« fehlgeschlagen", RefusalReason.LOGIN),
+        ("28000", "aucune entrée dans pg_hba.conf pour l'hôte", RefusalReason.LOGIN),
+        ("3D000", "Datenbank »shop« existiert nicht", RefusalReason.DATABASE),
         ("57P03", "le système de bases de données se lance", None),
         ("53300", "désolé, trop de clients sont déjà connectés", None),
     ],
 )
 def test_a_refusal_in_another_language_has_its_state(
-    refusing: Refuse, state: str, text: str, reason: Refused | None
+    refusing: Refuse, state: str, text: str, reason: RefusalReason | None
 ) -> None:
     with pytest.raises(psycopg.OperationalError) as refused:
         connect(refusing(state, text), autocommit=True, connect_timeout=10)
@@ -162,7 +171,7 @@ def test_a_server_that_may_be_anyone_does_not_get_the_password_itself(asking: tu
         connect(url, autocommit=True, connect_timeout=10)
     found = refusal_of(refused.value.sqlstate, str(refused.value))
     assert found is not None
-    assert found.reason is Refused.LOGIN
+    assert found.reason is RefusalReason.LOGIN
     assert "the password was not sent" in found.text
     assert b"w0rd" not in heard
 
@@ -295,7 +304,7 @@ def test_first_statements_that_are_answered_leave_no_limit_behind(
 ) -> None:
     monkeypatch.setattr(postgres_login, "_FIRST_SECONDS", 1)
     with connect(silent(_DONE), autocommit=True) as connection:
-        with answering_first(connection):
+        with limit_first_statements(connection):
             connection.execute("SET a = b")
         assert not [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
         time.sleep(1.2)
@@ -305,6 +314,6 @@ def test_first_statements_that_are_answered_leave_no_limit_behind(
 
 def test_a_first_statement_that_fails_closes_the_connection(silent: Callable[[bytes], str]) -> None:
     connection = connect(silent(b""), autocommit=True)
-    with pytest.raises(KeyError), answering_first(connection):
+    with pytest.raises(KeyError), limit_first_statements(connection):
         raise KeyError
     assert connection.closed

@@ -9,17 +9,17 @@ import pytest
 
 from tests.unit.http.test_client import HEAD, Server, drip, server
 from waterclock.http import posting
-from waterclock.http.posting import NotDelivered, post, wait_after
+from waterclock.http.posting import NotDelivered, post, retry_delay
 
 __all__ = ["server"]
 SECRET = "s3cret"
 
 
 def test_the_wait_after_failures_grows_up_to_ten_minutes() -> None:
-    waits = [wait_after(attempts) for attempts in range(7)]
+    waits = [retry_delay(attempts) for attempts in range(7)]
     assert waits[0] == timedelta(seconds=30)
     assert waits == sorted(waits)
-    assert wait_after(5) == wait_after(10_000) == timedelta(minutes=10)
+    assert retry_delay(5) == retry_delay(10_000) == timedelta(minutes=10)
 
 
 @pytest.mark.parametrize(

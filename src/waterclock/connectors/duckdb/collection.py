@@ -12,12 +12,12 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.arrow_values import column
-from waterclock.connectors.column_matching import misfit
+from waterclock.connectors.column_matching import type_mismatch_error
 from waterclock.connectors.duckdb.database import DuckdbDatabase
 from waterclock.connectors.duckdb.dialect import DIALECT, session_in
 from waterclock.connectors.duckdb.types import DuckdbColumn, columns_of
 from waterclock.connectors.local_times import instants_in
-from waterclock.connectors.sql.server_collector import CollectsFromServer, ServerReader
+from waterclock.connectors.sql.server_collector import ServerCollector, ServerReader
 from waterclock.connectors.sql.window_bounds import instants_of_counts, labels_of
 from waterclock.connectors.sql.window_queries import PartialExtract, RequestedExpression
 from waterclock.connectors.type_mismatch import TypeMismatch
@@ -56,7 +56,10 @@ class DuckdbExtract(PartialExtract[DuckdbDatabase, DuckdbRequestedColumn]):
 def batches(
     connection: duckdb.DuckDBPyConnection, extract: DuckdbExtract, came: list[int] | None = None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the wanted rows in batches of up to `BATCH_ROWS`, by window with labels. Raises  E812 for misfits."""
+    """Yield the wanted rows in batches of up to `BATCH_ROWS`, by window with labels.
+
+    Raises  E812 for type mismatches
+    """
     for batch in connection.sql(extract.query(DIALECT)).to_arrow_reader(BATCH_ROWS):
         if came is not None:
             came[0] += batch.num_rows
@@ -94,9 +97,9 @@ def _array(values: pa.Array, one: DuckdbRequestedColumn, extract: DuckdbExtract)
             return _require_calendar(values)
         return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
     except TypeMismatch as error:
-        raise misfit(one.taken, str(error.value), extract.where) from None
+        raise type_mismatch_error(one.taken, str(error.value), extract.where) from None
     except (pa.ArrowInvalid, OverflowError, ValueError) as error:
-        raise misfit(one.taken, str(error), extract.where) from error
+        raise type_mismatch_error(one.taken, str(error), extract.where) from error
 
 
 def _require_calendar(days: pa.Array) -> pa.Array:
@@ -133,7 +136,7 @@ _READER = ServerReader(
 
 
 @dataclass(frozen=True, slots=True)
-class DuckdbCollector(CollectsFromServer["duckdb.DuckDBPyConnection", DuckdbColumn]):
+class DuckdbCollector(ServerCollector["duckdb.DuckDBPyConnection", DuckdbColumn]):
     """Collects from a DuckDB database file."""
 
     database: DuckdbDatabase

@@ -12,14 +12,14 @@ from waterclock.connectors.interface import Setting
 from waterclock.connectors.sql.logins import file_of
 from waterclock.connectors.sql.refusals import (
     LONGEST_QUERY_SECONDS,
-    damaged_file,
+    damaged_database_file_error,
     lock_timeout_error,
-    missing_file,
-    no_table,
-    refused_statement,
-    unwritable,
+    missing_database_file_error,
+    missing_table_error,
+    refused_statement_error,
+    unwritable_database_error,
 )
-from waterclock.database_clients.cutoffs import interrupt_after
+from waterclock.database_clients.cutoffs import limit_query_time
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -78,14 +78,14 @@ class DuckdbDatabase:
         import duckdb
 
         if not Path(self.path).is_file() and not (writes and self.may_create):
-            raise missing_file(self.path, where)
+            raise missing_database_file_error(self.path, where)
         try:
             connection = self._connect_with_retry(writes=writes)
-            limit = nullcontext() if writes else interrupt_after(LONGEST_QUERY_SECONDS, connection.interrupt)
+            limit = nullcontext() if writes else limit_query_time(LONGEST_QUERY_SECONDS, connection.interrupt)
             with closing(connection), limit:
                 yield connection
         except TimeoutError as error:
-            raise refused_statement(where, f"{self.path}: {error}") from error
+            raise refused_statement_error(where, f"{self.path}: {error}") from error
         except duckdb.Error as error:
             raise translate_error(error, self.path, where) from error
 
@@ -136,7 +136,7 @@ def require_table(connection: duckdb.DuckDBPyConnection, unit: Unit) -> None:
         " FROM information_schema.tables WHERE table_catalog = current_database() ORDER BY 1",
     )
     known = [str(row[0]) for row in rows if not str(row[0]).startswith("waterclock_")]
-    raise no_table(unit, known)
+    raise missing_table_error(unit, known)
 
 
 def kind_at(connection: duckdb.DuckDBPyConnection, unit: Unit) -> str:
@@ -159,14 +159,14 @@ def translate_error(error: duckdb.Error, path: str, where: str) -> WaterclockErr
     if _is_held(error) or isinstance(error, duckdb.TransactionException):
         return lock_timeout_error(where, f"{path}: {text}", by="process")
     if isinstance(error, duckdb.IOException) and any(word in text for word in _DAMAGED):
-        return damaged_file(path, where, text)
+        return damaged_database_file_error(path, where, text)
     if "disabled by configuration" in text:
         fix = "collect that file by a connection of TYPE files, or store its rows in a table of the database"
-        return refused_statement(where, f"{path}: a view or a query reads another file or database: {text}", fix)
+        return refused_statement_error(where, f"{path}: a view or a query reads another file or database: {text}", fix)
     if isinstance(error, duckdb.IOException | duckdb.PermissionException | duckdb.OutOfMemoryException):
         fix = "free disk space, or allow writing to the file and its folder"
-        return unwritable(where, f"{path}: {text}", "the database cannot be read or written", fix)
-    return refused_statement(where, f"{path}: {text}")
+        return unwritable_database_error(where, f"{path}: {text}", "the database cannot be read or written", fix)
+    return refused_statement_error(where, f"{path}: {text}")
 
 
 def _is_held(error: BaseException) -> bool:

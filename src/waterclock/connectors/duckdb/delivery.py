@@ -20,11 +20,11 @@ from waterclock.connectors.duckdb.destination import prepare_table, read_stored_
 from waterclock.connectors.duckdb.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.duckdb.versioned_views import DuckdbViewTables
 from waterclock.connectors.slice_rows import batches_of, plain_text
-from waterclock.connectors.sql.database_delivery import DeliversInOneTransaction
+from waterclock.connectors.sql.database_delivery import SingleTransactionDeliverer
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
-from waterclock.connectors.sql.destination_refusals import like_keys
-from waterclock.connectors.sql.exact_values import Holds, StoredColumn, refuse_inexact
-from waterclock.connectors.sql.refusals import name_missing_file
+from waterclock.connectors.sql.destination_refusals import equal_keys_error
+from waterclock.connectors.sql.exact_values import StoredColumn, ValueKind, refuse_inexact
+from waterclock.connectors.sql.refusals import describe_missing_file
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.staged_slices import GONE, merge, stage_of
@@ -53,7 +53,7 @@ _There = Mapping[str, tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _There]):
+class DuckdbDeliverer(SingleTransactionDeliverer["duckdb.DuckDBPyConnection", _There]):
     """Delivers to a DuckDB database file."""
 
     database: DuckdbDatabase
@@ -77,11 +77,11 @@ class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _The
     def _tables(self, connection: duckdb.DuckDBPyConnection) -> DuckdbViewTables:
         return DuckdbViewTables(session_in(connection), connection)
 
-    def _names_there(self, connection: duckdb.DuckDBPyConnection, unit: Unit) -> Mapping[str, str]:
+    def _destination_names(self, connection: duckdb.DuckDBPyConnection, unit: Unit) -> Mapping[str, str]:
         return {name: spelt for name, (spelt, _) in read_stored_columns(connection, unit).items()}
 
     def _find_missing_database(self) -> str | None:
-        return name_missing_file(self.database.path, may_create=self.database.may_create)
+        return describe_missing_file(self.database.path, may_create=self.database.may_create)
 
     def _prepare_table(
         self, connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, *, is_ours: bool
@@ -106,13 +106,13 @@ class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _The
             rows = _put(connection, table, spelt, names, delivery, there)
         else:
             if delivery.mode is Mode.MERGE:
-                _refuse_like_keys(connection, unit, delivery, there)
+                _refuse_equal_keys(connection, unit, delivery, there)
                 own = {name.lower(): name for name in names}
                 of_there = {name: name_there for name, (name_there, _) in there.items()}
                 staged = stage_of(session_in(connection), f"temp.{_STAGED}", delivery, of_there, own)
                 _, gone = merge(session_in(connection), unit, delivery, staged)
                 deleted += gone
-                _refuse_like_keys(connection, unit, delivery, there)  # different keys within this delivery
+                _refuse_equal_keys(connection, unit, delivery, there)  # different keys within this delivery
             else:
                 listed, taken = (", ".join(map(quote_identifier, some)) for some in (spelt, names))
                 first_of(connection, f"INSERT INTO {table} ({listed}) SELECT {taken} FROM temp.{_STAGED}")
@@ -122,7 +122,7 @@ class DuckdbDeliverer(DeliversInOneTransaction["duckdb.DuckDBPyConnection", _The
         return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
 
 
-def _refuse_like_keys(
+def _refuse_equal_keys(
     connection: duckdb.DuckDBPyConnection, unit: Unit, delivery: Delivery, there: Mapping[str, tuple[str, str]]
 ) -> None:
     """Raise E876 for a key that a collation treats as equal to another key of the table: `a` and `A` with NOCASE."""
@@ -144,7 +144,7 @@ def _refuse_like_keys(
     found = first_of(connection, f"SELECT {listed} FROM {joined} WHERE {other} LIMIT 1")
     if found:
         keys = ", ".join(delivery.keys)
-        raise like_keys(unit, delivery, ", ".join(map(str, found)), keys, "no COLLATE")
+        raise equal_keys_error(unit, delivery, ", ".join(map(str, found)), keys, "no COLLATE")
 
 
 def _stage(connection: duckdb.DuckDBPyConnection, delivery: Delivery, there: _There) -> None:
@@ -186,10 +186,10 @@ def _batches(delivery: Delivery, there: _There) -> Iterator[pa.RecordBatch]:
         for at, name in enumerate(names):
             spelt, kept = there[name.lower()]
             if kept in _BITS:
-                into = StoredColumn(spelt, kept, holds=Holds.FLOAT, bits=_BITS[kept])
+                into = StoredColumn(spelt, kept, holds=ValueKind.FLOAT, bits=_BITS[kept])
                 refuse_inexact(batch.column(at), into, f"{delivery.publish}@{delivery.label_text}")
         arrays = [
-            batch.column(at) if is_plain(kind) or wanted[name].endswith("]") else _as_json(batch.column(at))
+            batch.column(at) if is_plain(kind) or wanted[name].endswith("]") else _to_json(batch.column(at))
             for at, (name, kind) in enumerate(delivery.columns)
         ]
         columns = list(names)
@@ -203,7 +203,7 @@ def _batches(delivery: Delivery, there: _There) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(arrays, [*columns, GONE])
 
 
-def _as_json(values: pa.Array) -> pa.Array:
+def _to_json(values: pa.Array) -> pa.Array:
     import pyarrow as pa
 
     plain = values.to_pylist(maps_as_pydicts="lossy")

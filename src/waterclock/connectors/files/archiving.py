@@ -18,11 +18,11 @@ from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.interface import Item, Report
 from waterclock.faults import fault
 from waterclock.files.filesystem import (
-    each_of,
     entry_path,
     is_same_content,
     is_there,
     make_folder,
+    map_each,
     path_below,
     put_copy_if_absent,
     put_file_if_absent,
@@ -40,21 +40,21 @@ def archive_items(landing: Landing, items: Sequence[Item]) -> tuple[Report, ...]
     be archived, the others still are; then the first error is raised.
     """
     stores = [folder for folder in (landing.folder, landing.archive) if is_remote(folder)]
-    found = each_of(items, lambda item: _try_put_away(landing, item), at=stores[0] if stores else landing.folder)
+    found = map_each(items, lambda item: _try_archive_item(landing, item), at=stores[0] if stores else landing.folder)
     failures = [each for each in found if isinstance(each, Exception)]
     if failures:
         raise failures[0]
     return tuple(each for each in found if isinstance(each, Report))
 
 
-def _try_put_away(landing: Landing, item: Item) -> Report | Exception | None:
+def _try_archive_item(landing: Landing, item: Item) -> Report | Exception | None:
     try:
-        return _put_away(landing, item)
+        return _archive_item(landing, item)
     except Exception as error:  # noqa: BLE001 - raised when the others are archived
         return error
 
 
-def _put_away(landing: Landing, item: Item) -> Report | None:
+def _archive_item(landing: Landing, item: Item) -> Report | None:
     relative = path_below(item.path, landing.folder)
     if relative is None:
         return None
@@ -88,11 +88,11 @@ def _put(landing: Landing, item: Item, relative: str, target: Path) -> bool:
         is_put = put_file_if_absent(item.path, target, item.size)
     else:
         with os.fdopen(open_below(landing.folder, relative), "rb") as file:
-            is_put = _put_opened(file, item.path, target)
+            is_put = _archive_opened_file(file, item.path, target)
     return is_put or is_same_content(item.path, target)
 
 
-def _put_opened(file: IO[bytes], path: str, target: Path) -> bool:
+def _archive_opened_file(file: IO[bytes], path: str, target: Path) -> bool:
     """Put an open file into the archive: as a hard link if no other user can change it, else as a copy.
 
     The owner of a file, its other hard links and processes that have it open can all still write to a linked file.

@@ -121,10 +121,10 @@ def reader_of(columns: tuple[SourceColumn, ...]) -> Callable[[IO[bytes]], Iterat
 
 
 def _convert_values(values: list[Any], make: Callable[[Any], Any]) -> list[Any]:
-    return values if make is _as_is else [None if value is None else make(value) for value in values]
+    return values if make is _keep_value else [None if value is None else make(value) for value in values]
 
 
-def _as_is(value: Any) -> Any:
+def _keep_value(value: Any) -> Any:
     return value
 
 
@@ -249,7 +249,7 @@ def _maker(schema: Any, named: _Names, within: tuple[str, ...]) -> tuple[Callabl
     named.count_type()
     branches = _branches(schema)
     if type_text == "STRING" and branches == ["string"]:
-        return _as_is, pa.string()
+        return _keep_value, pa.string()
     if type_text == "STRING":
         return _text, pa.string()
     known = _resolve_schema(branches[0], named)
@@ -268,7 +268,7 @@ def _maker(schema: Any, named: _Names, within: tuple[str, ...]) -> tuple[Callabl
             return {name: None if value[name] is None else make(value[name]) for name, (make, _) in inner.items()}
 
         return struct, pa.struct([pa.field(name, kind_of) for name, (_, kind_of) in inner.items()])
-    return _as_is, arrow_type(type_text)
+    return _keep_value, arrow_type(type_text)
 
 
 def _text(value: Any) -> str:

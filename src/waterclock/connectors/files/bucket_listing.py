@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import chain, takewhile
 from pathlib import Path, PurePosixPath
 
-from waterclock.connectors.files.landed_names import WILDCARD, Finds, Names, is_date_folder, parse_file_name
+from waterclock.connectors.files.landed_names import WILDCARD, FoundFiles, Names, is_date_folder, parse_file_name
 from waterclock.connectors.interface import Report
 from waterclock.files.filesystem import FileInfo, entry_path, files_below, put_if_absent, text_of
 
@@ -25,12 +25,12 @@ _MARK = re.compile(r"\.(.+)\.([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)\.arrived")
 
 def find_in_bucket(
     root: Path, names: Names, zone: str, *, without: Collection[str], only: Collection[str] | None
-) -> Finds:
+) -> FoundFiles:
     """Find a unit's files in an object store; arguments and result are those of `landed_names.find`.
 
     Cost: a request for each thousand objects
     """
-    finds = Finds()
+    finds = FoundFiles()
     folder = text_of(root)
     found = _list_supplier_files(folder, names, finds) if names.supplier else _list_matching_files(folder, names)
     for relative, name, one in found:
@@ -44,7 +44,7 @@ def mark_arrival(target: Path, arrived: datetime) -> None:
     put_if_absent(target.with_name(f".{target.name}.{arrived.astimezone(UTC):{_ARRIVED}}.arrived"), "")
 
 
-def _list_supplier_files(root: str, names: Names, finds: Finds) -> Iterator[tuple[str, str, FileInfo]]:
+def _list_supplier_files(root: str, names: Names, finds: FoundFiles) -> Iterator[tuple[str, str, FileInfo]]:
     folder = f"{names.supplier}/{names.source}"
     strange: set[str] = set()
     for found in files_below(entry_path(root, folder)):

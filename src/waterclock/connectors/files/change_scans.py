@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _FEW = 3
 
 
-def look(
+def find_changed_windows(
     spark: Callable[[], SparkSession],
     items: Sequence[Item],
     request: LookRequest,

@@ -31,9 +31,9 @@ from waterclock.connectors.files.originals import RAW, keeps_times, rows_of_file
 from waterclock.connectors.files.originals import TYPES as RAW_TYPES
 from waterclock.connectors.files.origins import split_origin_columns, with_file_names
 from waterclock.connectors.files.own_copies import name_as_landed
-from waterclock.connectors.files.places import folder_of, reach, resolve_landing
+from waterclock.connectors.files.places import folder_of, register_buckets, resolve_landing
 from waterclock.connectors.files.reading_options import ROOM, ReadOptions, parse_read_options, wrong_raw, wrong_reading
-from waterclock.connectors.files.stamp_notes import note_of, warning_of
+from waterclock.connectors.files.stamp_notes import stamp_note, stamp_warning
 from waterclock.connectors.files.writing import wrong_writing
 from waterclock.connectors.interface import (
     ChangedWindows,
@@ -138,8 +138,8 @@ def _wrong_stamp(options: Mapping[str, Any], path: str) -> Iterable[Wrong]:
     return wrong_stamp(options, is_glob=not names.supplier)
 
 
-def _warning(folder: Path, connection: Mapping[str, Any], unit: Unit) -> Wrong | None:
-    return warning_of(folder, connection, _names_of(unit))
+def _stamp_warning(folder: Path, connection: Mapping[str, Any], unit: Unit) -> Wrong | None:
+    return stamp_warning(folder, connection, _names_of(unit))
 
 
 CAPABILITIES = Capabilities(
@@ -162,19 +162,19 @@ CAPABILITIES = Capabilities(
     copies=True,
     wrong_options=_wrong_options,
     require_path=landed_names.names_of,
-    warning=_warning,
+    warning=_stamp_warning,
 )
 
 
 def _open_source(setting: Setting) -> FilesCollector:
-    reach(setting)
+    register_buckets(setting)
     return FilesCollector(setting)
 
 
 def _open_destination(setting: Setting) -> Deliverer:
     from waterclock.connectors.files.delivery import FilesDeliverer
 
-    reach(setting)
+    register_buckets(setting)
     return FilesDeliverer(folder_of(setting))
 
 
@@ -193,8 +193,8 @@ class FilesCollector:
         Raises  E804 if the unit is the name of one file, and that is missing
         """
         newest = land.newest_stamp(self._resolve_landing(unit), _names_of(unit), now=datetime.now(UTC))
-        if newest is None and landed_names.ends_as_files_do(_names_of(unit)):
-            raise _no_such_file(unit)  # without a clock its labels would be made without rows
+        if newest is None and landed_names.has_file_ending(_names_of(unit)):
+            raise _missing_file_error(unit)  # without a clock its labels would be made without rows
         return newest + CLOCK_AFTER_STAMP if newest else None
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
@@ -268,7 +268,7 @@ class FilesCollector:
 
         labels = {item.path: label_of(label) for label, taken in items.items() for item in taken}
         if not labels:
-            return self._no_rows(spark, unit, columns, zone)
+            return self._collect_nothing(spark, unit, columns, zone)
         own, tells = split_origin_columns(columns)
         scanned = scan(spark, list(labels), self._resolve_read_options(unit), own, zone, has_rows="row" in tells)
         rows = scanned.frame
@@ -299,13 +299,13 @@ class FilesCollector:
     ) -> Collected:
         """Read the files that may contain rows of the windows, and assign the rows to windows."""
         from waterclock.connectors.files.scanning import scan
-        from waterclock.connectors.windowing import sorted_into_windows
+        from waterclock.connectors.windowing import assign_windows
 
         first, last = request.windows[0].start, request.windows[-1].end
         span = (first, last + request.slack)
         chosen = land.list_between(self._resolve_landing(unit), _names_of(unit), span, now=datetime.now(UTC))
         if not chosen:
-            return self._no_rows(spark, unit, columns, zone)
+            return self._collect_nothing(spark, unit, columns, zone)
         own, tells = split_origin_columns(columns)
         stamps, time = {item.path: item.stamp for item in chosen}, request.time_column
         has_rows = "row" in tells
@@ -321,7 +321,7 @@ class FilesCollector:
         )
         rows = with_file_names(spark, scanned.frame, chosen) if "file" in tells else scanned.frame
         abroad = [item.path for item in chosen if not first <= item.stamp < last]
-        frame, set_aside = sorted_into_windows(rows, request.windows, abroad)
+        frame, set_aside = assign_windows(rows, request.windows, abroad)
         source = {"items": [_item_to_dict(item) for item in chosen]}
         return Collected(
             frame,
@@ -337,11 +337,13 @@ class FilesCollector:
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
         """Return the windows for which new files have arrived; see `change_scans`."""
-        from waterclock.connectors.files.change_scans import look
+        from waterclock.connectors.files.change_scans import find_changed_windows
 
         span = (request.windows[0].start, request.windows[-1].end + request.slack)
         items = land.list_between(self._resolve_landing(unit), _names_of(unit), span, now=datetime.now(UTC))
-        return look(spark, items, request, self._resolve_read_options(unit), split_origin_columns(columns)[0], zone)
+        return find_changed_windows(
+            spark, items, request, self._resolve_read_options(unit), split_origin_columns(columns)[0], zone
+        )
 
     def read_snapshot(
         self, spark: SparkSession, unit: Unit, columns: Columns, zone: str, *, now: datetime | None = None
@@ -350,10 +352,10 @@ class FilesCollector:
         from waterclock.connectors.files.scanning import scan
         from waterclock.connectors.windowing import FILE_KEY
 
-        chosen = self._of_one_stamp(unit, now)
+        chosen = self._newest_items(unit, now)
         if not chosen:
             items = self.arrivals(unit).items
-            raise _all_later(unit, items[0], now) if items else _no_files_error(unit)
+            raise _later_files_error(unit, items[0], now) if items else _no_files_error(unit)
         if _is_raw(unit):
             return self._raw(spark, unit, {None: chosen}, columns)
         own, tells = split_origin_columns(columns)
@@ -385,7 +387,7 @@ class FilesCollector:
         source = {label_of(label): of for label, of in positions.items() if label is not None}
         return replace(collected, source={"items": positions.get(None, source)})
 
-    def _of_one_stamp(self, unit: Unit, now: datetime | None) -> Sequence[Item]:
+    def _newest_items(self, unit: Unit, now: datetime | None) -> Sequence[Item]:
         """Return the files of the newest stamp that is not later than `now`; all of a glob without stamps."""
         names = _names_of(unit)
         if not names.supplier:
@@ -398,7 +400,7 @@ class FilesCollector:
         names = _names_of(unit)
         return land.newest_first(self._resolve_landing(unit), names, now=datetime.now(UTC), until=until)
 
-    def _no_rows(self, spark: SparkSession, unit: Unit, columns: Columns, zone: str) -> Collected:
+    def _collect_nothing(self, spark: SparkSession, unit: Unit, columns: Columns, zone: str) -> Collected:
         """Return a frame without rows, with the columns of the newest file, or the declared ones without a file."""
         from pyspark.sql import functions as sf
 
@@ -439,7 +441,7 @@ def _names_of(unit: Unit) -> landed_names.Names:
 
 
 def _notes(unit: Unit, items: Iterable[Item]) -> tuple[str, ...]:
-    note = note_of(_names_of(unit), [item.name for item in items])
+    note = stamp_note(_names_of(unit), [item.name for item in items])
     return () if note is None else (note,)
 
 
@@ -448,19 +450,19 @@ def _item_to_dict(item: Item) -> dict[str, object]:
 
 
 def _with_file_labels(spark: SparkSession, frame: DataFrame, labels: Mapping[str, str]) -> DataFrame:
-    from waterclock.connectors.files.origins import by_file
+    from waterclock.connectors.files.origins import map_by_file
     from waterclock.connectors.windowing import FILE_KEY
     from waterclock.spark_sql import quote_name, sql_text
 
     names = [quote_name(name) for name in frame.columns if name != FILE_KEY]
     if len(set(labels.values())) == 1:
         return frame.selectExpr(*names, f"{sql_text(next(iter(labels.values())))} AS {TIMELABEL}")
-    frame, found = by_file(spark, frame, labels)
+    frame, found = map_by_file(spark, frame, labels)
     unknown = f"raise_error(concat('a file that was not requested was read: ', {FILE_KEY}))"
     return frame.selectExpr(*names, f"coalesce({found}, {unknown}) AS {TIMELABEL}")
 
 
-def _all_later(unit: Unit, oldest: Item, now: datetime | None) -> WaterclockError:
+def _later_files_error(unit: Unit, oldest: Item, now: datetime | None) -> WaterclockError:
     return WaterclockError(
         "E804",
         f"{unit} has no file up to {now:%Y-%m-%d %H:%M:%SZ}",
@@ -471,7 +473,7 @@ def _all_later(unit: Unit, oldest: Item, now: datetime | None) -> WaterclockErro
     )
 
 
-def _no_such_file(unit: Unit) -> WaterclockError:
+def _missing_file_error(unit: Unit) -> WaterclockError:
     supplier, source = unit.path.split(".")
     return WaterclockError(
         "E804",

@@ -116,22 +116,22 @@ def records(lines: Iterable[str], quotes: Quotes) -> Iterator[Record]:
         signs, is_open = (signs - len(line), is_open) if ahead else (0, True)
         if not line.strip(_BLANK):
             continue
-        if quotes.quote not in line or not quotes.is_open_after(_bare(line)):
-            yield Record(number, _bare(line))
+        if quotes.quote not in line or not quotes.is_open_after(_without_line_end(line)):
+            yield Record(number, _without_line_end(line))
             continue
         while is_open and len(line) + signs <= MOST_OF_A_RECORD and (more := next(numbered, None)) is not None:
             ahead.append(more)
             signs += len(more[1])
-            is_open = quotes.is_open_after(_bare(more[1]), is_open=True)
+            is_open = quotes.is_open_after(_without_line_end(more[1]), is_open=True)
         if is_open is False:
-            yield Record(number, _bare(line + "".join(text for _, text in ahead)))
+            yield Record(number, _without_line_end(line + "".join(text for _, text in ahead)))
             ahead.clear()
             signs, is_open = 0, True
         else:
-            yield Record(number, _bare(line), is_open=True)
+            yield Record(number, _without_line_end(line), is_open=True)
 
 
-def _bare(line: str) -> str:
+def _without_line_end(line: str) -> str:
     return line[:-2] if line.endswith("\r\n") else line[:-1] if line.endswith(("\n", "\r")) else line
 
 
@@ -139,7 +139,7 @@ def has_open_lines(lines: Iterable[str], quotes: Quotes) -> bool:
     """Return whether a quoted field is open at the end of any line; if not, each line is a record."""
     if not quotes.quote:
         return False
-    return any(quotes.quote in line and quotes.is_open_after(_bare(line)) for line in lines)
+    return any(quotes.quote in line and quotes.is_open_after(_without_line_end(line)) for line in lines)
 
 
 def reader_of(reading: ReadOptions, delimiter: str, compression: str) -> Reader:

@@ -94,7 +94,7 @@ class FilesDeliverer:
             if unit.options.get("format") == RAW:
                 return self._deliver_copies(unit, deliveries, records)
             writing = parse_write_options(unit)
-            targets = [place_of(unit, delivery, writing) for delivery in deliveries]
+            targets = [destination_path(unit, delivery, writing) for delivery in deliveries]
             self._finish_earlier(records, targets)
             newest = self.last(unit, one.project, one.publish)
             attempt = uuid.uuid4().hex
@@ -125,7 +125,7 @@ class FilesDeliverer:
         newest = self.last(unit, one.project, one.publish)
         keeps_times = unit.options.get("keep") == "all" and not is_remote(self.folder)
         parts = PARTS / one.project / one.publish
-        earlier = cache(lambda: _told_places(records))
+        earlier = cache(lambda: _read_delivered_paths(records))
         copier = Copier(self.folder, parts, unit, one.claim, keeps_times, earlier)
         inner = _folder_of(unit)
         names = [original.name for delivery in deliveries for original in originals_of(delivery)]
@@ -300,15 +300,15 @@ class FilesDeliverer:
         record = read_json(records / f"{claim}.json")
         for entry in _entries(record) if record else ():
             if entry.part:
-                self._put_in_place(entry.part, entry.target)
+                self._move_to_destination(entry.part, entry.target)
             parts = [copy.part for copy in entry.copies if copy.part]
             there = set(names_in((self.folder / parts[0]).parent, "")) if parts else set()
             for copy in entry.copies:
                 if copy.part.rpartition("/")[2] in there:
                     make_delivery_folder((self.folder / copy.target).parent)
-                    self._put_in_place(copy.part, copy.target)
+                    self._move_to_destination(copy.part, copy.target)
 
-    def _put_in_place(self, part: str, place: str) -> None:
+    def _move_to_destination(self, part: str, place: str) -> None:
         target = self.folder / place
         with suppress(FileNotFoundError):  # this runner or another one has done it
             move_file(self.folder / part, target)
@@ -328,7 +328,7 @@ def parse_write_options(unit: Unit) -> WriteOptions:
     )
 
 
-def place_of(unit: Unit, delivery: Delivery, writing: WriteOptions) -> Path:
+def destination_path(unit: Unit, delivery: Delivery, writing: WriteOptions) -> Path:
     """Return the final path of a delivery's file, below the connection's folder."""
     folder = _folder_of(unit)
     label = f"_{delivery.label_text}" if delivery.is_by_label else ""
@@ -360,7 +360,7 @@ def _claims_in(records: Path) -> list[int]:
     return sorted((int(name) for name in found if name.isdigit()), reverse=True)
 
 
-def _told_places(records: Path) -> frozenset[str]:
+def _read_delivered_paths(records: Path) -> frozenset[str]:
     """Return the final paths of all delivered copies. Cost: each record is read."""
     documents = (read_json(records / f"{claim}.json") for claim in _claims_in(records))
     entries = (entry for record in documents if record for entry in _entries(record))

@@ -22,11 +22,11 @@ from waterclock.connectors.files.csv_records import quotes_of, records
 from waterclock.connectors.files.encodings import bytes_of, text_of
 from waterclock.connectors.files.file_schemas import shapes_of, unreadable
 from waterclock.connectors.files.fixed_width import width_of
-from waterclock.connectors.files.number_texts import as_of_python, is_number
+from waterclock.connectors.files.number_texts import is_number, normalize_number
 from waterclock.connectors.files.reading_options import ReadOptions
-from waterclock.connectors.files.type_errors import MISFIT, REFUSED
+from waterclock.connectors.files.type_errors import REFUSED, TYPE_MISMATCH
 from waterclock.connectors.files.xml_documents import first_fault
-from waterclock.connectors.files.zips import is_member, told_name
+from waterclock.connectors.files.zips import display_name, is_member
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import is_there
 from waterclock.files.object_stores import is_remote, refusal_by_spark
@@ -39,8 +39,8 @@ from waterclock.spark_sql import decimal_of
 _FILE = re.compile(r"FAILED_READ_FILE[.A-Z_]*\] Encountered error while reading file (?:file:/*)?(/?.*?)\.(?:\s|$)")
 _NO_PATH = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (?:file:/*)?(/?.*?)\.(?:\s|$)")
 _REFUSED = re.compile(re.escape(REFUSED) + r"\|(.*?)\|(.*?)\|(.*?)\|", re.DOTALL)
-_MISFIT = re.compile(re.escape(MISFIT) + r"\|(?:file:/*)?(.*?)\|")
-_MISFIT_VALUE = re.compile(re.escape(MISFIT) + r"\|.*?\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
+_MISMATCH_FILE = re.compile(re.escape(TYPE_MISMATCH) + r"\|(?:file:/*)?(.*?)\|")
+_MISMATCH_VALUE = re.compile(re.escape(TYPE_MISMATCH) + r"\|.*?\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
 _RECORD = re.compile(r"Malformed records are detected in record parsing: (.*?)\.?\s*\n?Parse Mode: FAILFAST")
 _AS_SQL = ReadOptions()
 _ALL_DIGITS = Context(prec=1_000_000)
@@ -60,7 +60,7 @@ def explain(error: BaseException, reading: ReadOptions, columns: Columns) -> Wat
     text = str(error)
     if (by_worker := _REFUSED.search(text)) is not None:
         return _refused_by_worker(*by_worker.groups())
-    match_file = _MISFIT.search(text) or _FILE.search(text) or _NO_PATH.search(text)
+    match_file = _MISMATCH_FILE.search(text) or _FILE.search(text) or _NO_PATH.search(text)
     if match_file is None:
         return None
     path = unquote(match_file[1])
@@ -81,9 +81,9 @@ def _error_of_file(path: str, text: str, reading: ReadOptions, columns: Columns)
         return unreadable(path, reason)
     return WaterclockError(
         "E806",
-        f"{told_name(path)} has {found.describe()}",
-        where=f"{_place(path)}:{found.lines[0]}" if found.lines else _place(path),
-        why=printable_line(found.why) or _what_spark_says(text),
+        f"{display_name(path)} has {found.describe()}",
+        where=f"{_describe_path(path)}:{found.lines[0]}" if found.lines else _describe_path(path),
+        why=printable_line(found.why) or _spark_reason(text),
         fix="fix the file, put it into the landing folder again, then `waterclock retry`; or quarantine such rows: "
         "EXPECT parsed() ELSE QUARANTINE for lines that cannot be read, an ELSE after the type for other values; "
         "a nested column has no ELSE: collect it as STRING",
@@ -93,16 +93,16 @@ def _error_of_file(path: str, text: str, reading: ReadOptions, columns: Columns)
 def _refused_by_worker(uri: str, code: str, why: str) -> WaterclockError:
     path = unquote(uri)
     path = path if is_remote(path) else "/" + path.removeprefix("file:").lstrip("/")
-    known = unreadable(_place(path), ValueError(why))
+    known = unreadable(_describe_path(path), ValueError(why))
     return known if code == known.code else WaterclockError(code, known.what, where=known.where, why=why, fix=known.fix)
 
 
-def _place(path: str) -> str:
-    return told_name(path) if is_member(path) else path
+def _describe_path(path: str) -> str:
+    return display_name(path) if is_member(path) else path
 
 
 @dataclass(slots=True)
-class _Broken:
+class _BrokenRows:
     """The broken rows of a file: their lines, the reason for the first, and whether the list is complete."""
 
     lines: list[int] = field(default_factory=list)
@@ -116,9 +116,9 @@ class _Broken:
         return f"{'' if self.is_all else 'at least '}{len(self.lines)} broken rows, in lines {lines}"
 
 
-def _find_broken_rows(rows: Iterable[tuple[int, str | None]]) -> _Broken:
+def _find_broken_rows(rows: Iterable[tuple[int, str | None]]) -> _BrokenRows:
     """Return the broken rows of a file. After the first one, at most `_FURTHER` further rows are checked."""
-    broken = _Broken()
+    broken = _BrokenRows()
     further = 0
     try:
         for line, wrong in rows:
@@ -136,10 +136,10 @@ def _find_broken_rows(rows: Iterable[tuple[int, str | None]]) -> _Broken:
     return broken
 
 
-def _what_spark_says(text: str) -> str:
-    misfit = _MISFIT_VALUE.search(text)
-    if misfit:
-        return f"{misfit[1]} is {misfit[2]!r}, which does not fit its type"
+def _spark_reason(text: str) -> str:
+    mismatch = _MISMATCH_VALUE.search(text)
+    if mismatch:
+        return f"{mismatch[1]} is {mismatch[2]!r}, which does not fit its type"
     record = _RECORD.search(text)
     return f"Spark cannot read the row {record[1]}" if record else "Spark cannot read one of its rows"
 
@@ -188,7 +188,7 @@ def _check_csv_rows(
                     yield record.line, "a quote in it is not closed" if record.is_open else wrong
                 continue
             values = {name: value for name, value in zip(names, row, strict=True) if value not in ("", reading.null)}
-            yield record.line, _misfits(values, types, reading)
+            yield record.line, _find_mismatches(values, types, reading)
 
 
 def _check_json_rows(path: str, reading: ReadOptions, types: Mapping[str, str]) -> Iterator[tuple[int, str | None]]:
@@ -205,7 +205,7 @@ def _check_json_rows(path: str, reading: ReadOptions, types: Mapping[str, str]) 
                 yield number, "it is not a JSON object"
             continue
         plain = {key: str(value) for key, value in document.items() if isinstance(value, str | int | float)}
-        yield number, _misfits(plain, types)
+        yield number, _find_mismatches(plain, types)
 
 
 def _check_document(path: str, reading: ReadOptions) -> Iterator[tuple[int, str | None]]:
@@ -229,7 +229,7 @@ def _check_fixed_rows(path: str, reading: ReadOptions, types: Mapping[str, str])
             continue
         fields = {each.name: text[each.first - 1 : each.last].strip() for each in reading.positions}
         there = {name: value for name, value in fields.items() if value not in ("", reading.null)}
-        yield number, _misfits(there, types, reading)
+        yield number, _find_mismatches(there, types, reading)
 
 
 def _read_numbered_lines(path: str, reading: ReadOptions) -> Iterator[tuple[int, str]]:
@@ -239,11 +239,11 @@ def _read_numbered_lines(path: str, reading: ReadOptions) -> Iterator[tuple[int,
                 yield number, line
 
 
-def _misfits(values: Mapping[str, str], types: Mapping[str, str], reading: ReadOptions = _AS_SQL) -> str | None:
+def _find_mismatches(values: Mapping[str, str], types: Mapping[str, str], reading: ReadOptions = _AS_SQL) -> str | None:
     for name, value in values.items():
         if name not in types:
             continue
-        text = as_of_python(value, reading) if is_number(types[name]) else value
+        text = normalize_number(value, reading) if is_number(types[name]) else value
         if text is None or not _fits(text, types[name].lower()):
             return f"{name} is {value!r}, which is not {types[name]}"
     return None

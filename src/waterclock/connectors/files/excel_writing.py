@@ -48,13 +48,13 @@ def write_workbook(
         if not isinstance(converted, str):
             return converted
         if len(converted) > _MOST_SIGNS:
-            raise _beyond(f"a text has {len(converted)} characters, and a cell holds {_MOST_SIGNS}")
+            raise _sheet_limit_error(f"a text has {len(converted)} characters, and a cell holds {_MOST_SIGNS}")
         if _NOT_IN_XML.search(converted):
-            raise _beyond(f"{converted[:40]!r} has a character that XML does not allow")
+            raise _sheet_limit_error(f"{converted[:40]!r} has a character that XML does not allow")
         try:
             made = WriteOnlyCell(sheet, value=_ESCAPED.sub(_escape, converted))
         except IllegalCharacterError as error:
-            raise _beyond(f"{converted[:40]!r} has a control character") from error
+            raise _sheet_limit_error(f"{converted[:40]!r} has a control character") from error
         made.data_type = "s"
         return made
 
@@ -65,7 +65,7 @@ def write_workbook(
         for batch in batches:
             rows += batch.num_rows
             if rows + has_header > _MOST_ROWS:
-                raise _beyond(f"there are more than {_MOST_ROWS} rows")
+                raise _sheet_limit_error(f"there are more than {_MOST_ROWS} rows")
             for row in zip(*(column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns), strict=True):
                 sheet.append([cell(value) for value in row])
     finally:
@@ -95,7 +95,7 @@ def _to_cell_value(value: Any) -> Any:  # noqa: PLR0911 - a return a type
     return base64_text(value) if isinstance(value, bytes) else plain_text(value)
 
 
-def _beyond(why: str) -> WaterclockError:
+def _sheet_limit_error(why: str) -> WaterclockError:
     return WaterclockError(
         "E889",
         "the slice does not fit an Excel sheet",

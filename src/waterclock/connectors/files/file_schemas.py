@@ -24,7 +24,7 @@ from waterclock.connectors.files.landed_names import FORMATS, format_of
 from waterclock.connectors.files.reading_options import ReadOptions, wrong_of_xml
 from waterclock.connectors.files.xml_documents import columns_in, refuse_entities
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import each_of, open_for_reading, stat_file
+from waterclock.files.filesystem import map_each, open_for_reading, stat_file
 from waterclock.files.object_stores import is_remote
 from waterclock.flow.declarations import Columns
 from waterclock.json_depth import require_depth
@@ -100,7 +100,7 @@ def shapes_of(
 
     shapes: dict[FileShape, list[str]] = {}
     apart = by_record(paths) if by_record is not None and formats == {"csv"} else frozenset[str]()
-    for path, shape in zip(paths, each_of(paths, shape_of, at=paths[0]), strict=True):
+    for path, shape in zip(paths, map_each(paths, shape_of, at=paths[0]), strict=True):
         if path in apart:
             kind = format_of(Path(path).name)
             shape = replace(shape, is_by_record=True, compression=kind[1] if kind else "")  # noqa: PLW2901
@@ -188,18 +188,18 @@ def _json_shape(
     is_whole = True
     if keys_of_many is None or _are_small(paths):
         keys = _json_keys(paths, reading)
-    elif columns.is_open or not _are_spelt_so(paths, reading, declared):
+    elif columns.is_open or not _has_exact_keys(paths, reading, declared):
         keys = keys_of_many("json", paths)
     else:
         is_whole = False
-    known = dict.fromkeys(sorted(keys if columns.is_open else _apart(keys, declared)))
+    known = dict.fromkeys(sorted(keys if columns.is_open else _merge_spellings(keys, declared)))
     lower = {key.lower() for key in known}
     asked = [*declared, *(outer.name for outer in reading.outer)]
     found = tuple(SourceColumn(name) for name in [*known, *dict.fromkeys(d for d in asked if d.lower() not in lower)])
     return FileShape("json", "", found, is_whole)
 
 
-def _are_spelt_so(paths: Sequence[str], reading: ReadOptions, declared: Sequence[str]) -> bool:
+def _has_exact_keys(paths: Sequence[str], reading: ReadOptions, declared: Sequence[str]) -> bool:
     """Return whether each declared column is a key in its exact spelling, in the beginnings of the first files."""
     lacking = set(declared)
     for path in paths[:_HEADS]:
@@ -214,7 +214,7 @@ def _are_spelt_so(paths: Sequence[str], reading: ReadOptions, declared: Sequence
     return not lacking
 
 
-def _apart(keys: Iterable[str], declared: Iterable[str]) -> set[str]:
+def _merge_spellings(keys: Iterable[str], declared: Iterable[str]) -> set[str]:
     """Keep one spelling of each undeclared key, because columns whose names differ only by case would clash.
 
     Of `userId` and `userid` the one that is declared exactly so remains. If neither is, both remain, and clash.
@@ -257,7 +257,7 @@ def _xml_shape(
         except (OSError, EOFError) as error:
             raise unreadable(path, error) from error
 
-    each_of(paths, look_at, at=paths[0])
+    map_each(paths, look_at, at=paths[0])
     known: Mapping[str, str] = {}
     is_small = _are_small(paths)
     if is_small:
@@ -276,7 +276,7 @@ def _xml_shape(
 
 def _are_small(paths: Sequence[str]) -> bool:
     """Return whether files are small enough to be parsed here. Compressed files also count with their unpacked size."""
-    room = _LOOKED_THROUGH - sum(each_of(paths, _size_of, at=paths[0]))
+    room = _LOOKED_THROUGH - sum(map_each(paths, _size_of, at=paths[0]))
 
     def unpack(path: str) -> None:
         nonlocal room  # threads may miss each other's chunks by a few: the limit is about speed
@@ -290,7 +290,7 @@ def _are_small(paths: Sequence[str]) -> bool:
         except (OSError, EOFError, zlib.error) as error:
             raise unreadable(path, error) from error
 
-    each_of(paths, unpack, at=paths[0])
+    map_each(paths, unpack, at=paths[0])
     return room >= 0
 
 
@@ -317,7 +317,7 @@ def _json_keys(paths: Sequence[str], reading: ReadOptions) -> set[str]:
             raise _no_records(path, reading)
         return keys
 
-    return set().union(*each_of(paths, keys_of, at=paths[0]))
+    return set().union(*map_each(paths, keys_of, at=paths[0]))
 
 
 def _no_records(path: str, reading: ReadOptions) -> WaterclockError:

@@ -53,7 +53,7 @@ def records(
             f"{_AT} IS NOT NULL"
         )
         if depth < len(reading.rows):
-            frame = _step(frame, reading, depth, kept)
+            frame = _descend(frame, reading, depth, kept)
     if WHOLE in types:
         keys = f"json_object_keys(CASE WHEN {_AT} LIKE '{{%' THEN {_AT} ELSE '{_PLAIN}' END)"
         return frame.selectExpr(PATH, f"named_struct('{WHOLE}', {keys}) AS {RECORD}")
@@ -93,7 +93,7 @@ def _read_as(value: str, types: Mapping[str, str]) -> str:
     return f"from_json({value}, {sql_text(ddl)}, map('columnNameOfCorruptRecord', '{_BAD}'))"
 
 
-def _step(frame: DataFrame, reading: ReadOptions, depth: int, kept: list[str]) -> DataFrame:
+def _descend(frame: DataFrame, reading: ReadOptions, depth: int, kept: list[str]) -> DataFrame:
     """Replace the objects at a depth of the path by their values at the next step, and extract enclosing fields."""
     outer = {at: one for at, one in enumerate(reading.outer) if one.depth == depth}
     asked = dict.fromkeys([reading.rows[depth], *(one.rest[0] for one in outer.values())])
@@ -126,10 +126,12 @@ def _text_at(text: str, rest: tuple[str, ...]) -> str:
 
 def find_records(document: Mapping[str, Any], reading: ReadOptions) -> Iterator[dict[str, Any] | None]:
     """Yield the records of a parsed document as Spark finds them; None for an object without the path."""
-    yield from _below([document], reading.rows, {outer.name: None for outer in reading.outer})
+    yield from _find_below([document], reading.rows, {outer.name: None for outer in reading.outer})
 
 
-def _below(values: list[Any], steps: tuple[str, ...], outer: Mapping[str, None]) -> Iterator[dict[str, Any] | None]:
+def _find_below(
+    values: list[Any], steps: tuple[str, ...], outer: Mapping[str, None]
+) -> Iterator[dict[str, Any] | None]:
     if not steps:
         for value in values:
             if value is not None:
@@ -140,4 +142,4 @@ def _below(values: list[Any], steps: tuple[str, ...], outer: Mapping[str, None])
             yield None
             continue
         inner = value[steps[0]]
-        yield from _below(inner if isinstance(inner, list) else [inner], steps[1:], outer)
+        yield from _find_below(inner if isinstance(inner, list) else [inner], steps[1:], outer)

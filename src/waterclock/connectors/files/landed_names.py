@@ -98,7 +98,7 @@ class Candidate:
 
 
 @dataclass(slots=True)
-class Finds:
+class FoundFiles:
     """The files found below a folder: correctly named ones, and reports about the others."""
 
     candidates: list[Candidate] = field(default_factory=list)
@@ -131,7 +131,7 @@ def names_of(path: str, *, has_positions: bool = False, takes_all: bool = False,
     return Names(path, has_positions=has_positions, takes_all=takes_all, stamp=stamp)
 
 
-def ends_as_files_do(names: Names) -> bool:
+def has_file_ending(names: Names) -> bool:
     """Return whether a unit has the form supplier.source but is the name of one file, such as web.json."""
     return not names.supplier and _SUPPLIER_SOURCE.fullmatch(names.path) is not None
 
@@ -147,13 +147,13 @@ def format_of(name: str) -> tuple[str, str] | None:
 
 def find(
     root: Path, names: Names, zone: str, *, without: Collection[str] = (), only: Collection[str] | None = None
-) -> Finds:
+) -> FoundFiles:
     """Find a unit's files below a folder, except names in `without`; with `only`, just the names in it."""
     if is_remote(root):
         from waterclock.connectors.files.bucket_listing import find_in_bucket
 
         return find_in_bucket(root, names, zone, without=without, only=only)
-    finds = Finds()
+    finds = FoundFiles()
     for path, name in _paths(root, names, finds, without, only):
         with suppress(FileNotFoundError):  # it was moved to the archive since the folder was listed
             finds.add(parse_file_name(path, name, root, names, zone))
@@ -161,7 +161,7 @@ def find(
 
 
 def _paths(
-    root: Path, names: Names, finds: Finds, without: Collection[str], only: Collection[str] | None
+    root: Path, names: Names, finds: FoundFiles, without: Collection[str], only: Collection[str] | None
 ) -> Iterator[tuple[str, str]]:
     """Yield the files that may belong to the unit, each with the name that its item would have."""
     if names.supplier:
@@ -194,7 +194,7 @@ def _glob_paths(root: Path, pattern: str) -> list[str]:
 
 
 def _walk(
-    folder: Path | str, finds: Finds, without: Collection[str], only: Collection[str] | None
+    folder: Path | str, finds: FoundFiles, without: Collection[str], only: Collection[str] | None
 ) -> Iterator[tuple[str, str]]:
     for name in list_folder(folder):
         if name in without or name[0] in "._":

@@ -21,7 +21,7 @@ from waterclock.connectors.files.landed_names import Candidate, Names, find, fin
 from waterclock.connectors.files.stamped_files import ByStamp, stamp_of
 from waterclock.connectors.interface import Item, Listing, Report
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import each_of, is_same_content
+from waterclock.files.filesystem import is_same_content, map_each
 from waterclock.files.object_stores import is_remote
 
 _MOST_NAMED = 10
@@ -81,9 +81,9 @@ def list_between(landing: Landing, names: Names, span: tuple[datetime, datetime]
         )
         return (*within, *all_after)
     folders = _by_stamp(landing, names)
-    items = _between(landing, names, folders, span, now)
+    items = _items_between(landing, names, folders, span, now)
     for stamp, _ in groupby(merge(*(folder.oldest_first(span[1]) for folder in folders), key=stamp_of), key=stamp_of):
-        if later := _between(landing, names, folders, (stamp, stamp + timedelta.resolution), now):
+        if later := _items_between(landing, names, folders, (stamp, stamp + timedelta.resolution), now):
             return (*items, *later)
     return items
 
@@ -105,7 +105,7 @@ def newest_first(
     folders = _by_stamp(landing, names)
     ordered = merge(*(folder.newest_first(until) for folder in folders), key=stamp_of, reverse=True)
     for stamp, _ in groupby(ordered, key=stamp_of):
-        if items := _between(landing, names, folders, (stamp, stamp + timedelta.resolution), now):
+        if items := _items_between(landing, names, folders, (stamp, stamp + timedelta.resolution), now):
             yield items
 
 
@@ -116,7 +116,7 @@ def _by_stamp(landing: Landing, names: Names) -> tuple[ByStamp, ByStamp]:
     )
 
 
-def _between(
+def _items_between(
     landing: Landing,
     names: Names,
     folders: tuple[ByStamp, ByStamp],
@@ -144,10 +144,10 @@ def _build_listing(
     known = archived | {one.name: one for one in find_named(landing.archive, names, landing.stamp_zone, gone)}
     moved: set[str] = set()
     ordered = sorted(fresh, key=lambda one: one.relative)
-    looks = each_of(ordered, lambda one: _unfit_or_gone(one, names, landing, now), at=landing.folder)
+    looks = map_each(ordered, lambda one: _check_candidate(one, names, landing, now), at=landing.folder)
     for one, unfit in zip(ordered, looks, strict=True):
         try:
-            report = unfit or _clash(one, known.get(one.name))
+            report = unfit or _find_name_clash(one, known.get(one.name))
             item = _item(one, is_archived=False)
         except FileNotFoundError:
             report = _GONE
@@ -216,14 +216,14 @@ def _item(one: Candidate, *, is_archived: bool) -> Item:
     return Item(one.name, one.stamp, found.size, one.path, is_archived, changed=found.changed)
 
 
-def _unfit_or_gone(one: Candidate, names: Names, landing: Landing, now: datetime) -> Report | None:
+def _check_candidate(one: Candidate, names: Names, landing: Landing, now: datetime) -> Report | None:
     try:
-        return _unfit(one, names, landing, now)
+        return _find_problem(one, names, landing, now)
     except FileNotFoundError:
         return _GONE
 
 
-def _unfit(one: Candidate, names: Names, landing: Landing, now: datetime) -> Report | None:
+def _find_problem(one: Candidate, names: Names, landing: Landing, now: datetime) -> Report | None:
     found = one.stat()
     if (now - found.changed).total_seconds() < landing.settle_seconds:
         return Report(one.path, "half-written", f"changed less than {landing.settle_seconds:g} seconds ago")
@@ -240,7 +240,7 @@ def _unfit(one: Candidate, names: Names, landing: Landing, now: datetime) -> Rep
     return Report(one.path, *problem)
 
 
-def _clash(one: Candidate, known: Candidate | None) -> Report | None:
+def _find_name_clash(one: Candidate, known: Candidate | None) -> Report | None:
     if known is None or is_same_content(one.path, known.path):
         return None
     return Report(one.path, "same name, other content", f"{known.path} has that name, and keeps its content")

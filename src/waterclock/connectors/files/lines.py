@@ -49,7 +49,7 @@ class _Part:
     lists: int
 
 
-def beside_rows(metadata: str = METADATA) -> tuple[str, ...]:
+def line_source_columns(metadata: str = METADATA) -> tuple[str, ...]:
     """Return the SQL of the columns that `add_line_columns` needs.
 
     `metadata` is the frame's metadata column of Spark.
@@ -69,14 +69,14 @@ def has_lines(reading: ReadOptions) -> bool:
 def add_line_columns(
     spark: SparkSession, rows: DataFrame, paths: Sequence[str], *, skips: bool, header: bool = False
 ) -> DataFrame:
-    """Add to rows with the columns of `beside_rows` the columns that `LINE` needs.
+    """Add to rows with the columns of `line_source_columns` the columns that `LINE` needs.
 
     `skips`: the reader skips blank lines, and the header.
 
     Line numbers of a file are NULL if it has too many blank lines to keep in memory, or if a line contains a list of
     several rows. Cost: one pass over the files that counts their lines, and a small join.
     """
-    text = spark.read.text(list(paths)).selectExpr("value", *beside_rows())
+    text = spark.read.text(list(paths)).selectExpr("value", *line_source_columns())
     parts = _parts(text)
     skipped = _find_blank_lines(text, parts) if skips else {}
     counts = [

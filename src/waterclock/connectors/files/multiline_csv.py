@@ -13,7 +13,7 @@ from waterclock.connectors.files.encodings import text_of
 from waterclock.connectors.files.lines import SAME_LINES
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.windowing import file_uri_of
-from waterclock.files.filesystem import each_of, stat_file
+from waterclock.files.filesystem import map_each, stat_file
 from waterclock.spark_sql import literal_path
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ def read_by_record(spark: SparkSession, reading: ReadOptions, paths: Sequence[st
     if not reading.quote:
         return frozenset()
     try:
-        is_small = sum(each_of(paths, lambda path: stat_file(path).size, at=paths[0])) <= _LOOKED_THROUGH
+        is_small = sum(map_each(paths, lambda path: stat_file(path).size, at=paths[0])) <= _LOOKED_THROUGH
     except FileNotFoundError:
         return frozenset()
     if not is_small:
-        return _found_by_spark(spark, reading, paths)
-    found = each_of(paths, lambda path: _is_spanning(path, reading), at=paths[0])
+        return _find_spanning_by_spark(spark, reading, paths)
+    found = map_each(paths, lambda path: _is_spanning(path, reading), at=paths[0])
     return frozenset(path for path, is_spanning in zip(paths, found, strict=True) if is_spanning)
 
 
@@ -51,7 +51,7 @@ def _is_spanning(path: str, reading: ReadOptions) -> bool:
         return False
 
 
-def _found_by_spark(spark: SparkSession, reading: ReadOptions, paths: Sequence[str]) -> AbstractSet[str]:
+def _find_spanning_by_spark(spark: SparkSession, reading: ReadOptions, paths: Sequence[str]) -> AbstractSet[str]:
     by_uri = {unquote(file_uri_of(path)): path for path in paths}
     found: set[str] = set()
     for delimiter in sorted({reading.delimiter_of(path) for path in paths}):

@@ -21,17 +21,17 @@ def is_number(type_text: str) -> bool:
     return type_text.strip().lower().partition("(")[0].strip() in _NUMBERS
 
 
-def is_of_sql(reading: ReadOptions) -> bool:
+def is_sql_format(reading: ReadOptions) -> bool:
     """Return whether numbers are written as in SQL: with a decimal point, and without a thousands separator."""
     return reading.decimal == "." and not reading.thousands
 
 
-def as_of_sql(text: str, reading: ReadOptions) -> str:
+def normalize_number_sql(text: str, reading: ReadOptions) -> str:
     """Return the SQL that rewrites a number (the SQL of a text) with a decimal point and no thousands separator.
 
     The result is NULL for a text of another format.
     """
-    if is_of_sql(reading):
+    if is_sql_format(reading):
         return text
     plain = text if not reading.thousands else f"regexp_replace({text}, {sql_text(_sign(reading.thousands))}, '')"
     return (
@@ -40,9 +40,9 @@ def as_of_sql(text: str, reading: ReadOptions) -> str:
     )
 
 
-def as_of_python(text: str, reading: ReadOptions) -> str | None:
-    """Rewrite a number as the SQL of `as_of_sql` does; None for a text of another format."""
-    if is_of_sql(reading):
+def normalize_number(text: str, reading: ReadOptions) -> str | None:
+    """Rewrite a number as the SQL of `normalize_number_sql` does; None for a text of another format."""
+    if is_sql_format(reading):
         return text
     if re.fullmatch(_pattern(reading), text, re.ASCII) is None:
         return None

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING
 from waterclock.connectors.files.origins import split_origin_columns
 from waterclock.connectors.files.own_copies import open_landed
 from waterclock.connectors.interface import Collected, Item
-from waterclock.files.filesystem import each_of, open_for_reading, path_below, stat_file
+from waterclock.files.filesystem import map_each, open_for_reading, path_below, stat_file
 from waterclock.files.object_stores import is_remote
 from waterclock.flow.declarations import Columns
 from waterclock.flow.origins import IN_ROWS
@@ -50,7 +50,7 @@ def rows_of_files(
     own, tells = split_origin_columns(columns)
     pairs = [(label, item) for label, taken in items.items() for item in taken]
     paths = [item.path for _, item in pairs]
-    sums = each_of(paths, lambda path: _digest_below(path, landing), at=paths[0]) if paths else []
+    sums = map_each(paths, lambda path: _digest_below(path, landing), at=paths[0]) if paths else []
     rows = [
         (
             item.name, item.stamp, stat_file(item.path).changed if has_times else None, item.size, digest,

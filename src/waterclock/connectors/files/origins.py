@@ -32,11 +32,11 @@ def with_file_names(spark: SparkSession, frame: DataFrame, items: Sequence[Item]
 
     Cost: an expression; for many files a small join
     """
-    frame, found = by_file(spark, frame, {item.path: item.name for item in items})
+    frame, found = map_by_file(spark, frame, {item.path: item.name for item in items})
     return frame.selectExpr("*", f"{found} AS {IN_ROWS['file']}").drop(_FOUND)
 
 
-def by_file(spark: SparkSession, frame: DataFrame, of: Mapping[str, str]) -> tuple[DataFrame, str]:
+def map_by_file(spark: SparkSession, frame: DataFrame, of: Mapping[str, str]) -> tuple[DataFrame, str]:
     """Map each row of a frame to the value of its file in `of`, which has values by path. The rows need `FILE_KEY`.
 
     Returns  the frame to use from then on, and the SQL of the value, which is NULL for other files

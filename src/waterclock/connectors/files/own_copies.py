@@ -24,7 +24,7 @@ from waterclock.permissions.ownership import foreign_writer, open_below
 _CHUNK = 1 << 20
 
 
-def changeable(paths: Sequence[str], landing: Path | None) -> dict[str, str]:
+def find_changeable_files(paths: Sequence[str], landing: Path | None) -> dict[str, str]:
     """Return the files that another user can change, with their paths below `landing`. Cost: a check of each file."""
     if landing is None or is_remote(landing):
         return {}
@@ -33,7 +33,7 @@ def changeable(paths: Sequence[str], landing: Path | None) -> dict[str, str]:
     return {path: relative for path, relative in below.items() if _is_changeable(landing, Path(relative), known)}
 
 
-def copy_all(files: Mapping[str, str], landing: Path | None, folder: Path) -> dict[str, str]:
+def copy_files(files: Mapping[str, str], landing: Path | None, folder: Path) -> dict[str, str]:
     """Copy files below `landing` into a folder, under the same paths; return the path of each copy by that of its file.
 
     Raises  E807 for a file that is gone, unreadable or a link

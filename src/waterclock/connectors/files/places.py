@@ -8,7 +8,7 @@ from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.interface import Setting
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path
-from waterclock.files.object_stores import OPTIONS, is_remote, reach_by, store_of
+from waterclock.files.object_stores import OPTIONS, is_remote, register_bucket, store_of
 from waterclock.flow.declarations import Unit
 from waterclock.spark_sql import option_text
 
@@ -41,7 +41,7 @@ def resolve_landing(setting: Setting, unit: Unit) -> Landing:
     )
 
 
-def reach(setting: Setting) -> None:
+def register_buckets(setting: Setting) -> None:
     """Register the buckets of a connection with its options, without a request.
 
     Raises  E607 for an unknown store; E609
@@ -49,7 +49,7 @@ def reach(setting: Setting) -> None:
     said = {name: option_text(setting.options[name]) for name in OPTIONS if setting.options.get(name) is not None}
     for url in (str(setting.options.get(name) or "") for name in ("path", "archive")):
         if is_remote(url) and said:
-            reach_by(url, said)
+            register_bucket(url, said)
         else:
             store_of(url)  # with the options that are known already, or those of the environment
 

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 from waterclock.connectors.files.type_errors import PATH, REFUSED
 from waterclock.connectors.windowing import file_uri_of
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import each_of, stat_file
+from waterclock.files.filesystem import map_each, stat_file
 from waterclock.files.object_stores import is_remote
 from waterclock.spark_sql import literal_path
 
@@ -87,7 +87,7 @@ def _add_file_to_errors(uri: str) -> Iterator[None]:
 
 
 def _refuse_large(paths: Sequence[str]) -> None:
-    sizes = each_of(paths, lambda path: stat_file(path).size, at=paths[0])
+    sizes = map_each(paths, lambda path: stat_file(path).size, at=paths[0])
     for path, size in zip(paths, sizes, strict=True):
         if size > _MOST_OF_A_BUCKET:
             raise WaterclockError(

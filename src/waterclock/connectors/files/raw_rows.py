@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.column_matching import Taken, map_column_types
+from waterclock.connectors.column_matching import CollectedColumn, map_column_types
 from waterclock.connectors.files import avro_reading, csv_records, excel_reading
 from waterclock.connectors.files.csv_records import IS_OPEN, TEXT
 from waterclock.connectors.files.file_schemas import FileShape
 from waterclock.connectors.files.fixed_width import fields
 from waterclock.connectors.files.json_records import RECORD, records
-from waterclock.connectors.files.lines import LINE, add_line_columns, beside_rows, has_lines
-from waterclock.connectors.files.number_texts import is_number, is_of_sql
+from waterclock.connectors.files.lines import LINE, add_line_columns, has_lines, line_source_columns
+from waterclock.connectors.files.number_texts import is_number, is_sql_format
 from waterclock.connectors.files.python_readers import NUMBER, Reader, read_by_python
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.type_errors import PATH, build_raise_sql
-from waterclock.connectors.nested_decimals import read_within
+from waterclock.connectors.nested_decimals import type_to_read
 from waterclock.connectors.row_files import METADATA, show_metadata
 from waterclock.flow.declarations import Value
 from waterclock.flow.origins import TYPES
@@ -69,14 +69,14 @@ class ReadRequest:
     shape: FileShape
     paths: Sequence[str]
     reading: ReadOptions
-    by_source: Mapping[str, Taken]
+    by_source: Mapping[str, CollectedColumn]
     zone: str
     has_rows: bool
 
     @property
-    def places(self) -> list[str]:
+    def escaped_paths(self) -> list[str]:
         """The paths in the form that Spark expects."""
-        return literal(self.paths)
+        return escape_paths(self.paths)
 
     @property
     def column_types(self) -> Mapping[str, str]:
@@ -84,7 +84,7 @@ class ReadRequest:
         return map_column_types(self.shape.found)
 
     @property
-    def by_place(self) -> Mapping[str, str]:
+    def by_position(self) -> Mapping[str, str]:
         """The name of each file column in a frame that is read by position, such as `c0`.
 
         Two columns of a file may have the same name.
@@ -114,10 +114,10 @@ def raw_rows(asked: ReadRequest) -> RawRows:
 def _parquet(asked: ReadRequest) -> RawRows:
     from waterclock.storage.rows import map_leaf_types
 
-    said = asked.spark.read.parquet(*asked.places).schema
+    said = asked.spark.read.parquet(*asked.escaped_paths).schema
     # a file's metadata may contain column defaults as SQL, which Spark would evaluate
     plain: Any = map_leaf_types(said, lambda leaf: leaf)
-    frame = asked.spark.read.schema(plain).parquet(*asked.places)
+    frame = asked.spark.read.schema(plain).parquet(*asked.escaped_paths)
     types = {field.name: field.dataType.simpleString() for field in said}
     frame, file = show_metadata(frame, types)
     path, row = f"{file}.file_path", f"{file}.row_index + 1"
@@ -126,7 +126,7 @@ def _parquet(asked: ReadRequest) -> RawRows:
 
 def _csv(asked: ReadRequest) -> RawRows:
     asked = replace(asked, reading=replace(asked.reading, is_multiline=False))
-    names = asked.by_place
+    names = asked.by_position
     types = {
         name: _exact(asked.by_source[name].type, asked.reading) if name in asked.by_source else "STRING"
         for name in names
@@ -135,7 +135,7 @@ def _csv(asked: ReadRequest) -> RawRows:
         return _csv_by_record(asked, names, types)
     ddl = _ddl_of_lines(names, types, asked.reading)
     reader = reader_of(asked.spark, "csv", asked.reading, asked.zone, delimiter=asked.shape.delimiter).schema(ddl)
-    raw = RawRows(reader.csv(asked.places), names, types, asked.column_types)
+    raw = RawRows(reader.csv(asked.escaped_paths), names, types, asked.column_types)
     return _with_lines(asked, _with_unread(asked, raw), header=asked.reading.has_header)
 
 
@@ -148,19 +148,19 @@ def _csv_by_record(asked: ReadRequest, names: Mapping[str, str], types: Mapping[
     options = _options("csv", reading, asked.zone, shape.delimiter) | {"multiLine": True}
     read = _from_text("csv", f"CASE WHEN NOT {IS_OPEN} THEN {TEXT} END", _ddl_of_lines(names, types, reading), options)
     wrong = f"{IS_OPEN} OR {_READ}.{UNREAD} IS NOT NULL"
-    misfit = build_raise_sql(PATH, "a row", TEXT)
+    mismatch = build_raise_sql(PATH, "a row", TEXT)
     unread = "CAST(NULL AS STRING)"
     if asked.reading.keeps_unread:
         text = ", ".join(f"{quote_name(name)} STRING" for name in (*names.values(), UNREAD))
         is_text = f"{_from_text('csv', TEXT, text, options)}.{UNREAD} IS NULL"
-        misfit = f"CASE WHEN NOT {IS_OPEN} AND {is_text} THEN {build_raise_sql(PATH, 'a value of a row', TEXT)} END"
+        mismatch = f"CASE WHEN NOT {IS_OPEN} AND {is_text} THEN {build_raise_sql(PATH, 'a value of a row', TEXT)} END"
         unread = f"CASE WHEN {wrong} THEN {TEXT} END"
     rows = frame.selectExpr("*", f"{read} AS {_READ}").selectExpr(
         TEXT,
         IS_OPEN,
         NUMBER,
         PATH,
-        f"CASE WHEN {wrong} THEN {misfit} ELSE {_READ} END AS {_READ}",
+        f"CASE WHEN {wrong} THEN {mismatch} ELSE {_READ} END AS {_READ}",
         f"{unread} AS {UNREAD}",
     )
     return RawRows(rows, names, types, asked.column_types, path=PATH, row=NUMBER, within=_READ, unread=UNREAD)
@@ -176,7 +176,7 @@ def _json(asked: ReadRequest) -> RawRows:
     names = asked.by_name
 
     def documents(ddl: str) -> DataFrame:
-        return reader_of(asked.spark, "json", asked.reading, asked.zone).schema(ddl).json(asked.places)
+        return reader_of(asked.spark, "json", asked.reading, asked.zone).schema(ddl).json(asked.escaped_paths)
 
     if asked.reading.rows:
         types = {name: _nested_type(asked.by_source.get(name)) for name in names}
@@ -200,19 +200,21 @@ def _xml(asked: ReadRequest) -> RawRows:
         else (found.type or "STRING")
         for found in asked.shape.found
     }
-    frame = reader_of(asked.spark, "xml", asked.reading, asked.zone).schema(_ddl(names, types)).xml(asked.places)
+    frame = reader_of(asked.spark, "xml", asked.reading, asked.zone).schema(_ddl(names, types)).xml(asked.escaped_paths)
     frame, file = show_metadata(frame, names)
     return RawRows(frame, names, types, asked.column_types, metadata=file, path=f"{file}.file_path")
 
 
 def _fixed_width(asked: ReadRequest) -> RawRows:
-    names = asked.by_place
+    names = asked.by_position
     types = dict.fromkeys(names, "STRING")
-    lines = asked.spark.read.text(asked.places)
+    lines = asked.spark.read.text(asked.escaped_paths)
     if not (asked.has_rows and has_lines(asked.reading)):
         placed = lines.selectExpr("value", f"{METADATA}.file_path AS {PATH}")
         return RawRows(fields(placed, asked.reading), names, types, asked.column_types, path=PATH)
-    numbered = add_line_columns(asked.spark, lines.selectExpr("value", *beside_rows()), asked.places, skips=False)
+    numbered = add_line_columns(
+        asked.spark, lines.selectExpr("value", *line_source_columns()), asked.escaped_paths, skips=False
+    )
     return RawRows(fields(numbered, asked.reading), names, types, asked.column_types, path=PATH, row=LINE)
 
 
@@ -220,8 +222,8 @@ def _with_lines(asked: ReadRequest, raw: RawRows, *, header: bool = False) -> Ra
     """Add the line number of each row, if it is requested and can be determined."""
     if not (asked.has_rows and has_lines(asked.reading)):
         return raw
-    rows = raw.frame.selectExpr("*", *beside_rows(raw.metadata))
-    numbered = add_line_columns(asked.spark, rows, asked.places, skips=True, header=header)
+    rows = raw.frame.selectExpr("*", *line_source_columns(raw.metadata))
+    numbered = add_line_columns(asked.spark, rows, asked.escaped_paths, skips=True, header=header)
     return replace(raw, frame=numbered, path=PATH, row=LINE, unread=raw.unread.replace(raw.path, PATH))
 
 
@@ -254,8 +256,8 @@ def _excel(asked: ReadRequest) -> RawRows:
 
 
 def _by_python(asked: ReadRequest, read: Reader) -> RawRows:
-    frame = read_by_python(asked.spark, asked.paths, read, _ddl(asked.by_place, asked.column_types))
-    return RawRows(frame, asked.by_place, asked.column_types, asked.column_types, path=PATH, row=NUMBER)
+    frame = read_by_python(asked.spark, asked.paths, read, _ddl(asked.by_position, asked.column_types))
+    return RawRows(frame, asked.by_position, asked.column_types, asked.column_types, path=PATH, row=NUMBER)
 
 
 def reader_of(
@@ -290,7 +292,7 @@ def _options(format_name: str, reading: ReadOptions, zone: str, delimiter: str) 
         options |= {
             "header": reading.has_header,
             "sep": delimiter,
-            **_quoting(reading),
+            **_quote_options(reading),
             "nullValue": reading.null,
         }
     if format_name == "xml":
@@ -303,14 +305,14 @@ def _options(format_name: str, reading: ReadOptions, zone: str, delimiter: str) 
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _quoting(reading: ReadOptions) -> dict[str, Value]:
+def _quote_options(reading: ReadOptions) -> dict[str, Value]:
     """Return Spark's options for quotes. By default it gives NUL a meaning as an escape or a quote, and removes it."""
     quote = reading.quote or _NO_CHARACTER
     escape = reading.escape if reading.quote and reading.escape else quote
     return {"quote": quote, "escape": escape, "charToEscapeQuoteEscaping": escape}
 
 
-def literal(paths: Sequence[str]) -> list[str]:
+def escape_paths(paths: Sequence[str]) -> list[str]:
     """Return paths in the form that Spark expects: with wildcard characters escaped."""
     return [literal_path(path) for path in paths]
 
@@ -324,19 +326,19 @@ def _ddl_of_lines(names: Mapping[str, str], types: Mapping[str, str], reading: R
     return ", ".join([_ddl(names, types), *line] if names else line)
 
 
-def _type_to_read(taken: Taken | None) -> str:
+def _type_to_read(taken: CollectedColumn | None) -> str:
     """Return the type for Spark's JSON reader. Numbers are read as text, because a JSON number may be in quotes.
 
     Base64 bytes are read as text too, so that invalid base64 is a type mismatch and not a broken line.
     """
     if taken is None or is_number(taken.type) or taken.type.lower() == "binary":
         return "STRING"
-    return read_within(taken.type)
+    return type_to_read(taken.type)
 
 
 def _with_variants(asked: ReadRequest, name: str, kind: str) -> str:
     """Return a column's type with a VARIANT for each number that is read as text."""
-    return "VARIANT" if kind == "STRING" else read_within(asked.by_source[name].type, "VARIANT")
+    return "VARIANT" if kind == "STRING" else type_to_read(asked.by_source[name].type, "VARIANT")
 
 
 def _exact(type_text: str, reading: ReadOptions) -> str:
@@ -346,10 +348,10 @@ def _exact(type_text: str, reading: ReadOptions) -> str:
     decoding it. It supports only one number format.
     """
     is_text = decimal_of(type_text) is not None or type_text.upper() == "BINARY"
-    is_text = is_text or (is_number(type_text) and not is_of_sql(reading))
-    return "STRING" if is_text else read_within(type_text)
+    is_text = is_text or (is_number(type_text) and not is_sql_format(reading))
+    return "STRING" if is_text else type_to_read(type_text)
 
 
-def _nested_type(taken: Taken | None) -> str:
+def _nested_type(taken: CollectedColumn | None) -> str:
     """Return the type with which a record's field is read: STRING, except for nested types."""
-    return read_within(taken.type) if taken is not None and taken.type.lower().startswith(_NESTED) else "STRING"
+    return type_to_read(taken.type) if taken is not None and taken.type.lower().startswith(_NESTED) else "STRING"

@@ -129,7 +129,9 @@ def path_of(text: str) -> tuple[str, ...]:
     """Return the steps of a path such as `data.items`. Raises  E335 for one with an empty step."""
     steps = tuple(step.strip() for step in text.split("."))
     if not all(steps):
-        raise _unsaid("rows", text, "a path is names with dots between them", "write it like rows 'data.items'")
+        raise _unsupported_option_error(
+            "rows", text, "a path is names with dots between them", "write it like rows 'data.items'"
+        )
     return steps
 
 
@@ -139,7 +141,7 @@ def outer_of(text: str, rows: tuple[str, ...]) -> tuple[Outer, ...]:
     for part in text.split(","):
         match = _OUTER.fullmatch(part)
         if match is None:
-            raise _unsaid(
+            raise _unsupported_option_error(
                 "outer", part, "it is a list of paths, each with a name", "write it like 'orders.id AS order_id'"
             )
         steps = path_of(match[1])
@@ -147,7 +149,7 @@ def outer_of(text: str, rows: tuple[str, ...]) -> tuple[Outer, ...]:
         while depth < len(rows) and depth < len(steps) and rows[depth] == steps[depth]:
             depth += 1
         if depth == len(rows) or depth == len(steps):
-            raise _unsaid(
+            raise _unsupported_option_error(
                 "outer", part, "it is within the records", "name a value outside of them, by its path from the root"
             )
         found.append(Outer(match[2] or steps[-1], depth, steps[depth:]))
@@ -161,7 +163,7 @@ def positions_of(text: str) -> tuple[Position, ...]:
         match = _POSITION.fullmatch(part)
         last = int(match[3]) if match and match[3] else None
         if match is None or int(match[2]) < 1 or (last is not None and last < int(match[2])):
-            raise _unsaid(
+            raise _unsupported_option_error(
                 "positions",
                 part,
                 "a field is a name with its first and last character",
@@ -183,7 +185,7 @@ def cells_of(text: str) -> Cells:
         or (cells.right is not None and cells.right < cells.left)
     )
     if cells is None or is_backward:
-        raise _unsaid(
+        raise _unsupported_option_error(
             "range", text, "a range has a first cell and a last one", "write it like 'B3:F100', 'B3:F' or 'B3'"
         )
     return cells
@@ -283,13 +285,13 @@ def wrong_of_xml(reading: ReadOptions) -> WaterclockError | None:
     text = ".".join(reading.rows)
     if len(reading.rows) > 1:
         why = "in XML all elements of one name are the rows, at any depth"
-        return _unsaid("rows", text, why, f"write rows '{reading.rows[-1]}' to read all of them")
+        return _unsupported_option_error("rows", text, why, f"write rows '{reading.rows[-1]}' to read all of them")
     if reading.outer:
-        return _unsaid(
+        return _unsupported_option_error(
             "outer", reading.outer[0].name, "XML rows cannot get values from outside of them", "leave it out"
         )
     return None
 
 
-def _unsaid(option: str, text: str, why: str, fix: str) -> WaterclockError:
+def _unsupported_option_error(option: str, text: str, why: str, fix: str) -> WaterclockError:
     return WaterclockError("E335", f"{option} is {text.strip()!r}", why=why, fix=fix)

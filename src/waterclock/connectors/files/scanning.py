@@ -16,19 +16,19 @@ from datetime import datetime
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.column_matching import Matched, Taken, match
+from waterclock.connectors.column_matching import CollectedColumn, ColumnMatch, match
 from waterclock.connectors.files.file_schemas import FileShape, shapes_of
 from waterclock.connectors.files.json_records import RECORD, WHOLE, records
 from waterclock.connectors.files.multiline_csv import read_by_record
-from waterclock.connectors.files.number_texts import as_of_sql, is_number
-from waterclock.connectors.files.origins import by_file
+from waterclock.connectors.files.number_texts import is_number, normalize_number_sql
+from waterclock.connectors.files.origins import map_by_file
 from waterclock.connectors.files.own_copies import name_as_landed
-from waterclock.connectors.files.raw_rows import RawRows, ReadRequest, literal, raw_rows, reader_of
+from waterclock.connectors.files.raw_rows import RawRows, ReadRequest, escape_paths, raw_rows, reader_of
 from waterclock.connectors.files.reading_options import ReadOptions
 from waterclock.connectors.files.type_errors import build_raise_sql
-from waterclock.connectors.files.zips import as_of_zips, unpack_zips
+from waterclock.connectors.files.zips import restore_file_keys, unpack_zips
 from waterclock.connectors.interface import do_nothing
-from waterclock.connectors.nested_decimals import narrow_value, read_within
+from waterclock.connectors.nested_decimals import narrow_value, type_to_read
 from waterclock.connectors.windowing import FILE_KEY, TIME, instant
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import keeps_unread
@@ -49,7 +49,7 @@ _WHOLE = frozenset("tinyint byte smallint short int integer bigint long".split()
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScannedFiles:
     """The frame of all files, with `FILE_KEY` (the `file_key_of` of each row's path) and `TIME` if it was requested.
 
     Both cost nothing if they are not used. `UNREAD` exists if unreadable lines are kept. `left_out` are columns of the
@@ -84,7 +84,7 @@ def scan(  # noqa: PLR0913 - each is an independent input
     time: str | None = None,
     stamps: Mapping[str, datetime] | None = None,
     has_rows: bool = False,
-) -> Scanned:
+) -> ScannedFiles:
     """Read files into one frame: the requested columns, `FILE_KEY` and, if `time` names a column, its instant `TIME`.
 
     A line that cannot be parsed has no time of its own: if such lines are kept, it gets the stamp of its file.
@@ -99,7 +99,7 @@ def scan(  # noqa: PLR0913 - each is an independent input
     found = unpack_zips(paths, reading)
     try:
         scanned = _scan_files(spark, found.paths, reading, columns, zone, time=time, has_rows=has_rows)
-        frame = as_of_zips(spark, scanned.frame, found)
+        frame = restore_file_keys(spark, scanned.frame, found)
         if time and stamps and reading.keeps_unread:
             frame = _at_stamps(spark, frame, stamps)
     except BaseException as error:
@@ -108,7 +108,7 @@ def scan(  # noqa: PLR0913 - each is an independent input
             name_as_landed(error, reading)
         raise
     seen = tuple((kinds, [found.zips.get(path, path) for path in members]) for kinds, members in scanned.seen)
-    return Scanned(frame, scanned.left_out, seen, found.close)
+    return ScannedFiles(frame, scanned.left_out, seen, found.close)
 
 
 def _scan_files(
@@ -120,7 +120,7 @@ def _scan_files(
     *,
     time: str | None,
     has_rows: bool,
-) -> Scanned:
+) -> ScannedFiles:
     shapes = shapes_of(
         paths,
         reading,
@@ -144,12 +144,12 @@ def _scan_files(
         unread = [UNREAD] if reading.keeps_unread else []
         beside = [FILE_KEY, *unread, *([TIME] if time else []), *([_ROW] if has_rows else [])]
         frame = frame.select(*(quote_name(name) for name in (*order, *beside)))
-    return Scanned(frame, tuple(name for name in left_out if name not in order), tuple(seen))
+    return ScannedFiles(frame, tuple(name for name in left_out if name not in order), tuple(seen))
 
 
 def _at_stamps(spark: SparkSession, frame: DataFrame, stamps: Mapping[str, datetime]) -> DataFrame:
     names = [quote_name(name) for name in frame.columns if name != TIME]
-    frame, home = by_file(spark, frame, {path: stamp.isoformat() for path, stamp in stamps.items()})
+    frame, home = map_by_file(spark, frame, {path: stamp.isoformat() for path, stamp in stamps.items()})
     return frame.selectExpr(
         *names, f"CASE WHEN {UNREAD} IS NULL THEN {TIME} ELSE CAST({home} AS TIMESTAMP) END AS {TIME}"
     )
@@ -161,12 +161,12 @@ def _infer_columns(
     """Return the columns that Spark finds in files; XML elements that are repeated are lists."""
     reader = reader_of(spark, format_name, reading, "UTC")
     if format_name == "xml":
-        kinds = {field.name: field.dataType.simpleString() for field in reader.xml(literal(paths)).schema}
+        kinds = {field.name: field.dataType.simpleString() for field in reader.xml(escape_paths(paths)).schema}
         return {name: "ARRAY<STRING>" if kind.startswith("array<") else "STRING" for name, kind in kinds.items()}
     if not reading.rows:
-        inferred = reader.options(primitivesAsString=True).json(literal(paths)).columns
+        inferred = reader.options(primitivesAsString=True).json(escape_paths(paths)).columns
         return {key: "STRING" for key in inferred if key != UNREAD}  # Spark adds UNREAD for a malformed line
-    read = records(lambda ddl: reader.schema(ddl).json(literal(paths)), reading, {WHOLE: "STRING"}, {})
+    read = records(lambda ddl: reader.schema(ddl).json(escape_paths(paths)), reading, {WHOLE: "STRING"}, {})
     keys = read.selectExpr(f"explode({RECORD}.{WHOLE}) AS key").distinct().collect()
     return dict.fromkeys((row["key"] for row in keys), "STRING")
 
@@ -176,7 +176,7 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
     shape: FileShape,
     paths: Sequence[str],
     reading: ReadOptions,
-    matched: Matched,
+    matched: ColumnMatch,
     zone: str,
     time: str | None,
     *,
@@ -185,7 +185,7 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
     """Return the rows of files of one `FileShape`, and the columns that the files themselves declare."""
     by_source = {taken.source: taken for taken in matched.taken}
     raw = raw_rows(ReadRequest(spark, shape, paths, reading, by_source, zone, has_rows))
-    values = [f"{_as_type(raw, taken, zone, reading)} AS {quote_name(taken.name)}" for taken in matched.taken]
+    values = [f"{_typed_sql(raw, taken, zone, reading)} AS {quote_name(taken.name)}" for taken in matched.taken]
     if reading.keeps_unread:
         values.append(f"{raw.unread} AS {UNREAD}")
     values.append(f"trim(LEADING 'file:/' FROM {raw.path}) AS {FILE_KEY}")
@@ -197,7 +197,7 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
     return raw.frame.selectExpr(*values), raw.seen
 
 
-def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where: str) -> str:
+def _time_source(time: str, taken: Sequence[CollectedColumn], names: Iterable[str], where: str) -> str:
     for one in taken:
         if one.name.lower() == time.lower():
             return one.source
@@ -213,7 +213,7 @@ def _time_source(time: str, taken: Sequence[Taken], names: Iterable[str], where:
     )
 
 
-def _data_time(raw: RawRows, source: str, taken: Taken | None, zone: str, reading: ReadOptions) -> str:
+def _data_time(raw: RawRows, source: str, taken: CollectedColumn | None, zone: str, reading: ReadOptions) -> str:
     """Return the SQL of a row's data time. A text is parsed by the declared pattern for its column's type."""
     found, value = raw.types[source], raw.value_of(source)
     kind = taken.type.upper() if taken is not None and taken.is_typed else ""
@@ -223,7 +223,7 @@ def _data_time(raw: RawRows, source: str, taken: Taken | None, zone: str, readin
     return instant(value, found, zone)
 
 
-def _as_type(raw: RawRows, taken: Taken, zone: str, reading: ReadOptions) -> str:
+def _typed_sql(raw: RawRows, taken: CollectedColumn, zone: str, reading: ReadOptions) -> str:
     """Return the SQL of a column as its target type; a type mismatch raises an error that names the file."""
     found, value = raw.types[taken.source], raw.value_of(taken.source)
     if not taken.is_typed or "".join(found.split()).lower() == "".join(taken.type.split()).lower():
@@ -234,11 +234,11 @@ def _as_type(raw: RawRows, taken: Taken, zone: str, reading: ReadOptions) -> str
     if _may_lose_digits(found, taken.type):
         narrow = f"try_cast({value} AS {taken.type})"
         return f"coalesce(CASE WHEN {narrow} = {value} THEN {narrow} END, {wrong})"
-    within = read_within(taken.type)
+    within = type_to_read(taken.type)
     if found == within or (found.lower() != "string" and within != taken.type):
         text = value if found == within else f"CAST({value} AS {within})"
-        misfit = build_raise_sql(raw.path, taken.source, f"to_json({value})")
-        return f"coalesce({narrow_value(text, taken.type)}, CASE WHEN {value} IS NOT NULL THEN {misfit} END)"
+        mismatch = build_raise_sql(raw.path, taken.source, f"to_json({value})")
+        return f"coalesce({narrow_value(text, taken.type)}, CASE WHEN {value} IS NOT NULL THEN {mismatch} END)"
     if found.lower() != "string":
         return f"CAST({value} AS {taken.type})"
     return f"coalesce({value_of_text(value, taken.type, zone, reading)}, {wrong})"
@@ -255,7 +255,7 @@ def value_of_text(value: str, type_name: str, zone: str, reading: ReadOptions) -
     """Return the SQL that parses a text (SQL) as a type, by the unit's options; NULL if it is invalid."""
     kind = type_name.upper()
     if is_number(type_name):
-        return cast_text(as_of_sql(value, reading), type_name)
+        return cast_text(normalize_number_sql(value, reading), type_name)
     if kind in ("TIMESTAMP", "TIMESTAMP_NTZ") and reading.timestamp_format:
         if kind == "TIMESTAMP":
             return _instant_by_pattern(value, reading.timestamp_format, zone)

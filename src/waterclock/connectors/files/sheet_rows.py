@@ -365,7 +365,7 @@ def _text(value: Any, *, is_near: bool = False) -> str | None:  # noqa: PLR0911 
         return "true" if value else "false"
     if isinstance(value, float):
         whole = value.is_integer() and abs(value) < 1 << 63
-        return str(int(value)) if whole else repr(value if is_near else _as_shown(value))
+        return str(int(value)) if whole else repr(value if is_near else _round_as_shown(value))
     if isinstance(value, datetime):
         return value.isoformat(sep=" ")
     if isinstance(value, timedelta):
@@ -376,6 +376,6 @@ def _text(value: Any, *, is_near: bool = False) -> str | None:  # noqa: PLR0911 
     return value.isoformat() if isinstance(value, date | time_of_day) else str(value)
 
 
-def _as_shown(value: float) -> float:
+def _round_as_shown(value: float) -> float:
     shown = float(f"{value:.15g}")
     return shown if abs(shown - value) <= _MOST_NOISE * math.ulp(value) else value

@@ -13,9 +13,9 @@ from waterclock.files.object_stores import is_remote
 from waterclock.flow.capabilities import Wrong
 
 
-def note_of(names: Names, found: Sequence[str]) -> str | None:
+def stamp_note(names: Names, found: Sequence[str]) -> str | None:
     """Return a note for a run that reads these items of a glob; None if the stamps are declared or in the names."""
-    by_change = _by_change(names, found)
+    by_change = _names_without_date(names, found)
     if not by_change:
         return None
     if (wrong := _build_date_warning(by_change)) is not None:
@@ -23,16 +23,16 @@ def note_of(names: Names, found: Sequence[str]) -> str | None:
     return f"the stamp of {_summarize_names(by_change)} is the time of the last change: the name has no date"
 
 
-def warning_of(folder: Path, connection: Mapping[str, Any], names: Names) -> Wrong | None:
+def stamp_warning(folder: Path, connection: Mapping[str, Any], names: Names) -> Wrong | None:
     """Return a warning if files have dates in names that no option declares. Cost: a listing of a glob's folders."""
     path = str(connection.get("path") or "")
     if not path or is_remote(path):
         return None
-    by_change = _by_change(names, names_below(entry_path(folder, path), names))
+    by_change = _names_without_date(names, names_below(entry_path(folder, path), names))
     return _build_date_warning(by_change) if by_change else None
 
 
-def _by_change(names: Names, found: Sequence[str]) -> list[str]:
+def _names_without_date(names: Names, found: Sequence[str]) -> list[str]:
     if names.supplier or names.stamp or not WILDCARD.search(names.path):
         return []
     return [name for name in found if not is_stamped(name)]

@@ -63,7 +63,7 @@ class ByStamp:
         """Yield the files stamped at `low` or later, oldest first."""
         begin = self._name(low, -_DISORDER)
         found = [
-            _put_in_order(self._read_candidates(folder, names, range(bisect_left(names, begin), len(names))), sign=1)
+            _sort_by_stamp(self._read_candidates(folder, names, range(bisect_left(names, begin), len(names))), sign=1)
             for folder, names in self._folders
         ]
         return (one for one in merge(*found, key=stamp_of) if one.stamp >= low)
@@ -74,7 +74,7 @@ class ByStamp:
         found = []
         for folder, names in self._folders:
             last = len(names) if end is None else bisect_left(names, end)
-            found.append(_put_in_order(self._read_candidates(folder, names, range(last - 1, -1, -1)), sign=-1))
+            found.append(_sort_by_stamp(self._read_candidates(folder, names, range(last - 1, -1, -1)), sign=-1))
         return (one for one in merge(*found, key=stamp_of, reverse=True) if until is None or one.stamp <= until)
 
     def _list(self, folder: str) -> None:
@@ -114,7 +114,7 @@ class ByStamp:
         return f"{self._prefix}{local.year:04d}_{'_'.join(f'{part:02d}' for part in parts)}"
 
 
-def _put_in_order(candidates: Iterator[Candidate], *, sign: int) -> Iterator[Candidate]:
+def _sort_by_stamp(candidates: Iterator[Candidate], *, sign: int) -> Iterator[Candidate]:
     """Sort by stamp, ascending (1) or descending (-1); the input is sorted except for neighbours within `_DISORDER`."""
     waiting: list[tuple[float, int, Candidate]] = []
     for place, one in enumerate(candidates):

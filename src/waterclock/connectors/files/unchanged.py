@@ -9,7 +9,7 @@ from waterclock.connectors.files.landed_names import Names
 from waterclock.connectors.files.landing import Landing, find_items
 from waterclock.connectors.interface import Item
 from waterclock.errors import WaterclockError
-from waterclock.files.filesystem import FileInfo, each_of, stat_file
+from waterclock.files.filesystem import FileInfo, map_each, stat_file
 from waterclock.files.object_stores import is_remote
 
 
@@ -23,7 +23,7 @@ def require_unchanged(landing: Landing, names: Names, items: Collection[Item]) -
     fresh = [item for item in items if not item.is_archived]
     if not fresh:
         return
-    found = each_of(fresh, _now, at=landing.folder)
+    found = map_each(fresh, _now, at=landing.folder)
     gone = [item for item, now in zip(fresh, found, strict=True) if now is None]
     for item, now in zip(fresh, found, strict=True):
         if now is not None and (now.size != item.size or not _is_same_time(landing, item.changed, now.changed)):

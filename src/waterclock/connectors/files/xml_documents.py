@@ -14,7 +14,7 @@ _CHUNK = 1 << 16
 _MOST_PROLOG = 1 << 20
 
 
-class _RootSeen(Exception):
+class _RootReached(Exception):
     """The parser has reached the root element."""
 
 
@@ -26,7 +26,7 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
     Raises  E880 for a document that declares entities or refers to an external definition, or whose prolog is too long
             or in an encoding that cannot be checked
     """
-    parser = expat.ParserCreate(_declared(encoding))
+    parser = expat.ParserCreate(_parser_encoding(encoding))
 
     def entity(*_: object) -> NoReturn:
         raise _unsafe_xml_error(path, "it declares entities")
@@ -36,7 +36,7 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
             raise _unsafe_xml_error(path, f"it refers to an external definition, {system or public}")
 
     def root(*_: object) -> NoReturn:
-        raise _RootSeen
+        raise _RootReached
 
     parser.EntityDeclHandler = entity
     parser.StartDoctypeDeclHandler = external
@@ -48,7 +48,7 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
             read += len(chunk)
             if read > _MOST_PROLOG:
                 raise _unsafe_xml_error(path, f"its first element does not begin within {_MOST_PROLOG >> 20} MB")
-    except _RootSeen:
+    except _RootReached:
         return
     except expat.ExpatError:
         return  # Spark refuses it as well; then `first_fault` finds the line
@@ -56,14 +56,14 @@ def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:
         raise _unsafe_xml_error(path, f"its encoding cannot be read ({error})") from error
 
 
-def _declared(encoding: str) -> str | None:
+def _parser_encoding(encoding: str) -> str | None:
     """Return the encoding of `_chunks`, for a parser; None if the document declares its own."""
     return None if encoding.upper() in ("UTF-8", "UTF8") else "UTF-8"
 
 
 def _chunks(file: IO[bytes], encoding: str) -> Iterator[bytes]:
     """Yield a file's bytes, converted to UTF-8 if they have another declared encoding: expat knows few encodings."""
-    decoder = None if _declared(encoding) is None else codecs.getincrementaldecoder(encoding)("replace")
+    decoder = None if _parser_encoding(encoding) is None else codecs.getincrementaldecoder(encoding)("replace")
     while chunk := file.read(_CHUNK):
         yield chunk if decoder is None else decoder.decode(chunk).encode("UTF-8", "replace")
 
@@ -74,7 +74,7 @@ def columns_in(file: IO[bytes], tag: str, encoding: str) -> dict[str, str]:
     Spark would find the same. Text after a syntax error is ignored. Cost: one pass, in bounded memory.
     """
     looked = _Rows(tag)
-    parser = expat.ParserCreate(_declared(encoding))
+    parser = expat.ParserCreate(_parser_encoding(encoding))
     parser.StartElementHandler = looked.begin
     parser.EndElementHandler = looked.end
     parser.CharacterDataHandler = looked.text
@@ -123,7 +123,7 @@ class _Rows:
 
 def first_fault(file: IO[bytes], encoding: str) -> tuple[int, str] | None:
     """Return the line and the reason of the first XML syntax error, or None. Cost: one pass, in bounded memory."""
-    parser = expat.ParserCreate(_declared(encoding))
+    parser = expat.ParserCreate(_parser_encoding(encoding))
     try:
         for chunk in _chunks(file, encoding):
             parser.Parse(chunk, False)  # noqa: FBT003

@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.files.file_schemas import unreadable
 from waterclock.connectors.files.landed_names import FORMATS, format_of
-from waterclock.connectors.files.origins import by_file
-from waterclock.connectors.files.own_copies import changeable, copy_all
+from waterclock.connectors.files.origins import map_by_file
+from waterclock.connectors.files.own_copies import copy_files, find_changeable_files
 from waterclock.connectors.files.reading_options import COPIES, ROOM, ReadOptions
 from waterclock.connectors.interface import do_nothing
 from waterclock.connectors.windowing import FILE_KEY, file_key_of
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import (
-    each_of,
     folders_in,
     make_folder,
+    map_each,
     open_for_reading,
     open_for_writing,
     remove_folder,
@@ -53,7 +53,7 @@ _STAMP = "%Y%m%d%H%M%S"
 
 
 @dataclass(frozen=True, slots=True)
-class Unpacked:
+class UnpackedFiles:
     """The files to read instead of the requested ones.
 
     `zips` are the original paths of unpacked members and of copies. `close` removes these members and copies.
@@ -64,7 +64,7 @@ class Unpacked:
     close: Callable[[], None] = do_nothing
 
 
-def unpack_zips(paths: Sequence[str], reading: ReadOptions) -> Unpacked:
+def unpack_zips(paths: Sequence[str], reading: ReadOptions) -> UnpackedFiles:
     """Write the members of zips into a folder below `reading.room`, and copies of files that another user can change.
 
     Other files are read in place.
@@ -75,16 +75,16 @@ def unpack_zips(paths: Sequence[str], reading: ReadOptions) -> Unpacked:
     Cost    one pass over the zips, in bounded memory, and their members once on the storage
     """
     packed = [path for path in paths if _is_zip(path)]
-    foreign = changeable(paths, reading.landing)
+    foreign = find_changeable_files(paths, reading.landing)
     if reading.room is None or not (packed or foreign):
-        return Unpacked(tuple(paths))
+        return UnpackedFiles(tuple(paths))
     _sweep(reading.room)
     folder = reading.room / f"{datetime.now(UTC):{_STAMP}}-{uuid.uuid4().hex}"
     try:
-        copies = copy_all(foreign, reading.landing, folder)
+        copies = copy_files(foreign, reading.landing, folder)
         sources = [copies.get(path, path) for path in paths]
         places = {path: folder / str(at) / Path(path).name for at, path in enumerate(filter(_is_zip, sources))}
-        taken = each_of(list(places), lambda path: _members(path, places[path], reading), at=folder)
+        taken = map_each(list(places), lambda path: _members(path, places[path], reading), at=folder)
         by_zip = dict(zip(places, taken, strict=True))
     except BaseException:
         remove_folder(folder)
@@ -92,7 +92,9 @@ def unpack_zips(paths: Sequence[str], reading: ReadOptions) -> Unpacked:
     origins = {copy: path for path, copy in copies.items()}
     origins |= {member: origins.get(path, path) for path, found in by_zip.items() for member in found}
     every = tuple(one for path in sources for one in by_zip.get(path, [path]))
-    return Unpacked(every, {path: origins[path] for path in every if path in origins}, lambda: remove_folder(folder))
+    return UnpackedFiles(
+        every, {path: origins[path] for path in every if path in origins}, lambda: remove_folder(folder)
+    )
 
 
 def _is_zip(path: str) -> bool:
@@ -100,16 +102,16 @@ def _is_zip(path: str) -> bool:
     return kind is not None and FORMATS[kind[0]] == "zip"
 
 
-def as_of_zips(spark: SparkSession, frame: DataFrame, found: Unpacked) -> DataFrame:
+def restore_file_keys(spark: SparkSession, frame: DataFrame, found: UnpackedFiles) -> DataFrame:
     """Replace `FILE_KEY` in the rows of unpacked members by the zip's key, and in those of copies by the original's."""
     if not found.zips:
         return frame
-    keyed, of_zip = by_file(spark, frame, {member: file_key_of(path) for member, path in found.zips.items()})
+    keyed, of_zip = map_by_file(spark, frame, {member: file_key_of(path) for member, path in found.zips.items()})
     own = {FILE_KEY: f"coalesce({of_zip}, {FILE_KEY}) AS {FILE_KEY}"}
     return keyed.selectExpr(*(own.get(name, quote_name(name)) for name in frame.columns))
 
 
-def told_name(path: str) -> str:
+def display_name(path: str) -> str:
     """Return a file's name for messages: a member of a zip as `orders.zip/a.csv`."""
     parts = PurePosixPath(path).parts
     return f"{parts[-2]}/{parts[-1]}" if len(parts) > 1 and is_member(path) else parts[-1]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.firebird.columns import FirebirdColumn, columns_of
 from waterclock.connectors.firebird.database import DIALECT, FirebirdConnection, FirebirdDatabase
 from waterclock.connectors.sql.row_batches import batches_of_rows, labels_of_counts
-from waterclock.connectors.sql.server_collector import CollectsFromServer, ServerReader
+from waterclock.connectors.sql.server_collector import ServerCollector, ServerReader
 from waterclock.connectors.sql.window_queries import PartialExtract
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def batches(
     connection: FirebirdConnection, extract: PartialExtract[Any, Any], came: list[int]
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the wanted rows in batches, by window with labels. Raises  E812 for misfits."""
+    """Yield the wanted rows in batches, by window with labels. Raises  E812 for type mismatches."""
     with connection.main.cursor() as cursor:
         cursor.stream_blob_threshold = -1
         cursor.execute(extract.query(DIALECT))
@@ -46,7 +46,7 @@ _READER = ServerReader(
 
 
 @dataclass(frozen=True, slots=True)
-class FirebirdCollector(CollectsFromServer[FirebirdConnection, FirebirdColumn]):
+class FirebirdCollector(ServerCollector[FirebirdConnection, FirebirdColumn]):
     """Collects from a Firebird database."""
 
     database: FirebirdDatabase

@@ -7,23 +7,23 @@ from typing import Any
 
 from waterclock.connectors.firebird.database import DIALECT, FirebirdConnection
 from waterclock.connectors.sql.columns import ExpressionColumn
-from waterclock.connectors.sql.exact_values import Holds, StoredColumn
-from waterclock.connectors.sql.refusals import no_table, refused_statement
+from waterclock.connectors.sql.exact_values import StoredColumn, ValueKind
+from waterclock.connectors.sql.refusals import missing_table_error, refused_statement_error
 from waterclock.flow.declarations import Unit
 
-_WHOLE = StoredColumn("", "", holds=Holds.DECIMAL, places=0)
+_WHOLE = StoredColumn("", "", holds=ValueKind.DECIMAL, places=0)
 _TIMES = {"timestamp": "timestamp", "date": "date", **dict.fromkeys(("smallint", "integer", "bigint"), "int8")}
 # by the driver's name of a type: its name in SQL, its Spark type, and the values that it stores
 _KINDS = {
     "SHORT": ("smallint", "SMALLINT", _WHOLE),
     "LONG": ("integer", "INT", _WHOLE),
     "INT64": ("bigint", "BIGINT", _WHOLE),
-    "FLOAT": ("float", "FLOAT", StoredColumn("", "", holds=Holds.FLOAT, bits=24)),
-    "DOUBLE": ("double precision", "DOUBLE", StoredColumn("", "", holds=Holds.FLOAT, bits=53)),
+    "FLOAT": ("float", "FLOAT", StoredColumn("", "", holds=ValueKind.FLOAT, bits=24)),
+    "DOUBLE": ("double precision", "DOUBLE", StoredColumn("", "", holds=ValueKind.FLOAT, bits=53)),
     "BOOLEAN": ("boolean", "BOOLEAN", StoredColumn("", "")),
-    "DATE": ("date", "DATE", StoredColumn("", "", holds=Holds.DATE)),
-    "TIME": ("time", "STRING", StoredColumn("", "", holds=Holds.TIME, places=4, has_zone=False)),
-    "TIMESTAMP": ("timestamp", "TIMESTAMP", StoredColumn("", "", holds=Holds.TIMESTAMP, places=4, has_zone=False)),
+    "DATE": ("date", "DATE", StoredColumn("", "", holds=ValueKind.DATE)),
+    "TIME": ("time", "STRING", StoredColumn("", "", holds=ValueKind.TIME, places=4, has_zone=False)),
+    "TIMESTAMP": ("timestamp", "TIMESTAMP", StoredColumn("", "", holds=ValueKind.TIMESTAMP, places=4, has_zone=False)),
 }
 _DIGITS = {"SHORT": 4, "LONG": 9, "INT64": 18}
 _NONE, _OCTETS = 0, 1
@@ -59,7 +59,7 @@ def columns_of(connection: FirebirdConnection, unit: Unit) -> list[FirebirdColum
         sql = "SELECT TRIM(RDB$RELATION_NAME) FROM RDB$RELATIONS WHERE RDB$SYSTEM_FLAG = 0 ORDER BY 1 ROWS 500"
         names = [_own_name(row[0]) for row in connection.in_session().rows_of(sql)]
         known = [name for name in names if not name.startswith("waterclock_")]
-        raise no_table(unit, known, (unit.path, known))
+        raise missing_table_error(unit, known, (unit.path, known))
     return [_column(each, unit) for each in connection.describe(f"SELECT * FROM {DIALECT.source_of(unit)}")]
 
 
@@ -72,32 +72,34 @@ def _column(meta: Any, unit: Unit) -> FirebirdColumn:
     name = _own_name(meta.alias)
     if name == meta.alias and name == name.lower() != name.upper():
         fix = f'rename the column, or use a QUERY: SELECT "{name}" AS {name}_ …'
-        raise refused_statement(str(unit), f'its column "{name}" was created with quotes in lower case', fix)
+        raise refused_statement_error(str(unit), f'its column "{name}" was created with quotes in lower case', fix)
     sql, kind = DIALECT.quote_identifier(name), meta.datatype.name
     if meta.scale and kind in _DIGITS:
         digits = _DIGITS[kind]
         spelt, spark, stored = f"numeric({digits},{-meta.scale})", f"DECIMAL({digits},{-meta.scale})", _WHOLE
         stored = replace(_WHOLE, places=-meta.scale)
-        return _made(name, "numeric", spark, replace(stored, type_name=spelt), sql)
+        return _build_column(name, "numeric", spark, replace(stored, type_name=spelt), sql)
     if kind in _KINDS:
         spelt, spark, stored = _KINDS[kind]
         text = f"LOWER(CAST({sql} AS VARCHAR(5)))" if kind == "BOOLEAN" else sql
-        return _made(name, spelt, spark, replace(stored, type_name=spelt), sql, text)
+        return _build_column(name, spelt, spark, replace(stored, type_name=spelt), sql, text)
     if kind in {"TEXT", "VARYING"}:
         is_bytes, is_char = meta.charset == _OCTETS, kind == "TEXT"
         length = meta.length if meta.charset in {_OCTETS, _NONE} else meta.length // 4
-        stored = StoredColumn(name, f"{'char' if is_char else 'varchar'}({length})", holds=Holds.TEXT, length=length)
+        stored = StoredColumn(
+            name, f"{'char' if is_char else 'varchar'}({length})", holds=ValueKind.TEXT, length=length
+        )
         stored = replace(stored, forgets_blanks=is_char, is_in_bytes=meta.charset in {_OCTETS, _NONE})
-        return _made(name, "octets" if is_bytes else "text", "BINARY" if is_bytes else "STRING", stored, sql)
+        return _build_column(name, "octets" if is_bytes else "text", "BINARY" if is_bytes else "STRING", stored, sql)
     if kind == "BLOB":
         is_text = meta.subtype == 1
         stored = StoredColumn(name, f"blob sub_type {'text' if is_text else 'binary'}")
-        return _made(name, "text" if is_text else "octets", "STRING" if is_text else "BINARY", stored, sql)
+        return _build_column(name, "text" if is_text else "octets", "STRING" if is_text else "BINARY", stored, sql)
     stored = StoredColumn(name, kind.lower(), refuses="is not supported: convert it to a type of Firebird 3")
     text = f"CAST({sql} AS VARCHAR(255))"
     why = f"{kind.lower()} has no counterpart in Spark"
     return FirebirdColumn(name, kind.lower(), None, why, asked=text, text=text, stored=stored)
 
 
-def _made(name: str, kind: str, spark: str, stored: StoredColumn, asked: str, text: str = "") -> FirebirdColumn:
+def _build_column(name: str, kind: str, spark: str, stored: StoredColumn, asked: str, text: str = "") -> FirebirdColumn:
     return FirebirdColumn(name, kind, spark, asked=asked, text=text or asked, stored=replace(stored, name=name))

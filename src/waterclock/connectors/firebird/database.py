@@ -17,13 +17,13 @@ from waterclock.connectors.sql.logins import parse_address
 from waterclock.connectors.sql.refusals import (
     LONGEST_QUERY_SECONDS,
     lock_timeout_error,
-    refused_statement,
-    server_away,
-    unwritable,
+    refused_statement_error,
+    unreachable_server_error,
+    unwritable_database_error,
 )
 from waterclock.connectors.sql.refused_logins import login_error, no_database
 from waterclock.connectors.sql.sessions import SqlResult, SqlSession
-from waterclock.database_clients.cutoffs import interrupt_after
+from waterclock.database_clients.cutoffs import limit_query_time
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class FirebirdDatabase:
             turn = attachment.transaction_manager(tpb(Isolation.READ_COMMITTED_RECORD_VERSION, lock_timeout=seconds))
             abort = attachment._att.cancel_operation  # noqa: SLF001 - the driver's own way to end a wait
             try:
-                with interrupt_after(LONGEST_QUERY_SECONDS, lambda: abort(CancelType.ABORT)):
+                with limit_query_time(LONGEST_QUERY_SECONDS, lambda: abort(CancelType.ABORT)):
                     yield FirebirdConnection(attachment, main, turn)
             finally:
                 open_ones = [each.rollback for each in (main, turn) if each.is_active()]
@@ -149,7 +149,7 @@ class FirebirdDatabase:
                     with suppress(DatabaseError):
                         end()
         except TimeoutError as error:
-            raise refused_statement(where, f"{self.name}: {error}") from error
+            raise refused_statement_error(where, f"{self.name}: {error}") from error
         except DatabaseError as error:
             raise translate_error(error, self, where) from error
 
@@ -193,9 +193,9 @@ def translate_error(error: DatabaseError, database: FirebirdDatabase, where: str
     if _NO_FILE in codes and state.startswith("08"):
         return no_database(database.connection, where, why)
     if state.startswith("08"):
-        return server_away(database.name, where, why.removeprefix(f"{database.name}: "))
+        return unreachable_server_error(database.name, where, why.removeprefix(f"{database.name}: "))
     if codes & _LOCKED:
         return lock_timeout_error(where, why, by="transaction")
     if codes & {_NO_RIGHT, _READ_ONLY, _NO_FILE}:
-        return unwritable(where, why, *(_FIX_OF_RIGHTS if _NO_RIGHT in codes else _FIX_OF_WRITING))
-    return refused_statement(where, why)
+        return unwritable_database_error(where, why, *(_FIX_OF_RIGHTS if _NO_RIGHT in codes else _FIX_OF_WRITING))
+    return refused_statement_error(where, why)

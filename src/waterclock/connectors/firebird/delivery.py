@@ -23,7 +23,7 @@ from waterclock.connectors.firebird.columns import FirebirdColumn, columns_of, k
 from waterclock.connectors.firebird.database import DIALECT, FirebirdConnection, FirebirdDatabase
 from waterclock.connectors.slice_rows import flat
 from waterclock.connectors.sql.cascades import foreign_keys, refuse_cascades
-from waterclock.connectors.sql.delivery_after_ddl import DdlWriter, DeliversAfterDdl
+from waterclock.connectors.sql.delivery_after_ddl import AfterDdlDeliverer, DdlWriter
 from waterclock.connectors.sql.delivery_record import DELIVERIES
 from waterclock.connectors.sql.destination import (
     DestinationIndex,
@@ -36,12 +36,12 @@ from waterclock.connectors.sql.destination import (
     wanted_columns,
     wanted_index,
 )
-from waterclock.connectors.sql.exact_values import inexact, refuse_inexact
+from waterclock.connectors.sql.exact_values import inexact_value_error, refuse_inexact
 from waterclock.connectors.sql.plain_rows import rows_of_slice
 from waterclock.connectors.sql.refusals import lock_timeout_error
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
-from waterclock.connectors.sql.staged_slices import GONE, StagedSlice, merge, names_of, refuse_like_keys, stage_of
+from waterclock.connectors.sql.staged_slices import GONE, StagedSlice, merge, names_of, refuse_equal_keys, stage_of
 from waterclock.connectors.sql.versioned_views import Columns
 from waterclock.connectors.sql.view_tables import SqlViewTables
 from waterclock.errors import WaterclockError
@@ -124,7 +124,7 @@ def _quote(stored: str) -> str:
     return '"' + stored.replace('"', '""') + '"'
 
 
-def _hash(*parts: object) -> str:
+def _short_hash(*parts: object) -> str:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:32]
 
 
@@ -133,7 +133,7 @@ def _read(connection: FirebirdConnection, unit: Unit) -> dict[str, FirebirdColum
     return {each.name.lower(): each for each in columns_of(connection, unit)} if kind_at(connection, unit) else {}
 
 
-def _wanted(delivery: Delivery) -> dict[str, str]:
+def _wanted_columns(delivery: Delivery) -> dict[str, str]:
     wanted = wanted_columns(delivery, DIALECT)
     long = [key for key in delivery.keys if wanted[key] == DIALECT.other]
     return {**wanted, **dict.fromkeys(long, f"VARCHAR({_LONGEST_KEY // max(1, len(long))}) CHARACTER SET UTF8")}
@@ -143,7 +143,7 @@ def _index(session: SqlSession, unit: Unit, wanted: DestinationIndex, known: _Th
     if is_indexed(wanted, session.rows_of(_INDEXES, (stored_name(unit.path),))):
         return
     listed = ", ".join(DIALECT.quote_identifier(known[name.lower()].name) for name in wanted.columns)
-    name, kind = _hash(unit.path, *wanted.columns)[:12], "UNIQUE INDEX" if wanted.is_unique else "INDEX"
+    name, kind = _short_hash(unit.path, *wanted.columns)[:12], "UNIQUE INDEX" if wanted.is_unique else "INDEX"
     session.execute(f"CREATE {kind} waterclock_{name} ON {DIALECT.table_of(unit)} ({listed})")
 
 
@@ -170,7 +170,7 @@ def _values(values: pa.Array, into: FirebirdColumn, spark_type: str, where: str)
         **dict.fromkeys(_FLOATS, is_bytes or is_text),
     }.get(into.kind, is_bytes)
     if is_other and values.null_count < len(values):
-        raise inexact(into.stored, values.drop_null()[0].as_py(), "stores values of another kind", where)
+        raise inexact_value_error(into.stored, values.drop_null()[0].as_py(), "stores values of another kind", where)
     if pa.types.is_timestamp(values.type) and into.kind in {"timestamp", "date"}:
         values = values.cast(pa.timestamp("us", values.type.tz and "UTC")).cast(pa.timestamp("us"))
         values = values.cast(pa.date32()) if into.kind == "date" else values
@@ -233,7 +233,7 @@ def _prepare_table(
     """Create or alter the destination to fit; return its columns by lower-case name. Raises  E813, E820, E875."""
     longest = 31 if connection.attachment.info.engine_version < 4 else 63
     refuse_long_names(unit, delivery, longest, f"names have up to {longest} bytes there", is_in_bytes=True)
-    session, known, wanted = connection.in_session(), _read(connection, unit), _wanted(delivery)
+    session, known, wanted = connection.in_session(), _read(connection, unit), _wanted_columns(delivery)
     if not known:
         create_table(session, unit, wanted)
         if comment:
@@ -254,7 +254,7 @@ def _prepare_table(
 
 
 def _stage(connection: FirebirdConnection, unit: Unit, delivery: Delivery, there: _There, number: int) -> StagedSlice:
-    table = f"waterclock_{_hash(unit.path)[:12]}_{number}"
+    table = f"waterclock_{_short_hash(unit.path)[:12]}_{number}"
     domains = dict(connection.in_session().rows_of(_DOMAINS, (stored_name(unit.path),)))
     columns = [there[name.lower()].name for name in names_of(delivery)]
     listed = [f'{DIALECT.quote_identifier(name)} "{domains[stored_name(name)]}"' for name in columns]
@@ -294,7 +294,7 @@ def _merge(
     _put(connection, staged.name, delivery, there, True)  # noqa: FBT003
     texts = [key for key in delivery.keys if there[key.lower()].kind == "text"]
     better = "a collation that distinguishes case, and no blanks at the end of texts"
-    refuse_like_keys(connection.in_session(), unit, delivery, staged, texts, better)
+    refuse_equal_keys(connection.in_session(), unit, delivery, staged, texts, better)
     return merge(connection.in_session(), unit, delivery, staged)
 
 
@@ -318,7 +318,7 @@ _WRITER = DdlWriter(
 
 
 @dataclass(frozen=True, slots=True)
-class FirebirdDeliverer(DeliversAfterDdl[FirebirdConnection, FirebirdColumn]):
+class FirebirdDeliverer(AfterDdlDeliverer[FirebirdConnection, FirebirdColumn]):
     """Delivers to a Firebird database."""
 
     database: FirebirdDatabase
@@ -333,11 +333,11 @@ class FirebirdDeliverer(DeliversAfterDdl[FirebirdConnection, FirebirdColumn]):
 
     def _take_claim(self, connection: FirebirdConnection, project: str, claim: int, where: str) -> None:
         del where
-        connection.run(_TAKE, (_hash(project, claim),))
+        connection.run(_TAKE, (_short_hash(project, claim),))
 
     def _end_other(self, where: str, project: str, claim: int) -> None:
         with self.database.open_for_writing(where) as connection:
-            connection.run(_END, (_hash(project, claim),))
+            connection.run(_END, (_short_hash(project, claim),))
 
     def _prepare(self, connection: FirebirdConnection, project: str, publish: str) -> None:
         from firebird.driver import DatabaseError
@@ -351,7 +351,7 @@ class FirebirdDeliverer(DeliversAfterDdl[FirebirdConnection, FirebirdColumn]):
                     raise
         try:
             with connection.turn.cursor() as cursor:
-                cursor.execute(_TURN, (project, publish, _hash(publish)))
+                cursor.execute(_TURN, (project, publish, _short_hash(publish)))
         except DatabaseError as error:
             if _UNIQUE not in (error.gds_codes or ()):
                 raise

@@ -51,7 +51,7 @@ _SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Parsed:
+class _ParsedSchema:
     schema: Any
     is_recursive: bool
 
@@ -67,8 +67,8 @@ class Decoder:
     where: str
     reader: str
     registry: Mapping[str, str] = field(default_factory=dict, repr=False)
-    known: dict[int, _Parsed] = field(default_factory=dict, repr=False)
-    parsed: _Parsed | None = field(default=None, repr=False)
+    known: dict[int, _ParsedSchema] = field(default_factory=dict, repr=False)
+    parsed: _ParsedSchema | None = field(default=None, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Omit parsed schemas when the decoder is sent to a worker."""
@@ -99,7 +99,7 @@ class Decoder:
         fields = json.loads(self.reader).get("fields", ())
         return {each["name"]: _spark_type(each["type"]) for each in fields}
 
-    def _split_value(self, value: bytes, parsed: _Parsed) -> tuple[_Parsed, io.BytesIO]:
+    def _split_value(self, value: bytes, parsed: _ParsedSchema) -> tuple[_ParsedSchema, io.BytesIO]:
         if not self.registry:
             return parsed, io.BytesIO(value)
         magic, number = _PREFIX.unpack_from(value)
@@ -133,9 +133,9 @@ def decoder_of(topic: str, where: str, registry: Mapping[str, str], file: Path |
     return Decoder(topic, where, text, registry)
 
 
-def _parse(text: str) -> _Parsed:
+def _parse(text: str) -> _ParsedSchema:
     schema = parse_schema(text)
-    found = _Parsed(schema, is_recursive(schema))
+    found = _ParsedSchema(schema, is_recursive(schema))
     least_size(schema, _MOST_EMPTY)
     set_decimals(schema)
     return found

@@ -22,10 +22,10 @@ from waterclock.connectors.kafka.refusals import (
     ErrorListener,
     is_of_login,
     is_of_tls,
-    login_refused,
-    no_token,
+    missing_token_error,
+    refused_login_error,
+    refused_tls_error,
     speaks_tls,
-    tls_refused,
 )
 from waterclock.errors import WaterclockError, did_you_mean
 
@@ -85,13 +85,13 @@ class Cluster:
             "fetch.max.bytes": 16 * 1024 * 1024,  # in one response, of all partitions
             "fetch.wait.max.ms": 20,  # the records exist: a request that waits for more delays the next partition
         }
-        return Consumer(self._client(heard, {**own, **more}), logger=_silent())
+        return Consumer(self._client(heard, {**own, **more}), logger=_silent_logger())
 
     def producer(self, heard: ErrorListener, **more: Any) -> Producer:
         """Open a producer. `heard` receives the client's errors, and `more` are further settings of the client."""
         from confluent_kafka import Producer
 
-        return Producer(self._client(heard, more), logger=_silent())
+        return Producer(self._client(heard, more), logger=_silent_logger())
 
     def admin(self, heard: ErrorListener) -> AdminClient:
         """Open an admin client.
@@ -100,7 +100,7 @@ class Cluster:
         """
         from confluent_kafka.admin import AdminClient
 
-        return AdminClient(self._client(heard, {}), logger=_silent())
+        return AdminClient(self._client(heard, {}), logger=_silent_logger())
 
     def log_of(self, topic: str, where: str) -> Log:
         """Return the identity and the offsets of a topic. Cost: three requests. Raises  E854 to E856, E864."""
@@ -111,7 +111,7 @@ class Cluster:
             heard = ErrorListener()
             admin = self.admin(heard)
             described = admin.describe_topics(TopicCollection([topic]), request_timeout=self.timeout)
-            [found] = _answers(admin, heard, described).values()
+            [found] = _wait_for_results(admin, heard, described).values()
             partitions = [part.id for part in found.partitions]
             asked = [
                 admin.list_offsets(
@@ -122,7 +122,8 @@ class Cluster:
                 for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
             ]
             starts, ends = (
-                {part.partition: answer.offset for part, answer in _answers(admin, heard, one).items()} for one in asked
+                {part.partition: answer.offset for part, answer in _wait_for_results(admin, heard, one).items()}
+                for one in asked
             )
             return Log(topic, str(found.topic_id), starts, ends)
 
@@ -143,7 +144,7 @@ class Cluster:
             found = {answer.partition: answer.offset for answer in answers}
             return {part: found[part] if found[part] >= 0 else end for part, end in log.ends.items()}
 
-    def kept_minutes(self) -> int:
+    def offset_retention_minutes(self) -> int:
         """Return for how many minutes the cluster keeps the offsets of a group without members.
 
         It is 7 days if the cluster does not report it.
@@ -158,7 +159,7 @@ class Cluster:
             asked = admin.describe_configs(
                 [ConfigResource(ConfigResource.Type.BROKER, str(broker))], request_timeout=self.timeout
             )
-            [answer] = _answers(admin, heard, asked).values()
+            [answer] = _wait_for_results(admin, heard, asked).values()
             return int(answer["offsets.retention.minutes"].value)
         except (KafkaException, KeyError, StopIteration, ValueError):
             return _KEPT_MINUTES
@@ -181,8 +182,8 @@ class Cluster:
                 {TopicPartition(topic, part): OffsetSpec.latest() for part in log.ends},  # type: ignore[no-untyped-call]
                 request_timeout=self.timeout,
             )
-            [config] = _answers(admin, heard, asked).values()
-            found = {part.partition: answer.offset for part, answer in _answers(admin, heard, ends).items()}
+            [config] = _wait_for_results(admin, heard, asked).values()
+            found = {part.partition: answer.offset for part, answer in _wait_for_results(admin, heard, ends).items()}
             return {name: str(entry.value) for name, entry in config.items()}, found
 
     @contextmanager
@@ -198,7 +199,7 @@ class Cluster:
         try:
             yield consumer, heard
         except KafkaException as error:
-            raise heard.better(error) from error
+            raise heard.choose_error(error) from error
         finally:
             consumer.close()
 
@@ -218,9 +219,9 @@ class Cluster:
         if name in _ABSENT:
             return self._no_topic(topic, where)
         if is_of_login(error):
-            return login_refused(error, self.settings, where)
+            return refused_login_error(error, self.settings, where)
         if is_of_tls(error):
-            return tls_refused(error, self.settings, where)
+            return refused_tls_error(error, self.settings, where)
         if name in _REFUSALS or name.endswith("_AUTHORIZATION_FAILED"):
             return _permission_error(name, why, where, topic)
         return self._silent_cluster(why, where)
@@ -278,11 +279,11 @@ class Cluster:
         try:
             token = Path(self.token_file).read_text(encoding="ascii").strip()
         except OSError:
-            raise no_token(f"no file {self.token_file}", self.name) from None
+            raise missing_token_error(f"no file {self.token_file}", self.name) from None
         except ValueError:  # its message contains part of the token
             token = ""
         if not token or any(sign.isspace() for sign in token):
-            raise no_token(f"{self.token_file} has no token: a token is one word of ASCII", self.name)
+            raise missing_token_error(f"{self.token_file} has no token: a token is one word of ASCII", self.name)
         now = time.time()
         try:
             body = token.split(".")[1]
@@ -290,21 +291,21 @@ class Cluster:
         except (IndexError, KeyError, TypeError, ValueError):
             ends = math.inf
         if ends <= now:
-            raise no_token(f"the token in {self.token_file} expired {now - ends:.0f} seconds ago", self.name)
+            raise missing_token_error(f"the token in {self.token_file} expired {now - ends:.0f} seconds ago", self.name)
         return token, ends if math.isfinite(ends) else now + _TOKEN_SECONDS
 
 
-def _answers(admin: AdminClient, heard: ErrorListener, asked: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
+def _wait_for_results(admin: AdminClient, heard: ErrorListener, asked: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
     """Wait for responses and return them. Raises the refusal as soon as all brokers are known to refuse the client."""
     from confluent_kafka import KafkaException
 
     while wait(asked.values(), _LOOKS).not_done:
         admin.poll(0)
-        heard.require_welcome()
+        heard.raise_if_refused()
     try:
         return {key: answer.result() for key, answer in asked.items()}
     except KafkaException as error:
-        raise heard.better(error) from error
+        raise heard.choose_error(error) from error
 
 
 def _permission_error(name: str, why: str, where: str, topic: str) -> WaterclockError:
@@ -350,7 +351,7 @@ def cluster_of(setting: Setting) -> Cluster:
     return Cluster(setting.name, str(servers), found, registry, token_file, timeout)
 
 
-def _silent() -> logging.Logger:
+def _silent_logger() -> logging.Logger:
     """Return a silent logger: the library logs events that are no errors, and errors are raised."""
     logger = logging.getLogger("waterclock.kafka")
     logger.propagate = False

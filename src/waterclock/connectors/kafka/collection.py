@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from waterclock.connectors import worker_errors
-from waterclock.connectors.column_matching import Matched, SourceColumn, Taken, map_column_types, match
+from waterclock.connectors.column_matching import CollectedColumn, ColumnMatch, SourceColumn, map_column_types, match
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.kafka.avro import unreadable
 from waterclock.connectors.kafka.reading import RAW, KafkaExtract, batches, schema
-from waterclock.connectors.nested_decimals import narrow_value, read_within
-from waterclock.connectors.spark_frames import DIRECT_ROWS, are_few, by_workers, read_if_few
+from waterclock.connectors.nested_decimals import narrow_value, type_to_read
+from waterclock.connectors.spark_frames import DIRECT_ROWS, are_few, read_by_workers, read_if_few
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns
 from waterclock.spark_sql import ddl_of, quote_name, sql_text
@@ -92,7 +92,7 @@ class TopicShape:
         keys += [name for name in declared if name.lower() not in known]
         return [*(SourceColumn(name) for name in keys), *beside]
 
-    def select_columns(self, frame: DataFrame, matched: Matched, zone: str) -> DataFrame:
+    def select_columns(self, frame: DataFrame, matched: ColumnMatch, zone: str) -> DataFrame:
         """Select the columns that the collect reads, with their types, and the label."""
         if self.kind in {"raw", "text"}:
             own = {"value": _text(is_object=False)} if self.kind == "text" else {}
@@ -124,10 +124,10 @@ def _type_to_read(kind: str, digits: str) -> str:
     """
     if kind.upper().startswith(_EXACT):
         return digits
-    return read_within(kind, digits) if kind.upper().startswith(_NESTED) else "STRING"
+    return type_to_read(kind, digits) if kind.upper().startswith(_NESTED) else "STRING"
 
 
-def _cast(taken: Taken) -> str:
+def _cast(taken: CollectedColumn) -> str:
     """Return the SQL of a field: in its declared type, or else in that of the schema."""
     read = f"_waterclock_read.{quote_name(taken.source)}"
     found = _type_to_read(taken.type, "STRING")
@@ -168,7 +168,7 @@ def _frame(spark: SparkSession, extract: KafkaExtract) -> DataFrame:
     read = read_if_few(batches(extract)) if are_few(extract.most) else None
     if read is None:
         fields = (*RAW.items(), (TIMELABEL, "STRING"))
-        return by_workers(spark, extract.split_into_bundles(DIRECT_ROWS), batches, fields)
+        return read_by_workers(spark, extract.split_into_bundles(DIRECT_ROWS), batches, fields)
     nothing = pa.record_batch([pa.array([], field.type) for field in schema()], schema=schema())
     rows = pa.Table.from_batches([*read, nothing], schema())
     return spark.createDataFrame(rows.sort_by([("partition", "ascending"), ("offset", "ascending")]))

@@ -110,7 +110,7 @@ class KafkaCollector:
         Raises  E852 if some of their records are gone, E853 for a replaced topic.
         """
         from waterclock.connectors.kafka.collection import collect_records
-        from waterclock.connectors.kafka.ranges import require_there, spans_of
+        from waterclock.connectors.kafka.ranges import require_readable, spans_of
         from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart
 
         where = str(unit)
@@ -118,7 +118,7 @@ class KafkaCollector:
         if ranges:
             log = self.cluster.log_of(unit.path, where)
             for _, positions in ranges:
-                require_there(log, positions, where=where)
+                require_readable(log, positions, where=where)
         parts = tuple(OffsetPart(label, span) for label, positions in ranges for span in spans_of(positions))
         shape, decoder = self._shape(unit), self._decoder(unit)
         extract = KafkaExtract(self.cluster, unit.path, where, parts, decoder, refuses_odd=shape.has_metadata)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.kafka.cluster import Cluster
-from waterclock.connectors.kafka.looking_back import look_back
+from waterclock.connectors.kafka.looking_back import find_sent_messages
 from waterclock.connectors.kafka.messages import SentMessage, ends_of, resolve_message_format
 from waterclock.connectors.kafka.ranges import Log
 from waterclock.connectors.kafka.refusals import ErrorListener
@@ -82,7 +82,9 @@ class Records:
     def from_offset_metadata(text: str) -> Records:
         """Parse the result of `to_text`."""
         topic_id, claims, last = json.loads(text)
-        return Records(topic_id, tuple(map(_of_listed, claims)), None if last is None else _of_listed(last))
+        return Records(
+            topic_id, tuple(map(_delivered_from_list, claims)), None if last is None else _delivered_from_list(last)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ class KafkaDeliverer:
             stands = records.find(first.claim)
             if stands is not None:
                 return tuple(replace(stands, label_text=one.label_text, is_repeat=True) for one in deliveries)
-            stands = self._from_topic(held, records, first.claim, [one.label_text for one in deliveries])
+            stands = self._search_topic(held, records, first.claim, [one.label_text for one in deliveries])
             if stands is not None:
                 return tuple(replace(stands, label_text=one.label_text, is_repeat=True) for one in deliveries)
             if unit.options.get("keep") == "all":
@@ -150,7 +152,7 @@ class KafkaDeliverer:
             stands = records.find(claim)
             if stands is not None:
                 return replace(stands, is_repeat=True)
-            stands = self._from_topic(held, records, claim, [])
+            stands = self._search_topic(held, records, claim, [])
             if stands is not None:
                 return replace(stands, is_repeat=True)
             killed = Delivered(claim, DeliveryOutcome.KILLED, "", 0)
@@ -275,10 +277,10 @@ class KafkaDeliverer:
                 with suppress(KafkaException):
                     producer.abort_transaction(_ABORT_PATIENCE)
                 if isinstance(error, KafkaException):
-                    raise self._as_told(heard.better(error), unit) from None
+                    raise self._translate_producer_error(heard.choose_error(error), unit) from None
                 raise
 
-    def _as_told(self, error: KafkaException, unit: Unit) -> WaterclockError:
+    def _translate_producer_error(self, error: KafkaException, unit: Unit) -> WaterclockError:
         said = error.args[0]
         if said.name() in {"_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"}:
             return WaterclockError(
@@ -291,14 +293,16 @@ class KafkaDeliverer:
             )
         return self.cluster.translate_error(said, str(unit), unit.path)
 
-    def _from_topic(self, held: _OpenDelivery, records: Records, claim: int, labels: Sequence[str]) -> Delivered | None:
+    def _search_topic(
+        self, held: _OpenDelivery, records: Records, claim: int, labels: Sequence[str]
+    ) -> Delivered | None:
         """Search the topic for an old claim whose record Kafka may have forgotten; None if it was never sent.
 
         Raises  E859 if the topic cannot show it
         """
         if records.claims or not self._may_be_forgotten(claim):
             return None
-        found = look_back(self.cluster, held.unit, held.log, claim, labels)
+        found = find_sent_messages(self.cluster, held.unit, held.log, claim, labels)
         if not isinstance(found, str):
             return found
         days = (time.time() - claim / 1000) / _DAY
@@ -317,7 +321,7 @@ class KafkaDeliverer:
 
         Its number is a time in milliseconds.
         """
-        return time.time() - claim / 1000 > self.cluster.kept_minutes() * 60
+        return time.time() - claim / 1000 > self.cluster.offset_retention_minutes() * 60
 
     @staticmethod
     def _require_partitions(unit: Unit, there: set[int], deliveries: Sequence[Delivery]) -> None:
@@ -360,6 +364,6 @@ def _delivered_to_list(found: Delivered) -> list[Any]:
     return [found.claim, found.outcome.value, found.label_text, found.rows, found.deleted, found.note]
 
 
-def _of_listed(kept: Sequence[Any]) -> Delivered:
+def _delivered_from_list(kept: Sequence[Any]) -> Delivered:
     claim, outcome, label, rows, deleted, note = kept
     return Delivered(claim, DeliveryOutcome(outcome), label, rows, deleted, note)

@@ -22,7 +22,7 @@ _CLOCKS = 3600.0  # seconds by which the clocks of a ledger and of a runner may 
 _EVER = -1
 
 
-def why_unknown(config: Mapping[str, str], log: Log, ends: Mapping[int, int], age: timedelta) -> str:
+def describe_gap(config: Mapping[str, str], log: Log, ends: Mapping[int, int], age: timedelta) -> str:
     """Return why a topic may not have all records of the last `age`; empty if it has them. Pure function.
 
     `ends` are the ends by partition, including uncommitted records.
@@ -38,7 +38,9 @@ def why_unknown(config: Mapping[str, str], log: Log, ends: Mapping[int, int], ag
     return ""
 
 
-def look_back(cluster: Cluster, unit: Unit, log: Log, claim: int, labels: Sequence[str]) -> Delivered | str | None:
+def find_sent_messages(
+    cluster: Cluster, unit: Unit, log: Log, claim: int, labels: Sequence[str]
+) -> Delivered | str | None:
     """Search a topic for the messages that a claim sent. Return what they delivered, or None if there are none.
 
     If the topic may not have all records of that time, return a text with the reason.
@@ -51,7 +53,7 @@ def look_back(cluster: Cluster, unit: Unit, log: Log, claim: int, labels: Sequen
         return "records that are sent as they were collected have no header claim"
     where, at = str(unit), datetime.fromtimestamp(max(0.0, claim / 1000 - _CLOCKS), UTC)
     config, ends = cluster.describe_topic(unit.path, log, where)
-    if why := why_unknown(config, log, ends, datetime.now(UTC) - at):
+    if why := describe_gap(config, log, ends, datetime.now(UTC) - at):
         return why
     begins = cluster.offsets_since(log, at, where)
     parts = tuple(OffsetPart(at, span) for span in spans_of(first_range(log, begins)))

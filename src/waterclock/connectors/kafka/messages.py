@@ -58,9 +58,9 @@ class MessageFormat:
             gone = batch[delivery.deleted_column].to_pylist() if marks else [False] * batch.num_rows
             rows = _rows(batch, self.columns, as_they_are=self.kind == "raw")
             for row, is_gone in zip(rows, gone, strict=True):
-                yield self._one(row, own, is_gone=bool(is_gone))
+                yield self._build_message(row, own, is_gone=bool(is_gone))
 
-    def _one(self, row: Mapping[str, Any], own: tuple[Header, ...], *, is_gone: bool) -> SentMessage:
+    def _build_message(self, row: Mapping[str, Any], own: tuple[Header, ...], *, is_gone: bool) -> SentMessage:
         if self.kind == "raw":
             beside = tuple((one["key"], one["value"]) for one in row.get("headers") or ())
             if not self.keeps_all:
@@ -113,16 +113,16 @@ def resolve_message_format(unit: Unit, delivery: Delivery) -> MessageFormat:
         if name not in columns:
             raise _missing_column_error(unit, name, columns)
     if keeps_all and kind != "raw":
-        raise _unfit(unit, "keep 'all' sends records as they were collected", "add format 'raw'")
+        raise _unsendable_error(unit, "keep 'all' sends records as they were collected", "add format 'raw'")
     bodies = [name for name in columns if name not in {*key, *headers}]
     if kind == "text" and len(bodies) != 1:
-        raise _unfit(
+        raise _unsendable_error(
             unit,
             f"format 'text' sends one column; the value has {', '.join(bodies)}",
             "list the others in key or headers",
         )
     if delivery.mode is Mode.MERGE and not key and kind != "raw":
-        raise _unfit(unit, "MERGE sends the new state of each key", "declare KEY")
+        raise _unsendable_error(unit, "MERGE sends the new state of each key", "declare KEY")
     return MessageFormat(kind, key, headers, keeps_all, delivery.mode, columns)
 
 
@@ -193,5 +193,5 @@ def _missing_column_error(unit: Unit, name: str, columns: Mapping[str, str]) -> 
     )
 
 
-def _unfit(unit: Unit, why: str, fix: str) -> WaterclockError:
+def _unsendable_error(unit: Unit, why: str, fix: str) -> WaterclockError:
     return WaterclockError("E856", f"{unit} cannot be sent", where=str(unit), why=why, fix=fix)

@@ -62,14 +62,14 @@ def next_range(log: Log, reached: Positions, *, where: str, without: str = "") -
     """
     if log.identity != reached.of:
         if without.strip() != f"topic {reached.of.split()[-1]}":
-            raise _another(log, reached, where)
+            raise _replaced_topic_error(log, reached, where)
         return first_range(log, log.starts)
     ends = {int(part): int(end) for part, (_, end) in reached.parts.items()}
     cut = [
         f"{part}: {log.ends.get(part, 'gone')} < {end}" for part, end in ends.items() if log.ends.get(part, -1) < end
     ]
     if cut:
-        raise _cut_back(log, cut, where)
+        raise _shortened_log_error(log, cut, where)
     lows = {part: ends.get(part, 0) for part in sorted(log.ends)}
     gone = [OffsetSpan(part, low, log.starts[part]) for part, low in lows.items() if log.starts[part] > low]
     if gone and without.replace(" ", "") != ",".join(map(str, gone)):
@@ -90,13 +90,13 @@ def spans_of(positions: Positions) -> tuple[OffsetSpan, ...]:
     return tuple(sorted(found, key=lambda span: span.partition))
 
 
-def require_there(log: Log, positions: Positions, *, where: str) -> None:
+def require_readable(log: Log, positions: Positions, *, where: str) -> None:
     """Check that the range of a label can still be read.
 
     Raises  E852 if some of its records are gone, E853 if the topic was replaced by another one or ends within the range
     """
     if log.identity != positions.of:
-        raise _another(log, positions, where, is_owned=True)
+        raise _replaced_topic_error(log, positions, where, is_owned=True)
     spans = spans_of(positions)
     gone = [
         OffsetSpan(span.partition, span.low, min(span.high, log.starts[span.partition]))
@@ -107,7 +107,7 @@ def require_there(log: Log, positions: Positions, *, where: str) -> None:
         raise dropped_records_error(log.name, gone, where=where, is_owned=True)
     cut = [f"{it.partition}: {log.ends[it.partition]} < {it.high}" for it in spans if log.ends[it.partition] < it.high]
     if cut:
-        raise _cut_back(log, cut, where, is_owned=True)
+        raise _shortened_log_error(log, cut, where, is_owned=True)
 
 
 def dropped_records_error(topic: str, gone: list[OffsetSpan], *, where: str, is_owned: bool = False) -> WaterclockError:
@@ -128,7 +128,7 @@ def dropped_records_error(topic: str, gone: list[OffsetSpan], *, where: str, is_
     )
 
 
-def _another(log: Log, reached: Positions, where: str, *, is_owned: bool = False) -> WaterclockError:
+def _replaced_topic_error(log: Log, reached: Positions, where: str, *, is_owned: bool = False) -> WaterclockError:
     """Build the error for a topic that was created again. `is_owned`: the range of a label is in the old topic."""
     old = reached.of.split()[-1]
     read = ", ".join(f"{part}:{end}" for part, (_, end) in reached.parts.items())
@@ -143,7 +143,7 @@ def _another(log: Log, reached: Positions, where: str, *, is_owned: bool = False
     )
 
 
-def _cut_back(log: Log, cut: list[str], where: str, *, is_owned: bool = False) -> WaterclockError:
+def _shortened_log_error(log: Log, cut: list[str], where: str, *, is_owned: bool = False) -> WaterclockError:
     return WaterclockError(
         "E853",
         f"{log.name} ends before the offsets of its last label",

@@ -104,13 +104,13 @@ def batches(extract: KafkaExtract) -> Generator[pa.RecordBatch, None, None]:
         extract.cluster.translate_errors(extract.where, extract.topic),
         extract.cluster.open_consumer() as (consumer, heard),
     ):
-        for parts in waves(extract.parts):
-            for records in _side_by_side(consumer, heard, extract, parts):
+        for parts in group_by_pass(extract.parts):
+            for records in _read_in_parallel(consumer, heard, extract, parts):
                 yield _batch(records, extract)
 
 
 @dataclass(slots=True)
-class _Place:
+class _SpanProgress:
     """The progress in a span: all records before the offset `reached` are read."""
 
     part: OffsetPart
@@ -128,7 +128,7 @@ class _Place:
 
 
 @dataclass(slots=True)
-class _Came:
+class _ReceivedRecords:
     """Records that were received and not yielded yet, each with its part; `size` is in bytes."""
 
     records: list[tuple[OffsetPart, Message]] = field(default_factory=list)
@@ -145,7 +145,7 @@ class _Came:
         self.size += len(message.value() or b"") + len(message.key() or b"")
 
 
-def waves(parts: Sequence[OffsetPart]) -> list[list[OffsetPart]]:
+def group_by_pass(parts: Sequence[OffsetPart]) -> list[list[OffsetPart]]:
     """Group parts into as few lists as possible, with each partition once per list.
 
     A consumer has one position per partition, so it can read one list at a time.
@@ -161,14 +161,14 @@ def waves(parts: Sequence[OffsetPart]) -> list[list[OffsetPart]]:
     return found
 
 
-def _side_by_side(
+def _read_in_parallel(
     consumer: Consumer, heard: ErrorListener, extract: KafkaExtract, parts: Sequence[OffsetPart]
 ) -> Iterator[list[tuple[OffsetPart, Message]]]:
     from confluent_kafka import TopicPartition
 
-    places = {part.span.partition: _Place(part, part.span.low) for part in parts}
+    places = {part.span.partition: _SpanProgress(part, part.span.low) for part in parts}
     _assign(consumer, extract, places)
-    came, last, last_error = _Came(), time.monotonic(), ""
+    came, last, last_error = _ReceivedRecords(), time.monotonic(), ""
     while places:
         # no more than may remain: the client would wait for more, at the end of each range
         messages = consumer.consume(min(_AT_ONCE, sum(place.most for place in places.values())), _WAIT)
@@ -177,7 +177,9 @@ def _side_by_side(
         for message in messages:
             place = places.get(-1 if (partition := message.partition()) is None else partition)
             if (error := message.error()) is not None and error.name() != "_PARTITION_EOF":
-                last_error = _unless_final(error, extract, None if place is None else place.remaining_span, last_error)
+                last_error = _raise_permanent(
+                    error, extract, None if place is None else place.remaining_span, last_error
+                )
                 is_lost = is_lost or error.code() in _LOST_PLACE
                 continue
             last = time.monotonic()
@@ -190,13 +192,13 @@ def _side_by_side(
             _assign(consumer, extract, places)
         if came.records and (came.is_enough or not messages or not places):
             yield came.records
-            came, last = _Came(), time.monotonic()  # the caller may take long with them
+            came, last = _ReceivedRecords(), time.monotonic()  # the caller may take long with them
         if time.monotonic() - last > extract.cluster.timeout:
             raise _stalled_read_error(extract, [place.remaining_span for place in places.values()], heard, last_error)
     consumer.unassign()
 
 
-def _assign(consumer: Consumer, extract: KafkaExtract, places: Mapping[int, _Place]) -> None:
+def _assign(consumer: Consumer, extract: KafkaExtract, places: Mapping[int, _SpanProgress]) -> None:
     from confluent_kafka import TopicPartition
 
     at = [TopicPartition(extract.topic, part, place.reached) for part, place in places.items()]
@@ -204,7 +206,7 @@ def _assign(consumer: Consumer, extract: KafkaExtract, places: Mapping[int, _Pla
     consumer.resume(at)  # a paused partition stays paused when it is assigned again
 
 
-def _add_message(place: _Place, message: Message, came: _Came) -> bool:
+def _add_message(place: _SpanProgress, message: Message, came: _ReceivedRecords) -> bool:
     """Add a record of the span, and return whether the span is complete. Repeated records are skipped."""
     span, offset = place.part.span, message.offset() or 0
     if message.error() is not None:
@@ -215,7 +217,7 @@ def _add_message(place: _Place, message: Message, came: _Came) -> bool:
     return offset >= span.high - 1
 
 
-def _unless_final(error: KafkaError, extract: KafkaExtract, span: OffsetSpan | None, last_error: str) -> str:
+def _raise_permanent(error: KafkaError, extract: KafkaExtract, span: OffsetSpan | None, last_error: str) -> str:
     """Raise an error that a retry cannot fix. For any other, return the message to report if it persists."""
     if error.code() in _LOST_PLACE and span is not None:
         log = extract.cluster.log_of(extract.topic, extract.where)

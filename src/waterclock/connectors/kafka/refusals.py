@@ -49,14 +49,14 @@ class ErrorListener:
         if is_of_login(error) or is_of_tls(error):
             self.refusal = error
 
-    def require_welcome(self) -> None:
+    def raise_if_refused(self) -> None:
         """Raise the recorded refusal if no broker is left that may accept the client: waiting would not help."""
         from confluent_kafka import KafkaException
 
         if self.refusal is not None and self.are_all_down:
             raise KafkaException(self.refusal)
 
-    def better(self, error: KafkaException) -> KafkaException:
+    def choose_error(self, error: KafkaException) -> KafkaException:
         """Return the recorded error if the given one only reports a timeout; else the given one."""
         from confluent_kafka import KafkaException
 
@@ -80,7 +80,7 @@ def is_of_tls(error: KafkaError) -> bool:
     return is_of_files or is_of_peers
 
 
-def login_refused(error: KafkaError, settings: Mapping[str, str], where: str) -> WaterclockError:
+def refused_login_error(error: KafkaError, settings: Mapping[str, str], where: str) -> WaterclockError:
     """Build the error for a refused login. It is transient, because a retry reads a changed password."""
     at, said = _split_error_text(error.str())
     mechanism = settings.get("sasl.mechanism", "")
@@ -107,7 +107,7 @@ def login_refused(error: KafkaError, settings: Mapping[str, str], where: str) ->
     )
 
 
-def no_token(why: str, where: str) -> WaterclockError:
+def missing_token_error(why: str, where: str) -> WaterclockError:
     """Build the error for a missing token."""
     return WaterclockError(
         "E855",
@@ -119,7 +119,7 @@ def no_token(why: str, where: str) -> WaterclockError:
     )
 
 
-def tls_refused(error: KafkaError, settings: Mapping[str, str], where: str) -> WaterclockError:
+def refused_tls_error(error: KafkaError, settings: Mapping[str, str], where: str) -> WaterclockError:
     """Build the error that names the wrong certificate.
 
     Cost: a handshake with the broker, and one within this process.
@@ -127,8 +127,10 @@ def tls_refused(error: KafkaError, settings: Mapping[str, str], where: str) -> W
     at, said = _split_error_text(error.str())
     for option, name in _FILES.items():
         if f"{name} failed" in said:
-            return _file_refused(option, said, settings, where)
-    what, why, fix = _theirs(at, settings) if _UNVERIFIED in said else _ours(settings)
+            return _certificate_file_error(option, said, settings, where)
+    what, why, fix = (
+        _explain_broker_certificate(at, settings) if _UNVERIFIED in said else _explain_client_certificate(settings)
+    )
     return WaterclockError("E864", what, where=where, why=f"{at}: {why or said}", fix=fix)
 
 
@@ -137,7 +139,7 @@ def speaks_tls(server: str) -> bool:
     anyone = ssl.create_default_context()
     anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
     try:
-        _shake(server, anyone)
+        _shake_hands(server, anyone)
     except (OSError, ValueError):
         return False
     return True
@@ -151,10 +153,10 @@ def client_context(ca: str | None) -> ssl.SSLContext:
     return context
 
 
-def _theirs(at: str, settings: Mapping[str, str]) -> tuple[str, str, str]:
+def _explain_broker_certificate(at: str, settings: Mapping[str, str]) -> tuple[str, str, str]:
     ca = settings.get(_FILES["ca"])
     try:
-        _shake(at, client_context(ca))
+        _shake_hands(at, client_context(ca))
     except ssl.SSLCertVerificationError as error:
         code, why = error.verify_code, error.verify_message
     except (OSError, ValueError):
@@ -174,7 +176,7 @@ def _theirs(at: str, settings: Mapping[str, str]) -> tuple[str, str, str]:
     return "the certificate of a broker is not trusted", why, fix
 
 
-def _ours(settings: Mapping[str, str]) -> tuple[str, str, str]:
+def _explain_client_certificate(settings: Mapping[str, str]) -> tuple[str, str, str]:
     certificate = settings.get(_FILES["certificate"])
     if certificate is None:
         return (
@@ -182,13 +184,13 @@ def _ours(settings: Mapping[str, str]) -> tuple[str, str, str]:
             "the connection has none",
             "set certificate and key of the connection, and key_password as a secret if the key is encrypted",
         )
-    if why := _own_fault(settings):
+    if why := _client_certificate_problem(settings):
         return "the client certificate is not valid", f"{certificate}: {why}", "renew it; the file is read each time"
     fix = "check that an authority signed it that the brokers trust (ssl.truststore there)"
     return "Kafka refuses the client certificate", f"{certificate} is not accepted", fix
 
 
-def _own_fault(settings: Mapping[str, str]) -> str:
+def _client_certificate_problem(settings: Mapping[str, str]) -> str:
     """Return the problem of the client's certificate, such as its expiry; empty if none is found.
 
     It is checked by a TLS peer in this process that trusts only this certificate.
@@ -217,7 +219,7 @@ def _own_fault(settings: Mapping[str, str]) -> str:
     return ""
 
 
-def _file_refused(option: str, said: str, settings: Mapping[str, str], where: str) -> WaterclockError:
+def _certificate_file_error(option: str, said: str, settings: Mapping[str, str], where: str) -> WaterclockError:
     path = settings[_FILES[option]]
     if not Path(path).is_file():
         what, why, fix = f"there is no file for {option}", path, f"create it, or correct {option} of the connection"
@@ -238,7 +240,7 @@ def _file_refused(option: str, said: str, settings: Mapping[str, str], where: st
     return WaterclockError("E864", what, where=where, why=why, fix=fix)
 
 
-def _shake(server: str, context: ssl.SSLContext) -> None:
+def _shake_hands(server: str, context: ssl.SSLContext) -> None:
     host, _, port = server.rpartition(":")
     host = host.strip("[]")
     with (

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from waterclock.database_clients.cutoffs import cut_off_after
+from waterclock.database_clients.cutoffs import limit_connection_time
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -82,7 +82,7 @@ def connect(address: Mapping[str, Any], *, is_trusted: bool, **settings: Any) ->
     opened = _open_socket(address)
     client._secure = "unix_socket" in address  # noqa: SLF001 - PyMySQL sets it for sockets that it opens itself
     try:
-        with wrap_parser_errors(), cut_off_after(_LOGIN_SECONDS, opened.fileno()):
+        with wrap_parser_errors(), limit_connection_time(_LOGIN_SECONDS, opened.fileno()):
             client.connect(opened)
     except TimeoutError as error:
         client._force_close()  # noqa: SLF001 - without COM_QUIT
@@ -136,7 +136,7 @@ def _open_unix_socket(path: str) -> socket.socket:
     return opened
 
 
-class _Revealing:
+class _RevealingLogin:
     """A login method that sends the password itself, or a hash that is easily reversed: it is refused."""
 
     def __init__(self, _connection: Connection) -> None:
@@ -168,10 +168,10 @@ class _CachedLogin:
 
 
 _UNTRUSTED: dict[str, Callable[[Any], Any]] = {
-    "mysql_clear_password": _Revealing,
-    "dialog": _Revealing,
-    "sha256_password": _Revealing,
-    "mysql_old_password": _Revealing,
+    "mysql_clear_password": _RevealingLogin,
+    "dialog": _RevealingLogin,
+    "sha256_password": _RevealingLogin,
+    "mysql_old_password": _RevealingLogin,
     "caching_sha2_password": _CachedLogin,
 }
 

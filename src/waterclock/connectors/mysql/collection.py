@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.mysql.database import MysqlDatabase, require_table
 from waterclock.connectors.mysql.dialect import DIALECT, session_in
-from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn, digest_of, parts_of, set_aside
+from waterclock.connectors.mysql.extract import (
+    MysqlExtract,
+    MysqlRequestedColumn,
+    count_excluded_rows,
+    digest_of,
+    parts_of,
+)
 from waterclock.connectors.mysql.rows import batches
 from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.mysql.types import MysqlColumn, columns_of
 from waterclock.connectors.sql.collector import partitions_of
-from waterclock.connectors.sql.refusals import changed_meanwhile
-from waterclock.connectors.sql.server_collector import CollectsFromServer, ServerReader
+from waterclock.connectors.sql.refusals import changed_database_error
+from waterclock.connectors.sql.server_collector import ServerCollector, ServerReader
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
@@ -33,7 +39,7 @@ def _parts(connection: Connection, unit: Unit, extract: MysqlExtract) -> list[My
 def _refuse_changed(connection: Connection, part: MysqlExtract) -> None:
     if part.digest is not None and digest_of(connection, part) != part.digest:
         why = "rows of a part changed after the read began: the parts would have different states"
-        raise changed_meanwhile(part.where, why)
+        raise changed_database_error(part.where, why)
 
 
 # a session shows a TIMESTAMP in UTC
@@ -47,13 +53,13 @@ _READER = ServerReader(
     extract=MysqlExtract,
     requested=MysqlRequestedColumn,
     parts=_parts,
-    set_aside=set_aside,
+    count_excluded=count_excluded_rows,
     check=_refuse_changed,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class MysqlCollector(CollectsFromServer["Connection", MysqlColumn]):
+class MysqlCollector(ServerCollector["Connection", MysqlColumn]):
     """Collects from a MariaDB or MySQL database."""
 
     database: MysqlDatabase

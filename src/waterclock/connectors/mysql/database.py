@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.sql.logins import login_files, parse_address, unreadable_url
-from waterclock.connectors.sql.refusals import lock_timeout_error, no_table, refused_statement, server_away, unwritable
+from waterclock.connectors.sql.refusals import (
+    lock_timeout_error,
+    missing_table_error,
+    refused_statement_error,
+    unreachable_server_error,
+    unwritable_database_error,
+)
 from waterclock.connectors.sql.refused_logins import login_error, no_database
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -157,7 +163,7 @@ def _login_of(setting: Setting) -> dict[str, Any]:
     return login
 
 
-def place_of(unit: Unit) -> tuple[str | None, str]:
+def split_table_name(unit: Unit) -> tuple[str | None, str]:
     """Return the unit's database (None for that of the connection) and its table."""
     schema, _, name = unit.path.rpartition(".")
     return schema or None, name
@@ -169,7 +175,7 @@ def kind_at(connection: Connection, unit: Unit) -> str:
         connection,
         "SELECT TABLE_TYPE FROM information_schema.TABLES"
         " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s",
-        place_of(unit),
+        split_table_name(unit),
     ).fetchone()
     return ("view" if "VIEW" in str(row[0]) else "table") if row else ""
 
@@ -178,7 +184,7 @@ def require_table(connection: Connection, unit: Unit) -> None:
     """Refuse a table that does not exist. Raises  E804, with the nearest names."""
     if unit.query is not None or kind_at(connection, unit):
         return
-    schema, name = place_of(unit)
+    schema, name = split_table_name(unit)
     rows = run_statement(
         connection,
         "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE())"
@@ -186,7 +192,7 @@ def require_table(connection: Connection, unit: Unit) -> None:
         (schema,),
     ).fetchall()
     known = [str(row[0]) for row in rows if not str(row[0]).startswith("waterclock_")]
-    raise no_table(unit, known, (name, known))
+    raise missing_table_error(unit, known, (name, known))
 
 
 def translate_error(error: pymysql.Error, database: MysqlDatabase, where: str) -> WaterclockError:
@@ -200,7 +206,7 @@ def translate_error(error: pymysql.Error, database: MysqlDatabase, where: str) -
         refused = login_error if code in _NOT_LET_IN else no_database
         return refused(database.connection, where, f"{name}: {said}")
     if code in _AWAY or (code == 0 and isinstance(error, pymysql.err.InterfaceError | pymysql.err.OperationalError)):
-        return server_away(name, where, said or "the connection was closed")
+        return unreachable_server_error(name, where, said or "the connection was closed")
     if code in _LOCKED:
         return lock_timeout_error(where, f"{name}: {said}", by="transaction")
     if code == _ALTERED:
@@ -214,5 +220,5 @@ def translate_error(error: pymysql.Error, database: MysqlDatabase, where: str) -
         )
     if code in _UNWRITABLE | _NO_RIGHT:
         what, fix = _FIX_OF_RIGHTS if code in _NO_RIGHT else _FIX_OF_SPACE
-        return unwritable(where, f"{name}: {said}", what, fix)
-    return refused_statement(where, f"{name}: {said}")
+        return unwritable_database_error(where, f"{name}: {said}", what, fix)
+    return refused_statement_error(where, f"{name}: {said}")

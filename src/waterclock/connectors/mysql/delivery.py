@@ -21,7 +21,7 @@ from waterclock.connectors.mysql.dialect import session_in
 from waterclock.connectors.mysql.staging import make_staged, merge, put
 from waterclock.connectors.mysql.statements import run_statement, transaction
 from waterclock.connectors.mysql.versioned_views import open_view_tables
-from waterclock.connectors.sql.delivery_after_ddl import DdlWriter, DeliversAfterDdl
+from waterclock.connectors.sql.delivery_after_ddl import AfterDdlDeliverer, DdlWriter
 from waterclock.connectors.sql.delivery_record import DELIVERIES
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -59,7 +59,7 @@ _WRITER = DdlWriter(
 
 
 @dataclass(frozen=True, slots=True)
-class MysqlDeliverer(DeliversAfterDdl["Connection", MysqlDestinationColumn]):
+class MysqlDeliverer(AfterDdlDeliverer["Connection", MysqlDestinationColumn]):
     """Delivers to a MariaDB or MySQL database."""
 
     database: MysqlDatabase

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.mysql.database import place_of
+from waterclock.connectors.mysql.database import split_table_name
 from waterclock.connectors.mysql.dialect import DIALECT, quote_identifier, session_in, table_of
 from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.sql.cascades import foreign_keys, refuse_cascades
@@ -31,7 +31,7 @@ from waterclock.connectors.sql.destination import (
     wanted_columns,
     wanted_index,
 )
-from waterclock.connectors.sql.exact_values import Holds, StoredColumn
+from waterclock.connectors.sql.exact_values import StoredColumn, ValueKind
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
@@ -136,12 +136,12 @@ def read_stored_columns(connection: Connection, unit: Unit) -> dict[str, MysqlDe
         "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, NUMERIC_SCALE,"
         " DATETIME_PRECISION, CHARACTER_MAXIMUM_LENGTH FROM information_schema.COLUMNS"
         " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION",
-        place_of(unit),
+        split_table_name(unit),
     ).rows
-    return {str(row[0]).lower(): _there(*row) for row in rows}
+    return {str(row[0]).lower(): _stored_column(*row) for row in rows}
 
 
-def _there(  # noqa: PLR0913, PLR0917 - a row of the catalog
+def _stored_column(  # noqa: PLR0913, PLR0917 - a row of the catalog
     name: str,
     kind: str,
     sql: str,
@@ -153,7 +153,7 @@ def _there(  # noqa: PLR0913, PLR0917 - a row of the catalog
 ) -> MysqlDestinationColumn:
     kind = kind.lower()
     places = 0 if kind in _WHOLE else scale if kind == "decimal" else second
-    holds = Holds.DECIMAL if kind in _WHOLE else _HOLDS.get(kind)
+    holds = ValueKind.DECIMAL if kind in _WHOLE else _HOLDS.get(kind)
     stored = StoredColumn(
         name,
         sql,
@@ -169,15 +169,15 @@ def _there(  # noqa: PLR0913, PLR0917 - a row of the catalog
 
 
 _HOLDS = {
-    "decimal": Holds.DECIMAL,
-    "float": Holds.FLOAT,
-    "double": Holds.FLOAT,
-    "date": Holds.DATE,
-    "time": Holds.TIME,
-    "datetime": Holds.TIMESTAMP,
-    "timestamp": Holds.TIMESTAMP,
-    "char": Holds.TEXT,
-    "varchar": Holds.TEXT,
+    "decimal": ValueKind.DECIMAL,
+    "float": ValueKind.FLOAT,
+    "double": ValueKind.FLOAT,
+    "date": ValueKind.DATE,
+    "time": ValueKind.TIME,
+    "datetime": ValueKind.TIMESTAMP,
+    "timestamp": ValueKind.TIMESTAMP,
+    "char": ValueKind.TEXT,
+    "varchar": ValueKind.TEXT,
 }
 
 
@@ -197,7 +197,7 @@ def refuse_engine(connection: Connection, unit: Unit, delivery: Delivery) -> Non
         connection,
         "SELECT TABLE_TYPE, ENGINE FROM information_schema.TABLES"
         " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s",
-        place_of(unit),
+        split_table_name(unit),
     ).fetchone()
     if row is None or str(row[1] or "").lower() == _ENGINE.lower():
         return
@@ -218,12 +218,14 @@ def refuse_engine(connection: Connection, unit: Unit, delivery: Delivery) -> Non
 def _refuse_cascades(
     connection: Connection, unit: Unit, delivery: Delivery, known: Mapping[str, MysqlDestinationColumn]
 ) -> None:
-    references = foreign_keys(run_statement(connection, _CASCADES, place_of(unit)).rows, _place)
+    references = foreign_keys(
+        run_statement(connection, _CASCADES, split_table_name(unit)).rows, _quote_escaping_percents
+    )
     rows = replaced_rows("SELECT *", unit, delivery, DIALECT, spelling(known))
     refuse_cascades(unit, delivery, references, rows, session_in(connection).first_of, "drop the constraint")
 
 
-def _place(name: str) -> str:
+def _quote_escaping_percents(name: str) -> str:
     return quote_identifier(name).replace("%", "%%")
 
 
@@ -238,7 +240,7 @@ def _index(
         connection,
         "SELECT INDEX_NAME, NON_UNIQUE, COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS"
         " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s ORDER BY INDEX_NAME, SEQ_IN_INDEX",
-        place_of(unit),
+        split_table_name(unit),
     ).rows
     whole = (
         (index, not int(is_not_unique), column if part is None else "") for index, is_not_unique, column, part in rows

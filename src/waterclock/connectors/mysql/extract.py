@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.arrow_values import Times
-from waterclock.connectors.mysql.database import MysqlDatabase, place_of
+from waterclock.connectors.mysql.database import MysqlDatabase, split_table_name
 from waterclock.connectors.mysql.dialect import DIALECT, quote_identifier, source_of
 from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.mysql.types import MysqlColumn
@@ -75,7 +75,7 @@ def _ranges(connection: Connection, unit: Unit, count: int) -> Iterator[str]:
         "SELECT k.COLUMN_NAME, c.DATA_TYPE FROM information_schema.KEY_COLUMN_USAGE AS k"
         " JOIN information_schema.COLUMNS AS c USING (TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME)"
         " WHERE k.CONSTRAINT_NAME = 'PRIMARY' AND TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s",
-        place_of(unit),
+        split_table_name(unit),
     ).rows
     if len(keys) != 1 or str(keys[0][1]).lower() not in _WHOLE:
         return
@@ -89,7 +89,7 @@ def _ranges(connection: Connection, unit: Unit, count: int) -> Iterator[str]:
 
 def digest_of(connection: Connection, extract: MysqlExtract) -> Digest:
     """Return the digest of the rows that an extract would read."""
-    hashes = ", ".join(f"COALESCE(MD5({sql}), '-')" for sql in extract.selected(DIALECT)) or "''"
+    hashes = ", ".join(f"COALESCE(MD5({sql}), '-')" for sql in extract.select_list(DIALECT)) or "''"
     first = f"CAST(CONV(LEFT(MD5(CONCAT({hashes})), 16), 16, 10) AS UNSIGNED)"
     rows, total = run_statement(
         connection, f"SELECT COUNT(*), SUM({first}) FROM {extract.source}{extract.where_sql(DIALECT)}"
@@ -97,7 +97,7 @@ def digest_of(connection: Connection, extract: MysqlExtract) -> Digest:
     return int(rows), str(total)
 
 
-def set_aside(connection: Connection, extract: MysqlExtract) -> Mapping[str, int]:
+def count_excluded_rows(connection: Connection, extract: MysqlExtract) -> Mapping[str, int]:
     """Count the rows whose data time is missing or 0000-00-00, which belong to no window. An index finds them."""
     if extract.by_window is None:
         return {}

@@ -11,11 +11,11 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.arrow_values import Times, arrow_type, column
-from waterclock.connectors.column_matching import misfit
+from waterclock.connectors.column_matching import type_mismatch_error
 from waterclock.connectors.local_times import instants_in
 from waterclock.connectors.mysql.dialect import DIALECT
 from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn
-from waterclock.connectors.spark_frames import Fetching
+from waterclock.connectors.spark_frames import FetchSize
 from waterclock.connectors.sql.columns import arrow_schema_of
 from waterclock.connectors.sql.window_bounds import instants_of_counts, labels_of
 from waterclock.connectors.type_mismatch import TypeMismatch
@@ -52,9 +52,9 @@ def batches(
 
     schema = arrow_schema_of(extract)
     with closing(SSCursor(connection)) as cursor:
-        with _as_bytes(connection):
+        with _receive_bytes(connection):
             cursor.execute(extract.query(DIALECT))
-        fetching = Fetching(BATCH_ROWS)
+        fetching = FetchSize(BATCH_ROWS)
         while True:
             with wrap_parser_errors():
                 rows = cursor.fetchmany(fetching.rows)
@@ -69,7 +69,7 @@ def batches(
 
 
 @contextmanager
-def _as_bytes(connection: Connection) -> Iterator[None]:
+def _receive_bytes(connection: Connection) -> Iterator[None]:
     """Within the block, receive values as the bytes that the server sends, for Arrow to parse."""
     before = connection.use_unicode, connection.decoders
     connection.use_unicode, connection.decoders = False, {}
@@ -132,9 +132,9 @@ def _array(values: pa.Array, one: MysqlRequestedColumn, extract: MysqlExtract) -
         read = _cast(texts, one, wanted, extract.times)
         return column(texts.to_pylist(), one.taken.type, extract.times) if read is None else read
     except TypeMismatch as error:
-        raise misfit(one.taken, str(error.value), extract.where) from None
+        raise type_mismatch_error(one.taken, str(error.value), extract.where) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError) as error:
-        raise misfit(one.taken, str(error), extract.where) from error
+        raise type_mismatch_error(one.taken, str(error), extract.where) from error
 
 
 def _cast(texts: pa.Array, one: MysqlRequestedColumn, wanted: pa.DataType, times: Times) -> pa.Array | None:

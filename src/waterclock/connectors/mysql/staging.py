@@ -16,9 +16,9 @@ from waterclock.connectors.mysql.dialect import quote_identifier, session_in, ta
 from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.slice_rows import flat
 from waterclock.connectors.sql.destination import spelling
-from waterclock.connectors.sql.exact_values import inexact, refuse_inexact
+from waterclock.connectors.sql.exact_values import inexact_value_error, refuse_inexact
 from waterclock.connectors.sql.plain_rows import rows_of_slice
-from waterclock.connectors.sql.staged_slices import GONE, StagedSlice, names_of, refuse_like_keys, stage_of
+from waterclock.connectors.sql.staged_slices import GONE, StagedSlice, names_of, refuse_equal_keys, stage_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -63,7 +63,7 @@ def merge(
     """Replace the rows of the slice's keys. Return the numbers of rows written and deleted."""
     put(connection, staged.name, delivery, there, True)  # noqa: FBT003
     texts = [key for key in delivery.keys if there[key.lower()].is_text]
-    refuse_like_keys(session_in(connection), unit, delivery, staged, texts, "a collation such as utf8mb4_bin")
+    refuse_equal_keys(session_in(connection), unit, delivery, staged, texts, "a collation such as utf8mb4_bin")
     table, own, same = table_of(unit), staged.name, staged.same_keys(delivery)
     gone = run_statement(connection, f"DELETE t FROM {table} AS t JOIN {own} AS s ON {same} WHERE s.{GONE}").rowcount
     if delivery.is_whole and not delivery.is_by_label:
@@ -90,7 +90,10 @@ def put(
     there: Mapping[str, MysqlDestinationColumn],
     with_marks: bool,  # noqa: FBT001 - as all of them are called
 ) -> int:
-    """Write the slice's rows, `with_marks` whether they are deleted; return their number. Raises  E812 for misfits."""
+    """Write the slice's rows, `with_marks` whether they are deleted; return their number.
+
+    Raises  E812 for type mismatches
+    """
     names = [there[name.lower()].name for name in names_of(delivery)] + ([GONE] if with_marks else [])
     head = f"INSERT INTO {table} ({', '.join(map(quote_identifier, names))}) VALUES "
     places = f"({', '.join(['%s'] * len(names))})"
@@ -116,7 +119,7 @@ def put(
         for row in rows_of_slice(delivery, convert, with_marks=with_marks):
             made = cursor.mogrify(places, row).encode("utf-8", "surrogateescape")
             if begun + len(made) >= packet:
-                raise _too_big(delivery, begun + len(made), packet)
+                raise _row_too_large_error(delivery, begun + len(made), packet)
             if held and size + len(made) >= min(_STATEMENT, packet):
                 write()
                 size = begun
@@ -128,7 +131,7 @@ def put(
     return rows
 
 
-def _too_big(delivery: Delivery, size: int, packet: int) -> WaterclockError:
+def _row_too_large_error(delivery: Delivery, size: int, packet: int) -> WaterclockError:
     return WaterclockError(
         "E812",
         "a row is too large for the server",
@@ -160,11 +163,11 @@ def _refuse_cut(values: pa.Array, into: MysqlDestinationColumn, where: str) -> N
             _refuse_number(values, into, where)
         elif values.null_count < len(values):
             why = "reads a number as a position in its list; send the text of the value"
-            raise inexact(into.stored, values.drop_null()[0].as_py(), why, where)
-    _refuse_refilled(values, into, where)
+            raise inexact_value_error(into.stored, values.drop_null()[0].as_py(), why, where)
+    _refuse_padded(values, into, where)
 
 
-def _refuse_refilled(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
+def _refuse_padded(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
     """Refuse values that the server would pad, and years of two digits, which it would read as 1970 to 2069."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -180,7 +183,7 @@ def _refuse_refilled(values: pa.Array, into: MysqlDestinationColumn, where: str)
     else:
         return
     if len(found):
-        raise inexact(into.stored, found[0].as_py(), why, where)
+        raise inexact_value_error(into.stored, found[0].as_py(), why, where)
 
 
 def _refuse_number(values: pa.Array, into: MysqlDestinationColumn, where: str) -> None:
@@ -190,4 +193,4 @@ def _refuse_number(values: pa.Array, into: MysqlDestinationColumn, where: str) -
     for value in pc.unique(values.filter(pc.match_substring_regex(values, r"^\s*[0-9]+\s*$"))).to_pylist():
         if value is not None and value not in listed:
             why = "has no such value, and reads a number as a position in its list"
-            raise inexact(into.stored, value, why, where)
+            raise inexact_value_error(into.stored, value, why, where)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from waterclock.connectors.mysql.database import kind_at, place_of
+from waterclock.connectors.mysql.database import kind_at, split_table_name
 from waterclock.connectors.mysql.dialect import session_in
 from waterclock.connectors.sql.versioned_views import Columns
 from waterclock.connectors.sql.view_tables import SqlViewTables, group_columns
@@ -34,14 +34,14 @@ class MysqlViewTables(SqlViewTables):
         """Return the columns of the existing tables by path, with one statement."""
         if not parts:
             return {}
-        schema, _ = place_of(parts[0])
-        paths = {place_of(part)[1].lower(): part.path for part in parts}
+        schema, _ = split_table_name(parts[0])
+        paths = {split_table_name(part)[1].lower(): part.path for part in parts}
         rows = self.session.rows_of(
             "SELECT c.TABLE_NAME, COLUMN_NAME, COLUMN_TYPE FROM information_schema.COLUMNS AS c"
             " JOIN information_schema.TABLES AS t USING (TABLE_SCHEMA, TABLE_NAME)"
             " WHERE c.TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_TYPE = 'BASE TABLE'"
             f" AND c.TABLE_NAME IN ({', '.join(['%s'] * len(parts))}) ORDER BY c.TABLE_NAME, ORDINAL_POSITION",
-            (schema, *(place_of(part)[1] for part in parts)),
+            (schema, *(split_table_name(part)[1] for part in parts)),
         )
         return group_columns(((str(table).lower(), *column) for table, *column in rows), paths)
 
@@ -50,7 +50,7 @@ class MysqlViewTables(SqlViewTables):
         row = self.session.first_of(
             "SELECT TABLE_COMMENT FROM information_schema.TABLES"
             " WHERE TABLE_SCHEMA = COALESCE(%s, DATABASE()) AND TABLE_NAME = %s",
-            place_of(part),
+            split_table_name(part),
         )
         return str(row[0]) if row else ""
 

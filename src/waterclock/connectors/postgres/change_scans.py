@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.postgres.dialect import quote_identifier, source_of
-from waterclock.connectors.postgres.extract import TIMES, micros, within
+from waterclock.connectors.postgres.extract import TIMES, micros, window_condition
 from waterclock.connectors.postgres.types import PostgresColumn
-from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation, Row
-from waterclock.connectors.sql.changed_windows import no_time_of_change
+from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan, Row
+from waterclock.connectors.sql.changed_windows import change_time_error
 from waterclock.connectors.sql.window_bounds import WindowFilter, format_time_literal
 from waterclock.flow.declarations import Unit
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from waterclock.connectors.postgres.database import Connection
 
 
-def count_minutes(connection: Connection, unit: Unit, scan: ChangedIn, asked: MinuteAggregation) -> Iterator[Row]:
+def count_minutes(
+    connection: Connection, unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation
+) -> Iterator[Row]:
     """Run an aggregation of changed rows on the server, and yield its rows."""
     by_window, change, times = scan.by_window, scan.change, scan.times
     name, changed = quote_identifier(change.time_column), micros(change)
@@ -25,7 +27,7 @@ def count_minutes(connection: Connection, unit: Unit, scan: ChangedIn, asked: Mi
         changed = f"CASE WHEN isfinite({name}) THEN {changed} END"
     limits = f"ARRAY{list(asked.limits)}::bigint[]"
     above = f"coalesce(width_bucket({changed}, {limits}), 0)" if asked.limits else "0"
-    condition = within(by_window, times)
+    condition = window_condition(by_window, times)
     if asked.since is not None:
         condition += f" AND ({name} >= {format_time_literal(asked.since, change.kind, times)} OR {name} IS NULL)"
     yield from connection.execute(
@@ -39,5 +41,5 @@ def count_minutes(connection: Connection, unit: Unit, scan: ChangedIn, asked: Mi
 def change_filter(column: PostgresColumn, unit: Unit) -> WindowFilter:
     """Return the column of CHANGED BY with the kind of its times. Raises  E827 if it has no times."""
     if column.type_name not in TIMES:
-        raise no_time_of_change(column.name, f"is of type {column.type_name}", unit)
+        raise change_time_error(column.name, f"is of type {column.type_name}", unit)
     return WindowFilter(column.name, column.kind, ())

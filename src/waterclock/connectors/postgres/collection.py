@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.interface import Collected
-from waterclock.connectors.postgres.extract import PostgresExtract, estimate_size, parts_of, set_aside
+from waterclock.connectors.postgres.extract import PostgresExtract, count_excluded_rows, estimate_size, parts_of
 from waterclock.connectors.postgres.rows import batches, schema_of
-from waterclock.connectors.spark_frames import DIRECT_ROWS, are_few, by_workers, read_if_few
-from waterclock.connectors.sql.reading import collect_in_driver, collected_while_open
+from waterclock.connectors.spark_frames import DIRECT_ROWS, are_few, read_by_workers, read_if_few
+from waterclock.connectors.sql.reading import collect_in_driver, collect_while_open
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
@@ -38,18 +38,18 @@ def collect_rows(
     `close` ends the transaction. For a small result it is called here. For a big one it is called when the counts of
     `set_aside` are requested, after the frame was evaluated, or when the frame is discarded.
     """
-    counts = set_aside(connection, extract)
-    read = _few(connection, extract) if are_few(*estimate_size(connection, extract)) else None
+    counts = count_excluded_rows(connection, extract)
+    read = _read_if_few(connection, extract) if are_few(*estimate_size(connection, extract)) else None
     source: dict[str, Any] = {"database": extract.database.name}
     if read is not None:
         close()
         return collect_in_driver(spark, read, schema_of(extract), counts, left_out, source)
     parts = parts_of(connection, extract, partitions)
-    frame = _by_workers(spark, connection, extract, parts)
-    return collected_while_open(frame, close, counts, left_out, {**source, "parts": len(parts)})
+    frame = _read_by_workers(spark, connection, extract, parts)
+    return collect_while_open(frame, close, counts, left_out, {**source, "parts": len(parts)})
 
 
-def _few(connection: Connection, extract: PostgresExtract) -> list[pa.RecordBatch] | None:
+def _read_if_few(connection: Connection, extract: PostgresExtract) -> list[pa.RecordBatch] | None:
     """Read the rows if they are few. An incomplete read is rolled back to a savepoint; the transaction continues."""
     from psycopg import Rollback
 
@@ -61,23 +61,23 @@ def _few(connection: Connection, extract: PostgresExtract) -> list[pa.RecordBatc
     return read
 
 
-def _by_workers(
+def _read_by_workers(
     spark: SparkSession, connection: Connection, extract: PostgresExtract, parts: Sequence[str | None]
 ) -> DataFrame:
     row = connection.execute("SELECT pg_export_snapshot()").fetchone()
     extracts = [replace(extract, part=part, snapshot=row[0] if row else None) for part in parts]
-    return by_workers(spark, extracts, _of_part, extract.fields)
+    return read_by_workers(spark, extracts, _read_part, extract.fields)
 
 
-def _of_part(extract: PostgresExtract) -> Iterator[pa.RecordBatch]:
+def _read_part(extract: PostgresExtract) -> Iterator[pa.RecordBatch]:
     try:
         with extract.database.open_for_reading(extract.where, snapshot=extract.snapshot) as connection:
             yield from batches(connection, extract)
     except WaterclockError as error:
-        raise _of_one_moment(error, extract) from error
+        raise _explain_lost_snapshot(error, extract) from error
 
 
-def _of_one_moment(error: WaterclockError, extract: PostgresExtract) -> WaterclockError:
+def _explain_lost_snapshot(error: WaterclockError, extract: PostgresExtract) -> WaterclockError:
     if extract.snapshot is None or "snapshot" not in (error.why or ""):
         return error
     return WaterclockError(

@@ -26,7 +26,7 @@ from waterclock.connectors.interface import Collected, ConnectionType, Setting
 from waterclock.connectors.sql.capabilities import CHANGE_SLACK, LOCK_TIMEOUT, LOGIN, database_capabilities
 from waterclock.connectors.sql.collector import (
     WINDOW_VALUE,
-    CollectsChangedMinutes,
+    ChangedMinutesCollector,
     SqlReadRequest,
     is_true,
     partitions_of,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from waterclock.connectors.postgres.database import Connection, PostgresDatabase
     from waterclock.connectors.postgres.types import PostgresColumn
-    from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation, Row
+    from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan, Row
     from waterclock.connectors.sql.window_bounds import WindowFilter
 
 CAPABILITIES = database_capabilities(
@@ -95,7 +95,7 @@ CONNECTOR = ConnectionType(CAPABILITIES, _open_source, _open_destination)
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresCollector(CollectsChangedMinutes["Connection", "PostgresColumn"]):
+class PostgresCollector(ChangedMinutesCollector["Connection", "PostgresColumn"]):
     """Collects from a PostgreSQL database."""
 
     database: PostgresDatabase
@@ -125,9 +125,9 @@ class PostgresCollector(CollectsChangedMinutes["Connection", "PostgresColumn"]):
         self, spark: SparkSession, unit: Unit, request: ChangeRequest, columns: Columns, zone: str
     ) -> ChangesRead:
         """Read all rows and create a slot for their changes; or, with an earlier batch, read the changes since then."""
-        from waterclock.connectors.postgres.following import Following
+        from waterclock.connectors.postgres.following import TableFollower
 
-        return Following(self.database, unit, columns, zone).read(spark, request)
+        return TableFollower(self.database, unit, columns, zone).read(spark, request)
 
     def confirm(self, unit: Unit, noted: Mapping[str, Any]) -> None:
         """Advance the slot past the changes that a batch has committed.
@@ -140,9 +140,9 @@ class PostgresCollector(CollectsChangedMinutes["Connection", "PostgresColumn"]):
 
     def let_go(self, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
         """Drop slots, except those that a running batch uses; return the names of those that no longer exist."""
-        from waterclock.connectors.postgres.following import let_go
+        from waterclock.connectors.postgres.following import drop_slots
 
-        return let_go(self.database, unit, names)
+        return drop_slots(self.database, unit, names)
 
     def find_retained_logs(self, unit: Unit, names: Sequence[str]) -> Mapping[str, RetainedLog]:
         """Return the state of each slot, and how much of the log the server retains for it."""
@@ -189,7 +189,7 @@ class PostgresCollector(CollectsChangedMinutes["Connection", "PostgresColumn"]):
         return change_filter(column, unit)
 
     def _count_minutes(
-        self, connection: Connection, unit: Unit, scan: ChangedIn, asked: MinuteAggregation
+        self, connection: Connection, unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation
     ) -> Iterable[Row]:
         from waterclock.connectors.postgres.change_scans import count_minutes
 

@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.postgres.dialect import quote_identifier, table_of
 from waterclock.connectors.sql import refusals
-from waterclock.connectors.sql.addresses import WRITTEN, is_torn
+from waterclock.connectors.sql.addresses import WRITTEN, has_separator_in_password
 from waterclock.connectors.sql.logins import login_files, unreadable_url, url_of
-from waterclock.connectors.sql.refusals import lock_timeout_error, refused_statement, server_away, unwritable
+from waterclock.connectors.sql.refusals import (
+    lock_timeout_error,
+    refused_statement_error,
+    unreachable_server_error,
+    unwritable_database_error,
+)
 from waterclock.connectors.sql.refused_logins import login_error, no_database
-from waterclock.database_clients.postgres_login import Refused, answering_first, connect, refusal_of
+from waterclock.database_clients.postgres_login import RefusalReason, connect, limit_first_statements, refusal_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -100,7 +105,7 @@ class PostgresDatabase:
             self.conninfo, is_trusted=self.is_trusted, most_bytes=_MOST_BYTES, autocommit=True, **settings
         )
         milliseconds = int(self.timeout * 1000)
-        with answering_first(connection):
+        with limit_first_statements(connection):
             connection.execute(f"{_SET}; SET lock_timeout = {milliseconds}")
             if self.schema is not None:
                 connection.execute(f"SET search_path = {quote_identifier(self.schema)}")
@@ -138,7 +143,7 @@ def database_of(setting: Setting) -> PostgresDatabase:
     from psycopg.conninfo import conninfo_to_dict
 
     try:
-        parts = None if is_torn(url) else conninfo_to_dict(url)
+        parts = None if has_separator_in_password(url) else conninfo_to_dict(url)
     except ProgrammingError:  # its message may contain a part of a password
         parts = None
     if parts is None or "@" in str(parts.get("host")) or re.search(r"[^0-9,]", str(parts.get("port", ""))):
@@ -173,18 +178,18 @@ def translate_error(error: psycopg.Error, database: PostgresDatabase, where: str
     hint = f" ({error.diag.message_detail})" if error.diag.message_detail else ""
     if refused := refusal_of(error.sqlstate, said):
         why = f"{name}: {refused.text}"
-        if refused.reason is Refused.DATABASE:
+        if refused.reason is RefusalReason.DATABASE:
             return no_database(database.connection, where, why)
         return login_error(database.connection, where, why)
     if state.startswith(_AWAY) or (not state and type(error).__name__ in {"OperationalError", "ConnectionTimeout"}):
-        return server_away(name, where, said)
+        return unreachable_server_error(name, where, said)
     if state in _LOCKED:
         return lock_timeout_error(where, f"{name}: {said}", by="transaction")
     if state.startswith(_UNWRITABLE):
         what, fix = _FIX_OF_RIGHTS if state == _NO_RIGHT else _FIX_OF_SPACE
-        return unwritable(where, f"{name}: {said}", what, fix)
+        return unwritable_database_error(where, f"{name}: {said}", what, fix)
     fix = _FIX_OF_SCHEMA if state == _NO_SCHEMA else "correct the query, or the table in the database"
-    return refused_statement(where, f"{name}: {said}{hint}", fix)
+    return refused_statement_error(where, f"{name}: {said}{hint}", fix)
 
 
 def require_table(connection: Connection, unit: Unit) -> None:
@@ -193,10 +198,10 @@ def require_table(connection: Connection, unit: Unit) -> None:
         return
     row = connection.execute("SELECT to_regclass(%s) IS NULL", (table_of(unit),)).fetchone()
     if row and row[0]:
-        raise no_table(connection, unit)
+        raise missing_table_error(connection, unit)
 
 
-def no_table(connection: Connection, unit: Unit) -> WaterclockError:
+def missing_table_error(connection: Connection, unit: Unit) -> WaterclockError:
     """Build the error for a table that does not exist, with the nearest names."""
     rows = connection.execute(
         "SELECT CASE WHEN pg_table_is_visible(oid) AND %s THEN relname"
@@ -209,4 +214,4 @@ def no_table(connection: Connection, unit: Unit) -> WaterclockError:
     schema, _, name = unit.path.rpartition(".")
     within = [each.rpartition(".")[2] for each in known if each.rpartition(".")[0] == schema]
     # compares names within the schema only: a long schema name would make all of them similar
-    return refusals.no_table(unit, known, (name, within) if within else (unit.path, known))
+    return refusals.missing_table_error(unit, known, (name, within) if within else (unit.path, known))

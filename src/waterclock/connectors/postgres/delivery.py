@@ -23,7 +23,7 @@ from waterclock.connectors.postgres.dialect import DIALECT, session_in
 from waterclock.connectors.postgres.staging import has_filters, merge, put
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn, read_stored_columns
 from waterclock.connectors.postgres.versioned_views import PostgresViewTables
-from waterclock.connectors.sql.database_delivery import DeliversInOneTransaction
+from waterclock.connectors.sql.database_delivery import SingleTransactionDeliverer
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
 from waterclock.connectors.sql.destination import spelling
 from waterclock.connectors.sql.replace_where import replaced_rows
@@ -49,7 +49,7 @@ _END = (
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, PostgresDestinationColumn]]):
+class PostgresDeliverer(SingleTransactionDeliverer["Connection", Mapping[str, PostgresDestinationColumn]]):
     """Delivers to a PostgreSQL database."""
 
     database: PostgresDatabase
@@ -61,7 +61,7 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Post
         """
         with self.database.open_connection(str(unit)) as connection:
             connection.execute(_END, (_format_application_name(project, claim),))
-        return DeliversInOneTransaction.kill(self, unit, project, publish, claim)
+        return SingleTransactionDeliverer.kill(self, unit, project, publish, claim)
 
     @property
     def _destination(self) -> PostgresDatabase:
@@ -93,7 +93,7 @@ class PostgresDeliverer(DeliversInOneTransaction["Connection", Mapping[str, Post
     def _tables(self, connection: Connection) -> PostgresViewTables:
         return PostgresViewTables(session_in(connection), connection)
 
-    def _names_there(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
+    def _destination_names(self, connection: Connection, unit: Unit) -> Mapping[str, str]:
         return spelling(read_stored_columns(connection, unit))
 
     def _prepare_table(

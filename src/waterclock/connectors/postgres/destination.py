@@ -26,7 +26,7 @@ from waterclock.connectors.sql.destination import (
     wanted_columns,
     wanted_index,
 )
-from waterclock.connectors.sql.destination_refusals import alike_columns
+from waterclock.connectors.sql.destination_refusals import ambiguous_columns_error
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
@@ -76,7 +76,7 @@ def prepare_table(
 def _refuse_alike(unit: Unit, delivery: Delivery, columns: Sequence[PostgresDestinationColumn]) -> None:
     for column in columns:
         if column.alike:
-            raise alike_columns(unit, delivery, column.alike, column.name)
+            raise ambiguous_columns_error(unit, delivery, column.alike, column.name)
 
 
 def _refuse_cascades(

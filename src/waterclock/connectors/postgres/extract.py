@@ -118,7 +118,7 @@ def query_of(extract: PostgresExtract) -> str:
     selected = [_render_column(one) for one in extract.wanted]
     if extract.by_window:
         selected.append(micros(extract.by_window))
-        conditions.append(within(extract.by_window, extract.times))
+        conditions.append(window_condition(extract.by_window, extract.times))
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     limit = f" LIMIT {extract.most}" if extract.most else ""
     return f"SELECT {', '.join(selected) or '1'} FROM {extract.source}{where}{limit}"
@@ -140,12 +140,12 @@ def micros(by_window: WindowFilter) -> str:
     return f"(extract(epoch FROM {name}) * 1000000)::bigint"
 
 
-def within(by_window: WindowFilter, times: Times) -> str:
+def window_condition(by_window: WindowFilter, times: Times) -> str:
     """Return an SQL condition that matches all rows of the windows, and maybe more, and that an index can serve."""
-    return window_bounds.within(quote_identifier(by_window.time_column), by_window, times)
+    return window_bounds.window_range_condition(quote_identifier(by_window.time_column), by_window, times)
 
 
-def set_aside(connection: Connection, extract: PostgresExtract) -> Mapping[str, int]:
+def count_excluded_rows(connection: Connection, extract: PostgresExtract) -> Mapping[str, int]:
     """Count the rows without a data time, which belong to no window. An index on the time column finds them."""
     if extract.by_window is None:
         return {}

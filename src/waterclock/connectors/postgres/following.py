@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.change_collector import ChangeRequest, ChangesRead
-from waterclock.connectors.column_matching import Matched, map_column_types, match
+from waterclock.connectors.column_matching import ColumnMatch, map_column_types, match
 from waterclock.connectors.interface import Collected
 from waterclock.connectors.postgres import wal2json
 from waterclock.connectors.postgres.collection import collect_rows
@@ -24,9 +24,9 @@ from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.dialect import quote_identifier
 from waterclock.connectors.postgres.extract import PostgresExtract, PostgresRequestedColumn
 from waterclock.connectors.postgres.log_changes import Op, position_text
-from waterclock.connectors.postgres.server_log import LogPlace, place_of, require_same_log
+from waterclock.connectors.postgres.server_log import LogEnd, read_log_end, require_same_log
 from waterclock.connectors.postgres.slot_reading import (
-    Followed,
+    FollowedTable,
     LogRow,
     LogScanSummary,
     Range,
@@ -39,23 +39,23 @@ from waterclock.connectors.postgres.slot_reading import (
     unreadable,
 )
 from waterclock.connectors.postgres.slots import (
-    Begun,
     Slot,
+    SlotStart,
     SlotState,
     advance,
     create_slot,
     drop,
-    gone_while_read,
     has_lost_log,
     is_in_use,
     is_option_unknown,
     mark_of_publication,
     read_clock,
+    removed_log_error,
     require_as_of,
     require_published,
     require_whole,
     state_of,
-    untrusted_while_read,
+    untrusted_plugin_error,
 )
 from waterclock.connectors.postgres.table_facts import (
     PostgresTableFacts,
@@ -66,7 +66,7 @@ from waterclock.connectors.postgres.table_facts import (
     require_same,
 )
 from waterclock.connectors.postgres.types import columns_of
-from waterclock.connectors.spark_frames import DIRECT_ROWS, by_workers
+from waterclock.connectors.spark_frames import DIRECT_ROWS, read_by_workers
 from waterclock.connectors.sql.collector import times_of
 from waterclock.connectors.sql.columns import refuse_undeclared_types
 from waterclock.errors import WaterclockError
@@ -85,7 +85,7 @@ _TROUBLED = frozenset({"extended", "unreserved"})
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
+class TableFollower:
     """Reads the rows and the changes of one table for one collect."""
 
     database: PostgresDatabase
@@ -102,17 +102,17 @@ class Following:
         """Read the whole table if there is no earlier batch or a new snapshot is requested; else read its changes."""
         since = request.since
         said = self.unit.options.get("decoder")
-        if since is None or since["snapshot"] != self._snapshot_asked or said not in {None, since["plugin"]}:
-            return self._whole(spark, request)
-        return self._changes(spark, request, since)
+        if since is None or since["snapshot"] != self._requested_snapshot or said not in {None, since["plugin"]}:
+            return self._read_whole_table(spark, request)
+        return self._read_changes(spark, request, since)
 
     @property
-    def _snapshot_asked(self) -> str:
+    def _requested_snapshot(self) -> str:
         return str(self.unit.options.get("snapshot", ""))
 
     # ---- the first batch
 
-    def _whole(self, spark: SparkSession, request: ChangeRequest) -> ChangesRead:
+    def _read_whole_table(self, spark: SparkSession, request: ChangeRequest) -> ChangesRead:
         held = ExitStack()
         try:
             with self.database.open_for_reading(self.where) as connection:
@@ -135,7 +135,7 @@ class Following:
                 spark, connection, held.close, extract, matched.left_out,
                 partitions=None if partitions is None else max(1, int(str(partitions))),
             )  # fmt: skip
-            place = self._place()
+            place = self._read_log_end()
             with self.database.open_connection(self.where) as beside:
                 state = state_of(beside, start.slot)
         except BaseException:
@@ -147,7 +147,7 @@ class Following:
         whole = replace(read, frame=frame, seen=map_column_types(it.source_column for it in there), close=held.close)
         return ChangesRead(whole, noted, name, (start.position, start.at), said=self._warn_unbounded_log(state))
 
-    def _plugins(self, there: Sequence[PostgresColumn], matched: Matched) -> list[str]:
+    def _plugins(self, there: Sequence[PostgresColumn], matched: ColumnMatch) -> list[str]:
         """Return the decoders to try: pgoutput, which every server trusts, then wal2json unless it loses numbers."""
         said = self.unit.options.get("decoder")
         if said is not None:
@@ -160,11 +160,11 @@ class Following:
         self,
         held: ExitStack,
         facts: PostgresTableFacts,
-        matched: Matched,
+        matched: ColumnMatch,
         keys: Sequence[str],
         slots: Sequence[Slot],
         table: str,
-    ) -> Begun:
+    ) -> SlotStart:
         """Create the first of the slots that the server accepts, or raise the error of the first one.
 
         Raises  E861, E862
@@ -188,24 +188,26 @@ class Following:
 
     # ---- later batches
 
-    def _changes(self, spark: SparkSession, request: ChangeRequest, since: Mapping[str, Any]) -> ChangesRead:
+    def _read_changes(self, spark: SparkSession, request: ChangeRequest, since: Mapping[str, Any]) -> ChangesRead:
         slot, (low, newest) = Slot(str(since["slot"]), str(since["plugin"])), carried_state(since)
         with self.database.open_connection(self.where) as connection:
-            place = place_of(connection, self.where)
+            place = read_log_end(connection, self.where)
             state = state_of(connection, slot)
             require_whole(state, slot, low, self.where)
             require_same_log(self.database, since, place, self.where)
             facts = facts_of(connection, self.unit)
             require_published(connection, slot, facts.oid, since, self.where)
             there, matched = self._columns(connection)
-            place = place_of(connection, self.where)  # after every change of the table's definition that was seen above
+            place = read_log_end(
+                connection, self.where
+            )  # after every change of the table's definition that was seen above
             taken = [each.source for each in matched.taken]
             require_same(facts, since, self.unit, taken, slot.plugin)
             self._require(facts, matched, request.keys, slot.plugin)
             extract = self._extract(there, matched, "")
             keys = self._keys(matched, request.keys)
             columns = facts.columns_since(since, low, taken)
-            followed = Followed(slot, facts.oid, facts.schema, facts.name, extract, keys, columns)
+            followed = FollowedTable(slot, facts.oid, facts.schema, facts.name, extract, keys, columns)
             span = Range(low, place.end, newest, read_clock(connection))
             frame, seen = self._frame(spark, connection, followed, span, request.until)
             noted = self._build_source_state(connection, slot, facts, matched, since, place.end)
@@ -238,7 +240,7 @@ class Following:
         self,
         spark: SparkSession,
         connection: Connection,
-        followed: Followed,
+        followed: FollowedTable,
         span: Range,
         until: datetime,
     ) -> tuple[DataFrame, LogScanSummary]:
@@ -260,7 +262,7 @@ class Following:
             return spark.createDataFrame(rows), seen
         settled = replace(span, high=seen.high)
         # persisted: a slot has one reader at a time, and each pass over it costs a pass over the log
-        return by_workers(spark, [settled], partial(_log_rows, followed), fields).persist(), seen
+        return read_by_workers(spark, [settled], partial(_log_rows, followed), fields).persist(), seen
 
     def _warn_slot_status(self, slot: Slot, state: SlotState | None) -> tuple[str, ...]:
         if state is None or state.status not in _TROUBLED:
@@ -270,48 +272,48 @@ class Following:
 
     # ---- shared
 
-    def _columns(self, connection: Connection) -> tuple[list[PostgresColumn], Matched]:
+    def _columns(self, connection: Connection) -> tuple[list[PostgresColumn], ColumnMatch]:
         there = columns_of(connection, self.unit)
         matched = match(self.columns, [column.source_column for column in there], where=self.where)
         refuse_undeclared_types(matched, there, self.unit)
         return there, matched
 
-    def _extract(self, there: Sequence[PostgresColumn], matched: Matched, source: str) -> PostgresExtract:
+    def _extract(self, there: Sequence[PostgresColumn], matched: ColumnMatch, source: str) -> PostgresExtract:
         by_name = {column.name: column for column in there}
         wanted = tuple(PostgresRequestedColumn(taken, by_name[taken.source]) for taken in matched.taken)
         return PostgresExtract(self.database, self.where, source, wanted, times_of(self.unit, self.zone))
 
     @staticmethod
-    def _keys(matched: Matched, keys: Sequence[str]) -> tuple[str, ...]:
+    def _keys(matched: ColumnMatch, keys: Sequence[str]) -> tuple[str, ...]:
         sources = {each.name.lower(): each.source for each in matched.taken}
         return tuple(sources.get(key.lower(), key) for key in keys)
 
-    def _require(self, facts: PostgresTableFacts, matched: Matched, keys: Sequence[str], plugin: str) -> None:
+    def _require(self, facts: PostgresTableFacts, matched: ColumnMatch, keys: Sequence[str], plugin: str) -> None:
         taken = [each.source for each in matched.taken]
         require_followable(facts, self.unit, self._keys(matched, keys), taken, plugin)
 
-    def _place(self) -> LogPlace:
+    def _read_log_end(self) -> LogEnd:
         with self.database.open_connection(self.where) as connection:
-            return place_of(connection, self.where)
+            return read_log_end(connection, self.where)
 
     def _build_source_state(
         self,
         connection: Connection,
         slot: Slot,
         facts: PostgresTableFacts,
-        matched: Matched,
+        matched: ColumnMatch,
         since: Mapping[str, Any] | None,
         end: int = 0,
     ) -> dict[str, Any]:
         """Return the facts by which the next batch recognizes the slot and the table; `end` is the end of the log."""
-        noted: dict[str, Any] = {"slot": slot.name, "plugin": slot.plugin, "snapshot": self._snapshot_asked}
+        noted: dict[str, Any] = {"slot": slot.name, "plugin": slot.plugin, "snapshot": self._requested_snapshot}
         noted |= {"taken": [each.source for each in matched.taken]}
         if slot.plugin == "pgoutput":
             noted["publication"] = mark_of_publication(connection, slot, facts.oid)
         return noted | facts.to_record(since, end)
 
     @staticmethod
-    def _build_position(high: int, newest: datetime, place: LogPlace) -> dict[str, Any]:
+    def _build_position(high: int, newest: datetime, place: LogEnd) -> dict[str, Any]:
         """Return the log position at which the next batch starts; `at` is that position in the server's notation."""
         return {"to": high, "at": position_text(high), "newest": newest.isoformat(), "timeline": place.timeline}
 
@@ -322,7 +324,7 @@ def confirm(database: PostgresDatabase, unit: Unit, noted: Mapping[str, Any]) ->
         advance(connection, Slot(str(noted["slot"]), str(noted["plugin"])), int(noted["to"]))
 
 
-def let_go(database: PostgresDatabase, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
+def drop_slots(database: PostgresDatabase, unit: Unit, names: Sequence[str]) -> tuple[str, ...]:
     """Drop slots, except those that a running batch uses; return the names of those that are gone."""
     if not names:
         return ()
@@ -338,7 +340,7 @@ def _add_change_columns(frame: DataFrame, position: int, at: datetime) -> DataFr
 
 
 def _read_log_range(
-    connection: Connection, followed: Followed, span: Range, until: datetime
+    connection: Connection, followed: FollowedTable, span: Range, until: datetime
 ) -> tuple[list[LogRow], LogScanSummary]:
     """Read a range of the log until its end is known.
 
@@ -346,7 +348,7 @@ def _read_log_range(
     """
     for end in ends_of(span, until, datetime.now(UTC)):
         seen = LogScanSummary()
-        with _reading_log(followed), closing(events_of(connection, followed, end)) as events:
+        with _LogErrorTranslator(followed), closing(events_of(connection, followed, end)) as events:
             rows = rows_in(events, replace(span, high=end), followed, until, seen)
             first = list(islice(rows, DIRECT_ROWS + 1))
             for _ in rows:
@@ -356,11 +358,11 @@ def _read_log_range(
     return first, seen
 
 
-def _log_rows(followed: Followed, span: Range) -> Iterator[pa.RecordBatch]:
+def _log_rows(followed: FollowedTable, span: Range) -> Iterator[pa.RecordBatch]:
     """Yield the changes in a range of the log whose end is known. Raises  E866, transient, if the slot is in use."""
     with (
         followed.extract.database.open_connection(followed.extract.where) as connection,
-        _reading_log(followed),
+        _LogErrorTranslator(followed),
         closing(events_of(connection, followed, span.high)) as events,
     ):
         yield from batches_of(rows_in(events, span, followed, None, LogScanSummary()), followed.extract)
@@ -374,10 +376,10 @@ def _do_nothing() -> None:
     pass
 
 
-class _reading_log:  # noqa: N801 - it is read as a statement
+class _LogErrorTranslator:
     """Translates errors that are raised while the log is read."""
 
-    def __init__(self, followed: Followed) -> None:
+    def __init__(self, followed: FollowedTable) -> None:
         self._followed = followed
 
     def __enter__(self) -> None:
@@ -389,7 +391,7 @@ class _reading_log:  # noqa: N801 - it is read as a statement
         if isinstance(error, ValueError | KeyError | UnicodeDecodeError) or is_option_unknown(error):
             raise unreadable(error, self._followed) from error
         where = self._followed.extract.where
-        if untrusted := untrusted_while_read(error, self._followed.slot, where):
+        if untrusted := untrusted_plugin_error(error, self._followed.slot, where):
             raise untrusted from error
         if is_in_use(error):
             raise WaterclockError(
@@ -401,4 +403,4 @@ class _reading_log:  # noqa: N801 - it is read as a statement
                 transient=True,
             ) from error
         if has_lost_log(error):
-            raise gone_while_read(self._followed.slot, str(error).strip(), where) from error
+            raise removed_log_error(self._followed.slot, str(error).strip(), where) from error

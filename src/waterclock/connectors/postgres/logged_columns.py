@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-Named = tuple[str, int | None]
+LoggedName = tuple[str, int | None]
 """The name of a column in the log, and its number if the log has it."""
 
 
@@ -44,14 +44,14 @@ class LoggedColumns:
     columns: tuple[KnownColumn, ...]
     wanted: frozenset[str]
 
-    def are_told_as(self, logged: Sequence[Named], *, is_whole: bool) -> bool:
+    def has_own_names(self, logged: Sequence[LoggedName], *, is_whole: bool) -> bool:
         """Return whether each wanted column has its own name in the log, and no other column has that name.
 
         `is_whole`: the names without numbers are those of all columns; otherwise of some columns.
         """
         names = [name for name, number in logged if number is None]
         if is_whole:
-            return self._explain(names)
+            return self._can_match(names)
         return self._are_numbered([(name, number) for name, number in logged if number]) and self._are_in_order(names)
 
     def _are_numbered(self, logged: Sequence[tuple[str, int]]) -> bool:
@@ -64,7 +64,7 @@ class LoggedColumns:
         found = [numbers[name] for name in names if name in numbers]
         return found == sorted(found)
 
-    def _explain(self, names: Sequence[str]) -> bool:
+    def _can_match(self, names: Sequence[str]) -> bool:
         """Return whether columns that existed at that time, in the order of their numbers, can have just these names.
 
         A new wanted name is refused if it follows a column that was added and dropped unseen: the name may have been
@@ -77,12 +77,12 @@ class LoggedColumns:
             ways = {
                 after
                 for way in ways
-                for after in (self._with(column, way, names), self._without(column, way))
+                for after in (self._match_column(column, way, names), self._skip_column(column, way))
                 if after is not None
             }
         return any(way.count == len(names) for way in ways)
 
-    def _with(self, column: KnownColumn, way: _PartialMatch, names: Sequence[str]) -> _PartialMatch | None:
+    def _match_column(self, column: KnownColumn, way: _PartialMatch, names: Sequence[str]) -> _PartialMatch | None:
         if way.is_before_added or way.count == len(names):
             return None
         name, is_wanted = names[way.count], column.name in self.wanted and _is_there(column)
@@ -92,7 +92,7 @@ class LoggedColumns:
             return None
         return _PartialMatch(way.count + 1, way.is_before_added, way.has_skipped)
 
-    def _without(self, column: KnownColumn, way: _PartialMatch) -> _PartialMatch | None:
+    def _skip_column(self, column: KnownColumn, way: _PartialMatch) -> _PartialMatch | None:
         if column.presence is Presence.ALWAYS:
             return None
         is_added = column.presence is Presence.ADDED
@@ -122,7 +122,7 @@ def columns_of_range(
     """Return the columns that may be in the log from the position `low` on.
 
     `now` maps numbers to names and whether they are generated. `count` is the highest number ever assigned. `before` is
-    the record of the previous batch, whose `columns` are a result of `note_columns`.
+    the record of the previous batch, whose `columns` are a result of `columns_for_record`.
     """
     known = before["columns"]
     last_known = max(map(int, known), default=0)
@@ -140,7 +140,7 @@ def columns_of_range(
     return LoggedColumns(tuple(columns), frozenset(wanted))
 
 
-def note_columns(
+def columns_for_record(
     now: Mapping[int, Sequence[Any]], count: int, before: Mapping[str, Any] | None, position: int
 ) -> dict[str, list[Any]]:
     """Return the columns for the record of a batch: `[name, kind, altered, seen, is_dropped]` by number.

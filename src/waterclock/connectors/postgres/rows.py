@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from waterclock.connectors.arrow_values import EPOCH_UNITS, Times, arrow_type, column
-from waterclock.connectors.column_matching import misfit
+from waterclock.connectors.column_matching import type_mismatch_error
 from waterclock.connectors.local_times import instants_in
 from waterclock.connectors.postgres.extract import ARRAY, PostgresExtract, PostgresRequestedColumn, query_of
 from waterclock.connectors.sql.window_bounds import WindowFilter, labels_of
@@ -55,7 +55,7 @@ def batches(
                 yield batch
 
 
-def texts_parsed(rows: Iterable[Sequence[str | None]], extract: PostgresExtract) -> pa.RecordBatch:
+def parse_texts(rows: Iterable[Sequence[str | None]], extract: PostgresExtract) -> pa.RecordBatch:
     """Convert rows of texts to a batch with the types of the requested columns.
 
     The texts are those that the server writes; arrays are passed as JSON.
@@ -147,7 +147,7 @@ def _read(text: bytes, extract: PostgresExtract, *, decimals_as_text: bool) -> p
         )
     except pa.ArrowInvalid as error:
         if decimals_as_text:
-            raise _misfit(error, extract) from error
+            raise _parse_error(error, extract) from error
         raise
 
 
@@ -174,7 +174,7 @@ def _convert_column(values: pa.Array, one: PostgresRequestedColumn, extract: Pos
 
     wanted = _arrow_type(one)
     if values.type == wanted:
-        return _whole(values, one, extract)
+        return _check_digits(values, one, extract)
     try:
         if pa.types.is_list(wanted):
             items = [None if text is None else json.loads(text) for text in values.to_pylist()]
@@ -183,14 +183,14 @@ def _convert_column(values: pa.Array, one: PostgresRequestedColumn, extract: Pos
             cut = _first_fraction(items) if pa.types.is_integer(wanted.value_type) else None
             return pa.array(items, wanted) if cut is None else _refuse(cut)
         if pa.types.is_integer(wanted) or pa.types.is_decimal(wanted):
-            return _whole(_exact(values, wanted), one, extract)
+            return _check_digits(_parse_exactly(values, wanted), one, extract)
         if pa.types.is_binary(wanted) and one.kind == "bytea":
             return pa.array([_decode_hex(text) for text in values.to_pylist()], wanted)
         if pa.types.is_timestamp(wanted) and wanted.tz and pa.types.is_timestamp(values.type):
             return instants_in(values, extract.times.zone)
         return column(values.to_pylist(), one.taken.type, extract.times)
-    except TypeMismatch as misfit:
-        raise _mismatch_error(one, str(misfit.value), extract) from None
+    except TypeMismatch as mismatch:
+        raise _mismatch_error(one, str(mismatch.value), extract) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, OverflowError) as error:
         raise _mismatch_error(one, str(error), extract) from error
 
@@ -200,7 +200,7 @@ def _decode_hex(text: Any) -> Any:
     return bytes.fromhex(text[2:]) if isinstance(text, str) else text
 
 
-def _whole(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtract) -> pa.Array:
+def _check_digits(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtract) -> pa.Array:
     """Return the values. Raises  E812 for decimals with more digits than their type.
 
     Arrow accepts them, Spark fails.
@@ -215,7 +215,7 @@ def _whole(values: pa.Array, one: PostgresRequestedColumn, extract: PostgresExtr
     return values
 
 
-def _exact(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _parse_exactly(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Parse numbers exactly; only zeros at the end of a fraction are dropped. Raises  TypeMismatch."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -231,11 +231,11 @@ def _exact(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
         return numbers.cast(wanted)
     except pa.ArrowInvalid:
         raise TypeMismatch(
-            next(text for text, one in zip(texts, numbers, strict=True) if _is_misfit(one, wanted))
+            next(text for text, one in zip(texts, numbers, strict=True) if _has_other_type(one, wanted))
         ) from None
 
 
-def _is_misfit(number: pa.Scalar, wanted: pa.DataType) -> bool:
+def _has_other_type(number: pa.Scalar, wanted: pa.DataType) -> bool:
     import pyarrow as pa
 
     try:
@@ -269,7 +269,7 @@ def _labels(micros: pa.Array, by_window: WindowFilter, times: Times) -> tuple[pa
     return labels_of(instants, by_window.windows)
 
 
-def _misfit(error: Exception, extract: PostgresExtract) -> WaterclockError:
+def _parse_error(error: Exception, extract: PostgresExtract) -> WaterclockError:
     """Build the error for the value that Arrow could not parse, with its column."""
     said = str(error)
     place = re.search(r"In CSV column #(\d+): (.*)", said, re.DOTALL)
@@ -282,4 +282,4 @@ def _misfit(error: Exception, extract: PostgresExtract) -> WaterclockError:
 
 
 def _mismatch_error(one: PostgresRequestedColumn, value: str, extract: PostgresExtract) -> WaterclockError:
-    return misfit(one.taken, value, extract.where)
+    return type_mismatch_error(one.taken, value, extract.where)

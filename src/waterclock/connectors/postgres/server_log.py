@@ -25,14 +25,14 @@ _LEFT = re.compile(r"^\s*(\d+)\s+([0-9A-F]+/[0-9A-F]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class LogPlace:
+class LogEnd:
     """The end of a server's log, and its timeline."""
 
     end: int
     timeline: int
 
 
-def place_of(connection: Connection, where: str) -> LogPlace:
+def read_log_end(connection: Connection, where: str) -> LogEnd:
     """Return the end of the log that is safe on disk, and the timeline. Raises  E861 (transient) at a standby."""
     row = connection.execute("SELECT pg_is_in_recovery()").fetchone()
     if row is None or row[0]:
@@ -49,10 +49,10 @@ def place_of(connection: Connection, where: str) -> LogPlace:
     ).fetchone()
     if row is None:
         raise AssertionError("a server without a log")
-    return LogPlace(position_of(str(row[0])), int(row[1], _HEXADECIMAL))
+    return LogEnd(position_of(str(row[0])), int(row[1], _HEXADECIMAL))
 
 
-def require_same_log(database: PostgresDatabase, since: Mapping[str, Any], place: LogPlace, where: str) -> None:
+def require_same_log(database: PostgresDatabase, since: Mapping[str, Any], place: LogEnd, where: str) -> None:
     """Check that this server's log contains all collected changes. Raises  E860 if it was restored or promoted."""
     low = int(since["to"])
     if place.end < low:

@@ -17,7 +17,7 @@ from waterclock.connectors.postgres.array_texts import json_of_array
 from waterclock.connectors.postgres.extract import ARRAY, PostgresExtract
 from waterclock.connectors.postgres.log_changes import Begin, Event, LogChange, Op, position_text
 from waterclock.connectors.postgres.logged_columns import LoggedColumns
-from waterclock.connectors.postgres.rows import schema_of, texts_parsed
+from waterclock.connectors.postgres.rows import parse_texts, schema_of
 from waterclock.connectors.postgres.slots import Slot
 from waterclock.connectors.postgres.table_facts import AGAIN
 from waterclock.errors import WaterclockError
@@ -47,7 +47,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowedTable:
     """A table whose changes are collected: its slot, its oid and its name in the log.
 
     `extract` has the requested columns. `keys` are the columns that identify rows, as the source spells them; `columns`
@@ -93,7 +93,7 @@ class LogRow:
     missing: tuple[str, ...] = ()
 
 
-def events_of(connection: Connection, followed: Followed, high: int) -> Generator[Event]:
+def events_of(connection: Connection, followed: FollowedTable, high: int) -> Generator[Event]:
     """Yield the events of the slot before a position, in log order.
 
     The connection is free for other statements once the generator is closed.
@@ -110,7 +110,7 @@ def events_of(connection: Connection, followed: Followed, high: int) -> Generato
 
 
 def _peek_changes(
-    connection: Connection, followed: Followed, high: int, options: Mapping[str, str], kind: str
+    connection: Connection, followed: FollowedTable, high: int, options: Mapping[str, str], kind: str
 ) -> Iterator[Any]:
     from psycopg.sql import SQL, Literal
 
@@ -134,7 +134,7 @@ def _peek_changes(
             first = next(rows, None)
             if left_out:  # the server decodes everything before it writes the first row
                 why = f"it had no replica identity for a while, and changes are missing in its log: {left_out[0]}"
-                raise _untold(followed, why)
+                raise _incomplete_log_error(followed, why)
             for row in () if first is None else chain((first,), rows):
                 yield row[0]
     finally:
@@ -157,13 +157,13 @@ def ends_of(span: Range, until: datetime, now: datetime) -> Iterator[int]:
     yield span.high
 
 
-def _untold(followed: Followed, why: str) -> WaterclockError:
+def _incomplete_log_error(followed: FollowedTable, why: str) -> WaterclockError:
     what = f"{followed.table} has changes that its log does not fully describe"
     return WaterclockError("E863", what, where=followed.extract.where, why=why, fix=AGAIN)
 
 
 def rows_in(
-    events: Iterable[Event], span: Range, followed: Followed, until: datetime | None, seen: LogScanSummary
+    events: Iterable[Event], span: Range, followed: FollowedTable, until: datetime | None, seen: LogScanSummary
 ) -> Iterator[LogRow]:
     """Yield the rows of a range.
 
@@ -209,9 +209,9 @@ def rows_in(
             seq += 1
 
 
-def _require_own_names(change: LogChange, followed: Followed) -> None:
+def _require_own_names(change: LogChange, followed: FollowedTable) -> None:
     is_whole = followed.slot.plugin == "pgoutput"
-    if followed.columns is None or followed.columns.are_told_as(change.columns, is_whole=is_whole):
+    if followed.columns is None or followed.columns.has_own_names(change.columns, is_whole=is_whole):
         return
     raise WaterclockError(
         "E863",
@@ -223,7 +223,7 @@ def _require_own_names(change: LogChange, followed: Followed) -> None:
     )
 
 
-def _parts(change: LogChange, followed: Followed) -> Iterator[tuple[Op, Mapping[str, str | None], bool]]:
+def _parts(change: LogChange, followed: FollowedTable) -> Iterator[tuple[Op, Mapping[str, str | None], bool]]:
     """Split an update that changes a key into a delete and an insert with the flag "moved".
 
     Yield other changes as they are.
@@ -236,7 +236,7 @@ def _parts(change: LogChange, followed: Followed) -> Iterator[tuple[Op, Mapping[
         why = (
             f"its log identified rows by {', '.join(before) or 'nothing'} for a while, and not by {', '.join(lacking)}"
         )
-        raise _untold(followed, why)
+        raise _incomplete_log_error(followed, why)
     if change.op is Op.DELETE:
         yield change.op, before, False
         return
@@ -259,7 +259,7 @@ def _batch(rows: Sequence[LogRow], extract: PostgresExtract) -> pa.RecordBatch:
 
     wanted = [(one.taken.source, one.kind if _is_json(one) else None) for one in extract.wanted]
     texts = [[_text(row.values.get(name), kind) for name, kind in wanted] for row in rows]
-    columns: list[Any] = list(texts_parsed(texts, extract).columns) if wanted else []
+    columns: list[Any] = list(parse_texts(texts, extract).columns) if wanted else []
     targets = {one.taken.source: one.taken.name for one in extract.wanted}
     change_values = [
         [row.op.value for row in rows],
@@ -303,7 +303,7 @@ def carried_state(noted: Mapping[str, Any]) -> tuple[int, datetime]:
     return int(noted["to"]), datetime.fromisoformat(str(noted["newest"]))
 
 
-def unreadable(error: BaseException, followed: Followed) -> WaterclockError:
+def unreadable(error: BaseException, followed: FollowedTable) -> WaterclockError:
     """Build the error for a log that the decoder cannot parse."""
     return WaterclockError(
         "E865",

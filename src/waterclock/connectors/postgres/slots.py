@@ -66,7 +66,7 @@ class SlotState:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class SlotStart:
     """A new slot.
 
     Until the block of `create_slot` ends, `snapshot` sees exactly what was committed before `position`.
@@ -79,7 +79,7 @@ class Begun:
 
 
 @contextmanager
-def create_slot(database: PostgresDatabase, where: str, slot: Slot, table: str) -> Iterator[Begun]:
+def create_slot(database: PostgresDatabase, where: str, slot: Slot, table: str) -> Iterator[SlotStart]:
     """Create a slot, and export its snapshot until the block ends. The slot remains, even if the block fails.
 
     The server waits until all transactions that are open now have ended. `table` is the quoted name of the table.
@@ -104,7 +104,7 @@ def create_slot(database: PostgresDatabase, where: str, slot: Slot, table: str) 
             ):
                 _refuse(_NO_RIGHT, error.why or error.what, where, slot.plugin)  # the connection was refused before
             raise
-        yield Begun(slot, position, snapshot, read_clock(connection))
+        yield SlotStart(slot, position, snapshot, read_clock(connection))
 
 
 def read_clock(connection: Connection) -> datetime:
@@ -257,7 +257,7 @@ def require_whole(state: SlotState | None, slot: Slot, since: int, where: str) -
     )
 
 
-def gone_while_read(slot: Slot, said: str, where: str) -> WaterclockError:
+def removed_log_error(slot: Slot, said: str, where: str) -> WaterclockError:
     """Build the error for a slot that was dropped, or lost its log, while it was read."""
     return WaterclockError(
         "E860",
@@ -290,7 +290,7 @@ def _untrusted_plugin_error(
     )
 
 
-def untrusted_while_read(error: BaseException, slot: Slot, where: str) -> WaterclockError | None:
+def untrusted_plugin_error(error: BaseException, slot: Slot, where: str) -> WaterclockError | None:
     """Build the error for a slot that its server no longer decodes; None if it refused for another reason."""
     said = getattr(error, "diag", None)
     if said is None or not _is_distrust(said.sqlstate, said.message_hint):

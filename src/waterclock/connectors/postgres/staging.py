@@ -16,7 +16,7 @@ from waterclock.connectors.postgres.dialect import DIALECT, element_of, quote_id
 from waterclock.connectors.postgres.stored_columns import PostgresDestinationColumn
 from waterclock.connectors.slice_rows import batches_of, plain_text
 from waterclock.connectors.sql.destination import spelling
-from waterclock.connectors.sql.destination_refusals import like_keys, lost_rows
+from waterclock.connectors.sql.destination_refusals import equal_keys_error, lost_rows_error
 from waterclock.connectors.sql.exact_values import refuse_inexact
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.flow.declarations import Unit
@@ -60,7 +60,7 @@ def put(
         # a trigger may have stored them elsewhere: in a partition, or behind a view
         row = connection.execute(*replaced_rows("SELECT count(*)", unit, delivery, DIALECT, spelling(there))).fetchone()
         if row is None or row[0] != sent:
-            raise lost_rows(unit, delivery, sent, row[0] if row else 0)
+            raise lost_rows_error(unit, delivery, sent, row[0] if row else 0)
     return sent
 
 
@@ -86,7 +86,7 @@ def merge(
     _copy(connection, _STAGED, [*names, _GONE], delivery, there)
     connection.execute(f"ANALYZE {_STAGED}")
     keys = [there[key.lower()].name for key in delivery.keys]
-    _refuse_like_keys(connection, unit, delivery, there)
+    _refuse_equal_keys(connection, unit, delivery, there)
     same = " AND ".join(f"s.{quote_identifier(key)} = t.{quote_identifier(key)}" for key in keys)
     conditions = [f"EXISTS (SELECT FROM {_STAGED} AS s WHERE s.{_GONE} AND {same})"]
     if delivery.is_whole and not delivery.is_by_label:
@@ -111,16 +111,16 @@ def merge(
         there_now, passed_over = row or (0, 0)
         kept = there_now if not changed else min(taken + passed_over, there_now)
         if kept < rows:
-            raise lost_rows(unit, delivery, rows, kept)
+            raise lost_rows_error(unit, delivery, rows, kept)
         for each in conditions if is_filtered else ():
             row = connection.execute(f"SELECT count(*) FROM {table} AS t WHERE {each}").fetchone()
             if row and row[0]:
-                raise lost_rows(unit, delivery, rows, rows + row[0])
+                raise lost_rows_error(unit, delivery, rows, rows + row[0])
     connection.execute(f"DROP TABLE {_STAGED}")
     return rows, gone
 
 
-def _refuse_like_keys(
+def _refuse_equal_keys(
     connection: Connection, unit: Unit, delivery: Delivery, there: Mapping[str, PostgresDestinationColumn]
 ) -> None:
     """Raise E876 for different keys that the destination's types treat as equal, such as `a` and `A` of citext."""
@@ -147,7 +147,7 @@ def _refuse_like_keys(
         row = connection.execute(f"SELECT {listed} FROM {joined} WHERE {other} LIMIT 1").fetchone()
     if row is not None:
         better = 'a type or collation that distinguishes every character, such as TEXT COLLATE "C",'
-        raise like_keys(unit, delivery, ", ".join(map(str, row)), ", ".join(delivery.keys), better)
+        raise equal_keys_error(unit, delivery, ", ".join(map(str, row)), ", ".join(delivery.keys), better)
 
 
 def _copy(
@@ -186,7 +186,7 @@ def _batches(
         for at, (name, kind) in enumerate(delivery.columns):
             into = there[name.lower()]
             refuse_inexact(batch.column(at), into.stored, where)
-            columns.append(_as_text(batch.column(at), kind, is_array=into.stored.is_array))
+            columns.append(_to_text(batch.column(at), kind, is_array=into.stored.is_array))
         if delivery.is_by_label:
             label = pa.scalar(delivery.label_text)
             labels = batch[delivery.label_column] if delivery.label_column else None
@@ -198,7 +198,7 @@ def _batches(
         yield pa.RecordBatch.from_arrays(columns, names=[str(at) for at in range(len(columns))])
 
 
-def _as_text(column: pa.Array, spark_type: str, *, is_array: bool) -> pa.Array:
+def _to_text(column: pa.Array, spark_type: str, *, is_array: bool) -> pa.Array:
     """Convert values that Arrow's CSV cannot represent to text for PostgreSQL: bytes, arrays, and others as JSON."""
     import pyarrow as pa
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.postgres.dialect import table_of
-from waterclock.connectors.sql.exact_values import Holds, StoredColumn
+from waterclock.connectors.sql.exact_values import StoredColumn, ValueKind
 from waterclock.flow.declarations import Unit
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ def _resolve_stored_column(column: StoredColumn, kind: str, modifier: int) -> St
     if kind in _TIMES:
         return replace(column, **_TIMES[kind], places=modifier if modifier >= 0 else None)
     if kind == "numeric" and modifier >= _HEADER:
-        return replace(column, holds=Holds.DECIMAL, places=(((modifier - _HEADER) & 2047) ^ 1024) - 1024)
+        return replace(column, holds=ValueKind.DECIMAL, places=(((modifier - _HEADER) & 2047) ^ 1024) - 1024)
     if kind in {"varchar", "bpchar"}:
         length = modifier - _HEADER if modifier >= _HEADER else None
-        return replace(column, holds=Holds.TEXT, length=length, forgets_blanks=kind == "bpchar")
+        return replace(column, holds=ValueKind.TEXT, length=length, forgets_blanks=kind == "bpchar")
     return column
 
 
@@ -97,17 +97,17 @@ def _composite(column: StoredColumn, inexact_fields: str) -> StoredColumn:
 
 
 _FIXED: Mapping[str, Mapping[str, Any]] = {
-    "float4": {"holds": Holds.FLOAT, "bits": 24},
-    "float8": {"holds": Holds.FLOAT, "bits": 53},
-    "date": {"holds": Holds.DATE},
-    "name": {"holds": Holds.TEXT, "length": 63, "is_in_bytes": True},
-    "char": {"holds": Holds.TEXT, "length": 1, "is_in_bytes": True},
+    "float4": {"holds": ValueKind.FLOAT, "bits": 24},
+    "float8": {"holds": ValueKind.FLOAT, "bits": 53},
+    "date": {"holds": ValueKind.DATE},
+    "name": {"holds": ValueKind.TEXT, "length": 63, "is_in_bytes": True},
+    "char": {"holds": ValueKind.TEXT, "length": 1, "is_in_bytes": True},
 }
 _TIMES: Mapping[str, Mapping[str, Any]] = {
-    "timestamp": {"holds": Holds.TIMESTAMP, "has_zone": False},
-    "timestamptz": {"holds": Holds.TIMESTAMP},
-    "time": {"holds": Holds.TIME, "has_zone": False},
-    "timetz": {"holds": Holds.TIME},
+    "timestamp": {"holds": ValueKind.TIMESTAMP, "has_zone": False},
+    "timestamptz": {"holds": ValueKind.TIMESTAMP},
+    "time": {"holds": ValueKind.TIME, "has_zone": False},
+    "timetz": {"holds": ValueKind.TIME},
 }
 
 
@@ -116,7 +116,7 @@ def _interval(column: StoredColumn, modifier: int) -> StoredColumn:
     if modifier >= 0 and fields != _ALL_FIELDS and not fields & _SECOND:
         return replace(column, refuses="keeps only some fields of an interval")
     places = digits if modifier >= 0 and digits != _ALL_DIGITS else None
-    return replace(column, holds=Holds.INTERVAL, places=places)
+    return replace(column, holds=ValueKind.INTERVAL, places=places)
 
 
 def _money(connection: Connection, column: StoredColumn) -> StoredColumn:
@@ -124,4 +124,4 @@ def _money(connection: Connection, column: StoredColumn) -> StoredColumn:
     row = connection.execute(_MONEY).fetchone()
     if row is None or not row[0]:
         return replace(column, refuses="reads numbers in the format of another locale (lc_monetary)")
-    return replace(column, holds=Holds.DECIMAL, places=int(row[1]))
+    return replace(column, holds=ValueKind.DECIMAL, places=int(row[1]))

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.connectors.postgres.database import no_table
+from waterclock.connectors.postgres.database import missing_table_error
 from waterclock.connectors.postgres.dialect import table_of
-from waterclock.connectors.postgres.logged_columns import LoggedColumns, columns_of_range, note_columns
+from waterclock.connectors.postgres.logged_columns import LoggedColumns, columns_for_record, columns_of_range
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -92,7 +92,10 @@ class PostgresTableFacts:
         another one. `position` is a position of the log after all changes of the definition that these facts show.
         """
         now = {each.number: (each.name, each.kind, each.altered) for each in self.columns}
-        noted: dict[str, Any] = {"oid": self.oid, "columns": note_columns(now, self.last_number, before, position)}
+        noted: dict[str, Any] = {
+            "oid": self.oid,
+            "columns": columns_for_record(now, self.last_number, before, position),
+        }
         return noted | {"file": self.file, "named": self.named, "toast": self.toast}
 
     def columns_since(self, before: Mapping[str, Any], low: int, wanted: Iterable[str]) -> LoggedColumns:
@@ -108,7 +111,7 @@ def facts_of(connection: Connection, unit: Unit) -> PostgresTableFacts:
     """
     row = connection.execute(_TABLE, (table_of(unit),)).fetchone()
     if row is None:
-        raise no_table(connection, unit)
+        raise missing_table_error(connection, unit)
     oid, schema, name, kind, persistence, identity, has_heirs, hides_rows, file, named, *marks = row
     kind, persistence, identity = (it.decode() if isinstance(it, bytes) else it for it in (kind, persistence, identity))
     if kind != "r":
@@ -192,7 +195,7 @@ def require_same(
             "is not the same table as before",
             "it was dropped and created again, and the log is that of the old one",
         )
-    if plugin == "wal2json" and _was_called_otherwise(facts, before):
+    if plugin == "wal2json" and _was_renamed_back(facts, before):
         why = "wal2json identifies a table by its name, and leaves out changes under another name"
         raise _changed_table_error(unit, "had another name for a while", why)
     known = before["columns"]
@@ -223,7 +226,7 @@ def require_same(
         raise _changed_table_error(unit, f"was rewritten with a changed {' or '.join(altered)}", why)
 
 
-def _was_called_otherwise(facts: PostgresTableFacts, before: Mapping[str, Any]) -> bool:
+def _was_renamed_back(facts: PostgresTableFacts, before: Mapping[str, Any]) -> bool:
     """Return whether the table was renamed and then renamed back; a change of its owner does not count."""
     (was, owner), (now, owner_now) = str(before.get("named", facts.named)).split(), facts.named.split()
     return was != now and owner == owner_now

@@ -103,7 +103,7 @@ class ReceiverCollector:
         segments = spool.segments_in(folder)
         landed = [path for path in folder.glob(spool.LANDED) if not path.name.startswith(".")]
         there = [*(folder / segment.name for segment in segments), *landed]
-        labels = [*(each.label for each in segments), *(spool.label_in(path.name) for path in landed)]
+        labels = [*(each.label for each in segments), *(spool.label_of_file(path.name) for path in landed)]
         return Waiting(
             len(there), sum(_size(path) for path in there), min(labels, default=None),
             is_open=any(segment.state == "open" for segment in segments),

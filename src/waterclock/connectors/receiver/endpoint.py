@@ -81,7 +81,7 @@ class Stream:
         self.limits = limits
         self.counts = EndpointCounts()
         self.held = 0  # bytes of requests that are arriving or pending
-        self.coming: dict[_Share, None] = {}  # requests whose bodies are still arriving, the oldest first
+        self.coming: dict[_ReservedBytes, None] = {}  # requests whose bodies are still arriving, the oldest first
         self._writer = writer
         self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
         self._woken = asyncio.Event()
@@ -114,7 +114,7 @@ class Stream:
         loop = asyncio.get_running_loop()
         while self._waiting or not self._is_ending:
             if not self._waiting:
-                await self._rest()
+                await self._wait_for_requests()
             taken, self._waiting = self._waiting, []
             self._woken.clear()
             try:
@@ -126,21 +126,21 @@ class Stream:
             except Exception as error:
                 if not isinstance(error, OSError) or isinstance(error, SyncFailedError):
                     self._failure = error if isinstance(error, OSError) else OSError(0, "it is shutting down")
-                    _fail([*taken, *self._waiting], self._failure)
+                    _fail_requests([*taken, *self._waiting], self._failure)
                     raise
-                _fail(taken, error)
+                _fail_requests(taken, error)
             else:
                 for _, future in taken:
                     if not future.done():
                         future.set_result(None)
         await loop.run_in_executor(thread, self._writer.end)
 
-    async def _rest(self) -> None:
+    async def _wait_for_requests(self) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._woken.wait(), self._writer.ends_in())
 
 
-def _fail(waiting: Sequence[tuple[bytes, asyncio.Future[None]]], error: OSError) -> None:
+def _fail_requests(waiting: Sequence[tuple[bytes, asyncio.Future[None]]], error: OSError) -> None:
     for _, future in waiting:
         if not future.done():
             future.set_exception(error)
@@ -207,8 +207,8 @@ class Endpoint:
     async def _answer(self, method: str, path: str, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> _Answer:
         if method != "POST":
             return await self._state(method, path, headers)
-        stream = await self._let_in(path, headers)
-        return stream if isinstance(stream, tuple) else await self._take(stream, headers, parts)
+        stream = await self._authorize(path, headers)
+        return stream if isinstance(stream, tuple) else await self._accept_events(stream, headers, parts)
 
     async def _state(self, method: str, path: str, headers: Mapping[str, str]) -> _Answer:
         if not self.hosts.allows(headers.get("host", "")):
@@ -220,7 +220,7 @@ class Endpoint:
         if path == "readyz":
             return (200 if self.is_ready else 503), {"ready": self.is_ready}, ()
         if path == "metrics":
-            return await self._without(self.metrics_token, headers) or self._metrics()
+            return await self._check_token(self.metrics_token, headers) or self._metrics()
         return 404, {"error": "unknown path: GET /livez, /readyz or /metrics, or POST events to /connection/stream"}, ()
 
     def _metrics(self) -> _Answer:
@@ -230,7 +230,7 @@ class Endpoint:
         }
         return 200, {"streams": streams, "waiting_bytes": self.pending_bytes}, ()
 
-    async def _let_in(self, path: str, headers: Mapping[str, str]) -> Stream | _Answer:
+    async def _authorize(self, path: str, headers: Mapping[str, str]) -> Stream | _Answer:
         """Return the stream of a path, or a refusal.
 
         A wrong token is refused before an unknown path, so that the names of streams remain hidden.
@@ -240,10 +240,10 @@ class Endpoint:
         if stream is None and tokens:
             sent = bearer_of(headers.get("authorization", "")) or ""
             known = [token for token in tokens if token is not None and is_same(sent, token)]
-            if not known and (refusal := await self._without(None, headers)) is not None:
+            if not known and (refusal := await self._check_token(None, headers)) is not None:
                 return refusal
         elif stream is not None and stream.limits.token is not None:
-            if (refusal := await self._without(stream.limits.token, headers)) is not None:
+            if (refusal := await self._check_token(stream.limits.token, headers)) is not None:
                 return refusal
         elif "origin" in headers:
             # without a token every page in a browser of this machine could send events
@@ -254,7 +254,7 @@ class Endpoint:
             return 404, {"error": "no table collects from here: POST to /connection/stream"}, ()
         return stream
 
-    async def _without(self, token: str | None, headers: Mapping[str, str]) -> _Answer | None:
+    async def _check_token(self, token: str | None, headers: Mapping[str, str]) -> _Answer | None:
         """Check the bearer token of a request. Return None if it is `token`, or else a refusal.
 
         None as `token` never matches.
@@ -268,13 +268,15 @@ class Endpoint:
             return 429, {"error": "too many wrong tokens"}, _RETRY
         return 403, {"error": "wrong token"}, ()
 
-    async def _take(self, stream: Stream, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> _Answer:
+    async def _accept_events(self, stream: Stream, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> _Answer:
         stream.counts.requests += 1
         try:
-            with _Share(self, stream) as share:
+            with _ReservedBytes(self, stream) as share:
                 body = await self._body(headers.get("content-length", ""), parts, stream.limits.max_body, share)
                 is_small = len(body) <= _IN_THE_LOOP and headers.get("content-encoding", "") in {"", "identity"}
-                read = _read if is_small else _read_aside  # a small packed body may unpack to a large one
+                read = (
+                    _encode_in_loop if is_small else _encode_in_thread
+                )  # a small packed body may unpack to a large one
                 events, kept = await read(body, headers, stream.limits)
                 share.add(len(kept))
                 await stream.put(kept)
@@ -287,14 +289,14 @@ class Endpoint:
         stream.counts.events += events
         return HTTPStatus.ACCEPTED, {"accepted": events}, ()
 
-    async def _body(self, said: str, parts: AsyncIterator[bytes], most: int, share: _Share) -> bytes:
+    async def _body(self, said: str, parts: AsyncIterator[bytes], most: int, share: _ReservedBytes) -> bytes:
         """Return the body of a request; its bytes are counted as they arrive.
 
         Raises  RefusedError: 413 for a body that is too large, 408 for a slow one, 503 without space
         """
         length = min(int(said), most + 1) if said.isdecimal() and len(said) <= _LONGEST_LENGTH else None
         if (length or 0) > most:
-            raise _too_large(most)
+            raise _too_large_error(most)
         came: list[bytes] = []
         size = 0
         try:
@@ -303,12 +305,12 @@ class Endpoint:
                 async for part in parts:
                     size += len(part)
                     if size > most:
-                        raise _too_large(most)
+                        raise _too_large_error(most)
                     share.add(len(part))
                     came.append(part)
         except TimeoutError:
             if share.is_out:
-                raise _no_room() from None
+                raise _out_of_space_error() from None
             said = f"the request was incomplete after {self.patience:g} seconds"
             raise RefusedError(said, HTTPStatus.REQUEST_TIMEOUT) from None
         finally:
@@ -317,7 +319,7 @@ class Endpoint:
 
 
 @dataclass(slots=True, eq=False)
-class _Share:
+class _ReservedBytes:
     """The bytes that one request uses of the limit for arriving and pending requests, until it is answered.
 
     If a stream's share is full, the request that has been arriving for longest is ended. So a sender that announces a
@@ -334,7 +336,7 @@ class _Share:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._give_back()
+        self._release_bytes()
 
     def start_arrival(self, time: asyncio.Timeout) -> None:
         """Record that the request's body is arriving, with the timeout `time`."""
@@ -351,30 +353,30 @@ class _Share:
         Raises  RefusedError (503) if that is not enough
         """
         if self.is_out:
-            raise _no_room()
+            raise _out_of_space_error()
         self.size += size
         self.stream.held += size
         share = self.endpoint.max_waiting // len(self.endpoint.streams)
         while self.endpoint.pending_bytes > self.endpoint.max_waiting and self.stream.held > share:
             oldest = next((each for each in self.stream.coming if each is not self and each.size), None)
             if oldest is None:
-                raise _no_room()
+                raise _out_of_space_error()
             oldest.end()
 
     def end(self) -> None:
         """End the wait for the body, and release the request's bytes."""
         self.is_out = True
         self.end_arrival()
-        self._give_back()
+        self._release_bytes()
         if self._time is not None:
             self._time.reschedule(asyncio.get_running_loop().time())
 
-    def _give_back(self) -> None:
+    def _release_bytes(self) -> None:
         self.stream.held -= self.size
         self.size = 0
 
 
-def _no_room() -> RefusedError:
+def _out_of_space_error() -> RefusedError:
     return RefusedError("too many requests wait for the disk; send it again", HTTPStatus.SERVICE_UNAVAILABLE)
 
 
@@ -408,16 +410,16 @@ async def _read_rsgi_body(headers: Mapping[str, str], protocol: Any) -> AsyncIte
         yield part
 
 
-def _too_large(most: int) -> RefusedError:
+def _too_large_error(most: int) -> RefusedError:
     return RefusedError(f"the body is larger than {most} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 
-async def _read(body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> tuple[int, bytes]:
+async def _encode_in_loop(body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> tuple[int, bytes]:
     """Return the number of events in a body, and the bytes to store."""
     return _encode_events(body, headers, limits)
 
 
-async def _read_aside(body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> tuple[int, bytes]:
+async def _encode_in_thread(body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> tuple[int, bytes]:
     return await asyncio.get_running_loop().run_in_executor(None, _encode_events, body, headers, limits)
 
 

@@ -19,9 +19,9 @@ from waterclock.connectors.receiver.frames import frames_of
 from waterclock.connectors.receiver.spool import (
     Segment,
     is_locked,
+    lock_sealing,
     mark_sealed,
     minute_of,
-    only_sealer,
     segments_in,
     sync_folder,
 )
@@ -41,17 +41,17 @@ def seal(folder: Path, now: datetime) -> datetime:
     """
     make_private_folder(folder)
     until = minute_of(now)
-    with only_sealer(folder):
+    with lock_sealing(folder):
         remove_unfinished(folder)
         mark_sealed(folder, until)
-        complete = min([until, *(each.label for each in _still_written(folder))])
+        complete = min([until, *(each.label for each in _find_live_segments(folder))])
         for segment in segments_in(folder):
             if segment.state == "closed":
                 _land(folder, segment)
     return complete
 
 
-def _still_written(folder: Path) -> Iterator[Segment]:
+def _find_live_segments(folder: Path) -> Iterator[Segment]:
     """Yield the segments of live writers. Close those of dead writers, after truncating an incomplete last frame."""
     for segment in segments_in(folder):
         if segment.state != "open":
@@ -67,7 +67,7 @@ def _still_written(folder: Path) -> Iterator[Segment]:
                 file.truncate(end)
                 os.fsync(file.fileno())
                 fault("receiver.cut")
-                (folder / segment.name).rename(folder / segment.as_state("closed").name)
+                (folder / segment.name).rename(folder / segment.with_state("closed").name)
 
 
 def _is_there(path: Path, file: IO[bytes]) -> bool:
@@ -101,4 +101,4 @@ def _land(folder: Path, segment: Segment) -> None:
     if is_whole:
         path.unlink()
     else:
-        path.rename(folder / segment.as_state("damaged").name)
+        path.rename(folder / segment.with_state("damaged").name)

@@ -55,12 +55,12 @@ class Segment:
         """The name of the sealed file with the segment's events."""
         return f"{label_of(self.label)}-{self.writer}.jsonl.gz"
 
-    def as_state(self, state: str) -> Segment:
+    def with_state(self, state: str) -> Segment:
         """Return the same segment in another state."""
         return Segment(state, self.label, self.writer)
 
 
-def label_in(landed: str) -> datetime:
+def label_of_file(landed: str) -> datetime:
     """Return the first minute of the events in a sealed file, from its name."""
     return instant_of(landed.partition("-")[0])
 
@@ -94,7 +94,7 @@ def mark_sealed(folder: Path, until: datetime) -> None:
 
 
 @contextmanager
-def only_sealer(folder: Path) -> Iterator[None]:
+def lock_sealing(folder: Path) -> Iterator[None]:
     """Lock a stream for sealing within the block. Waits for another sealer; the lock of a dead process is free."""
     with (folder / _LOCK).open("ab") as lock:
         while not is_locked(lock.fileno()):

@@ -102,7 +102,7 @@ class SegmentWriter:
             return
         try:
             fault("receiver.ends")
-            to.path.rename(to.path.with_name(to.segment.as_state("closed").name))
+            to.path.rename(to.path.with_name(to.segment.with_state("closed").name))
             fault("receiver.ended")
         finally:
             os.close(to.descriptor)

@@ -49,7 +49,7 @@ _SENDABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?|")
 _CODES = {HttpFailure.NO_CONNECTION: "E840", HttpFailure.LATE: "E841", HttpFailure.CUT_OFF: "E842"}
 
 
-class Passing(Exception):
+class TransientFailure(Exception):
     """A failed attempt that may succeed later: its error code, the reason, and the wait in seconds.
 
     The wait is None unless the server asks for one.
@@ -97,12 +97,12 @@ class Api:
         self._sleep = sleep
         self._lock = threading.Lock()
         self._made: httpx2.Client | None = None
-        self._tokens = Tokens(self._fetch_token) if self._has("auth.client_secret") else None
+        self._tokens = Tokens(self._fetch_token) if self._has_option("auth.client_secret") else None
         rate = rate_of(setting.options["rate"]) if "rate" in setting.options else None
         who = next((str(setting.options[name]) for name in SECRETS if name in setting.options), "")
         self._pace: Pace = pace_of(self._url, who, rate)
 
-    def ask(self, request: ApiRequest, *, where: str, read: Callable[[Response], Any] | None = None) -> Any:
+    def request(self, request: ApiRequest, *, where: str, read: Callable[[Response], Any] | None = None) -> Any:
         """Send a request, with retries, and return the successful response, or the result of `read` for it.
 
         `read` raises ValueError for a response that was cut off.
@@ -121,19 +121,19 @@ class Api:
             except ValueError as error:
                 if type(error) not in {ValueError, json.JSONDecodeError, UnicodeDecodeError}:
                     raise
-                raise Passing("E842", self._no_json(answer, error)) from None
+                raise TransientFailure("E842", self._no_json(answer, error)) from None
 
         retrying = Retrying(
             stop=stop_after_attempt(self._tries),
-            retry=retry_if_exception_type(Passing),
+            retry=retry_if_exception_type(TransientFailure),
             wait=self._wait,
             sleep=self._sleep,
             reraise=True,
         )
         try:
             return retrying(once)
-        except Passing as failed:
-            raise self._gave_up(request, failed, where) from None
+        except TransientFailure as failed:
+            raise self._retries_exhausted_error(request, failed, where) from None
         except TooBig:
             raise WaterclockError(
                 "E842",
@@ -148,7 +148,7 @@ class Api:
         """Send one HEAD request for a path and return the response, whatever its status; None without a response."""
         try:
             return self._send(ApiRequest("HEAD", path, {}), self._authorization())
-        except (Passing, TooBig, WaterclockError):
+        except (TransientFailure, TooBig, WaterclockError):
             return None
 
     def reach(self, path: str) -> None:
@@ -159,8 +159,8 @@ class Api:
         request = ApiRequest("HEAD", path, {})
         try:
             answer = self._send(request, self._authorization(self.name))
-        except Passing as failed:
-            raise self._gave_up(request, failed, self.name) from None
+        except TransientFailure as failed:
+            raise self._retries_exhausted_error(request, failed, self.name) from None
         if answer.status in {401, 403}:
             raise self._refusal_error(request, answer, self.name)
 
@@ -176,14 +176,14 @@ class Api:
         The link may be relative to the address of the request.
         Raises  OutsideApi for a link that is not below the API's url
         """
-        whole = resolve_link(self._place(request), link, without=self._text("auth.param"))
+        whole = resolve_link(self._base_address(request), link, without=self._option_text("auth.param"))
         parse_below(self._url, whole)
         return whole
 
-    def _has(self, name: str) -> bool:
+    def _has_option(self, name: str) -> bool:
         return name in self._options
 
-    def _text(self, name: str, otherwise: str = "") -> str:
+    def _option_text(self, name: str, otherwise: str = "") -> str:
         return str(self._options.get(name, otherwise))
 
     def _client(self) -> httpx2.Client:
@@ -198,7 +198,7 @@ class Api:
         try:
             answer = receive(self._client(), sent, most=most, timeout=self._timeout)
         except NoResponse as error:
-            raise Passing(_CODES[error.kind], self.hide(error.why)) from None
+            raise TransientFailure(_CODES[error.kind], self.hide(error.why)) from None
         return Response(answer.status, answer.headers, answer.content)
 
     def _send_authorized(self, request: ApiRequest, where: str) -> Response:
@@ -208,13 +208,13 @@ class Api:
         if answer.status == 401 and self._tokens is not None:
             self._tokens.drop(authorization["Authorization"].removeprefix("Bearer "))
             answer = self._send(request, self._authorization(where))
-        if answer.is_good or (request.may_lack and answer.is_lacking):
+        if answer.is_good or (request.may_lack and answer.is_not_found):
             return answer
-        if answer.may_pass:
-            after = answer.wait(datetime.now(UTC))
+        if answer.is_retryable:
+            after = answer.seconds_to_wait(datetime.now(UTC))
             if after is not None:
                 self._pace.pause(min(after, self._patience))
-            raise Passing("E841", f"it returned {self._describe_answer(answer)}", after)
+            raise TransientFailure("E841", f"it returned {self._describe_answer(answer)}", after)
         raise self._refusal_error(request, answer, where)
 
     def _send(self, request: ApiRequest, authorization: Mapping[str, str]) -> Response:
@@ -238,14 +238,14 @@ class Api:
         sent = client.build_request(request.method, address, content=request.content, headers=headers)
         return self._receive(sent, MOST_BYTES)
 
-    def _place(self, request: ApiRequest) -> str:
+    def _base_address(self, request: ApiRequest) -> str:
         return request.link or join(self._url, request.path)
 
     def _address(self, request: ApiRequest) -> str:
         params = dict(request.params)
-        if self._has("auth.key") and self._has("auth.param"):
-            params[self._text("auth.param")] = self._text("auth.key")
-        return with_params(self._place(request), params)
+        if self._has_option("auth.key") and self._has_option("auth.param"):
+            params[self._option_text("auth.param")] = self._option_text("auth.key")
+        return with_params(self._base_address(request), params)
 
     def _authorization(self, where: str = "") -> dict[str, str]:
         headers = self._credentials(where)
@@ -268,29 +268,33 @@ class Api:
                 return {"Authorization": f"Bearer {self._tokens.get()}"}
             except ValueError as error:
                 raise self._no_token(str(error), where) from None
-        if self._has("auth.token"):
-            return {"Authorization": f"Bearer {self._text('auth.token')}"}
-        if self._has("auth.password"):
-            return {"Authorization": f"Basic {_basic(self._text('auth.user'), self._text('auth.password'))}"}
-        if self._has("auth.key") and not self._has("auth.param"):
-            return {self._text("auth.header", "X-API-Key"): self._text("auth.key")}
+        if self._has_option("auth.token"):
+            return {"Authorization": f"Bearer {self._option_text('auth.token')}"}
+        if self._has_option("auth.password"):
+            return {
+                "Authorization": f"Basic {_basic(self._option_text('auth.user'), self._option_text('auth.password'))}"
+            }
+        if self._has_option("auth.key") and not self._has_option("auth.param"):
+            return {self._option_text("auth.header", "X-API-Key"): self._option_text("auth.key")}
         return {}
 
     def _fetch_token(self) -> bytes:
         """Request a token, and return the body of the response. The caller must have the lock of the tokens."""
         form = {"grant_type": "client_credentials"}
-        if self._has("auth.scope"):
-            form["scope"] = self._text("auth.scope")
-        client, secret = self._text("auth.client_id"), self._text("auth.client_secret")
+        if self._has_option("auth.scope"):
+            form["scope"] = self._option_text("auth.scope")
+        client, secret = self._option_text("auth.client_id"), self._option_text("auth.client_secret")
         headers: dict[str, str] = {}
-        if self._text("auth.client_in", "header") == "body":
+        if self._option_text("auth.client_in", "header") == "body":
             form |= {"client_id": client, "client_secret": secret}
         else:
             headers["Authorization"] = f"Basic {_basic(quote(client, safe=''), quote(secret, safe=''))}"
-        url = urljoin(self._url + "/", self._text("auth.token_url"))
+        url = urljoin(self._url + "/", self._option_text("auth.token_url"))
         answer = self._send_for_token(url, urlencode(form).encode(), headers)
-        if answer.may_pass:
-            raise Passing("E841", f"the token server returned {answer.status}", answer.wait(datetime.now(UTC)))
+        if answer.is_retryable:
+            raise TransientFailure(
+                "E841", f"the token server returned {answer.status}", answer.seconds_to_wait(datetime.now(UTC))
+            )
         if not answer.is_good:
             raise ValueError(f"the token server returned {self._describe_answer(answer)}")
         return answer.content
@@ -303,26 +307,26 @@ class Api:
             return self._receive(sent, MOST_BYTES_OF_TOKEN)
         except TooBig:
             raise ValueError(f"the token server returned more than {MOST_BYTES_OF_TOKEN >> 20} MiB") from None
-        except Passing as failed:
-            raise Passing(failed.code, f"no token: {failed.why}", failed.after) from None
+        except TransientFailure as failed:
+            raise TransientFailure(failed.code, f"no token: {failed.why}", failed.after) from None
 
     def _wait(self, state: RetryCallState) -> float:
         raised = state.outcome.exception() if state.outcome else None
-        after = raised.after if isinstance(raised, Passing) else None
-        if after is not None and after > self._patience and isinstance(raised, Passing):
-            raise Passing(raised.code, f"{raised.why}, and asks to wait {after:.0f} seconds", after)
+        after = raised.after if isinstance(raised, TransientFailure) else None
+        if after is not None and after > self._patience and isinstance(raised, TransientFailure):
+            raise TransientFailure(raised.code, f"{raised.why}, and asks to wait {after:.0f} seconds", after)
         growing = min(_LONGEST_WAIT, 0.25 * 2.0 ** float(state.attempt_number))
         return max(after or 0.0, float(growing * random.uniform(0.5, 1.0)))  # noqa: S311 - to spread threads
 
     def _secrets(self) -> set[str]:
-        plain = {self._text(name) for name in SECRETS if self._has(name)}
+        plain = {self._option_text(name) for name in SECRETS if self._has_option(name)}
         plain |= {
             str(value) for name, value in self._options.items() if name.startswith("headers.") and len(str(value)) > 7
         }
-        if self._has("auth.password"):
-            plain.add(_basic(self._text("auth.user"), self._text("auth.password")))
+        if self._has_option("auth.password"):
+            plain.add(_basic(self._option_text("auth.user"), self._option_text("auth.password")))
         if self._tokens is not None:
-            client = self._text("auth.client_id"), self._text("auth.client_secret")
+            client = self._option_text("auth.client_id"), self._option_text("auth.client_secret")
             plain |= {self._tokens.current, _basic(*client), _basic(*(quote(part, safe="") for part in client))}
         return {form for secret in plain if secret for form in _forms(secret)}
 
@@ -336,7 +340,7 @@ class Api:
             return f"the response is HTML or XML, and not JSON: {self._describe_answer(answer)}"
         return f"the response is not complete JSON: {error}"
 
-    def _gave_up(self, request: ApiRequest, failed: Passing, where: str) -> WaterclockError:
+    def _retries_exhausted_error(self, request: ApiRequest, failed: TransientFailure, where: str) -> WaterclockError:
         what = {
             "E840": f"{self.name} cannot be reached",
             "E841": f"{self.name} is overloaded or fails",
@@ -365,7 +369,7 @@ class Api:
                 where=where,
                 why=f"{request.display_name} returned {self._describe_answer(answer)}",
                 fix="check that the secret is right and has the permission; then `waterclock retry`"
-                if any(self._has(name) for name in SECRETS)
+                if any(self._has_option(name) for name in SECRETS)
                 else "set auth.token, auth.key, auth.password or auth.client_secret of the connection",
             )
         if 300 <= answer.status < 400:

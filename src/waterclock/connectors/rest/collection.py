@@ -18,17 +18,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from waterclock.connectors.column_matching import SourceColumn, map_column_types, match, no_time_column
+from waterclock.connectors.column_matching import SourceColumn, map_column_types, match, missing_time_column_error
 from waterclock.connectors.interface import Collected, Setting, WindowRequest
 from waterclock.connectors.rest import frames, page_store
 from waterclock.connectors.rest.addresses import OutsideApi
 from waterclock.connectors.rest.client import Api, ApiRequest
 from waterclock.connectors.rest.declared import Resource, WindowParams
 from waterclock.connectors.rest.page_store import Page, Series
-from waterclock.connectors.rest.paging import Place, first_place, next_place, params_at
+from waterclock.connectors.rest.paging import PagePosition, first_position, next_position, params_at
 from waterclock.connectors.rest.records import Body, NoRecords, body_of
 from waterclock.connectors.rest.response_headers import Response
-from waterclock.connectors.windowing import sorted_into_windows
+from waterclock.connectors.windowing import assign_windows
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path
 from waterclock.flow.declarations import Columns, Unit
@@ -66,43 +66,43 @@ def read_windows(
     Raises  E805 if the time column does not exist; E840 to E845
     """
     is_asked = bool(reading.resource.asked.since)
-    found = _series(reading, request) if is_asked else [(_of_all(reading, request.windows[-1]), None)]
-    with _closing_what_fails(found):
+    found = _window_series(reading, request) if is_asked else [(_common_series(reading, request.windows[-1]), None)]
+    with _close_on_failure(found):
         read = _read(reading, found)
         time = request.time_column
         if read.known and not any(each.name.lower() == time.lower() for each in read.known):
-            raise no_time_column(time, [each.name for each in read.known], where=str(reading.unit))
+            raise missing_time_column_error(time, [each.name for each in read.known], where=str(reading.unit))
         if not read.rows:
             return _collect_nothing(spark, reading, columns, read, has_label=True)
         matched = match(columns, read.known, where=str(reading.unit))
         frame = frames.frame_of(
             spark, read.paths, read.known, matched.taken, zone, reading.resource.epoch, time=time, by_window=is_asked
         )
-        labelled, set_aside = sorted_into_windows(frame, request.windows, ())
+        labelled, set_aside = assign_windows(frame, request.windows, ())
         if is_asked:
-            labelled = frames.of_own_window(labelled)
-        return read.collected(labelled, set_aside=set_aside, left_out=matched.left_out)
+            labelled = frames.keep_own_window(labelled)
+        return read.build_result(labelled, set_aside=set_aside, left_out=matched.left_out)
 
 
 def read_snapshot(spark: SparkSession, reading: RestSource, columns: Columns, zone: str) -> Collected:
     """Collect all records. Pages are requested one after the other, each as of its own moment."""
     found = [(_series_of(reading, None, goes_on_whole=False), None)]
-    with _closing_what_fails(found):
+    with _close_on_failure(found):
         read = _read(reading, found)
         if not read.rows:
             return _collect_nothing(spark, reading, columns, read, has_label=False)
         matched = match(columns, read.known, where=str(reading.unit))
         frame = frames.frame_of(spark, read.paths, read.known, matched.taken, zone, reading.resource.epoch)
-        return read.collected(frame, left_out=matched.left_out)
+        return read.build_result(frame, left_out=matched.left_out)
 
 
 def columns_now(reading: RestSource) -> tuple[str, ...]:
     """Request the first page, without a window, and return the columns of its records."""
-    return ask_page(reading, first_place(reading.resource.paging), None, 1)[0].columns
+    return request_page(reading, first_position(reading.resource.paging), None, 1)[0].columns
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _CollectedPages:
     """The pages of a collect: files that contain records, the row count, the known columns, facts for the manifest."""
 
     paths: Sequence[str]
@@ -111,7 +111,7 @@ class _Read:
     source: Mapping[str, Any]
     close: Callable[[], None]
 
-    def collected(self, frame: DataFrame, **facts: Any) -> Collected:
+    def build_result(self, frame: DataFrame, **facts: Any) -> Collected:
         """Build the result of the collect.
 
         It closes the series before the commit, so no other batch reuses the pages.
@@ -123,12 +123,12 @@ class _Read:
 _Found = Sequence[tuple[Series, Window | None]]
 
 
-def _series(reading: RestSource, request: WindowRequest) -> _Found:
+def _window_series(reading: RestSource, request: WindowRequest) -> _Found:
     """Return the series of pages of each window."""
     return [(_series_of(reading, window), window) for window in request.windows]
 
 
-def _of_all(reading: RestSource, newest: Window) -> Series:
+def _common_series(reading: RestSource, newest: Window) -> Series:
     """Return the one series that contains all windows. Its name contains the end of the newest window."""
     return _series_of(reading, None, until=newest.end.isoformat())
 
@@ -144,7 +144,7 @@ def _series_of(reading: RestSource, window: Window | None, *, until: str = "", g
 
 
 @contextmanager
-def _closing_what_fails(found: _Found) -> Iterator[None]:
+def _close_on_failure(found: _Found) -> Iterator[None]:
     """Close the series if the block raises a permanent error, so that a retry requests all pages.
 
     After a transient error a retry continues the series.
@@ -162,13 +162,13 @@ def _close(found: _Found) -> None:
         series.close()
 
 
-def _read(reading: RestSource, found: _Found) -> _Read:
+def _read(reading: RestSource, found: _Found) -> _CollectedPages:
     """Read the stored pages of all series, and request the others."""
     read = [list(_collect(reading, series, window)) for series, window in found]
     rows = sum(page.rows for of_one in read for page in of_one)
     columns = list(dict.fromkeys(column for of_one in read for page in of_one for column in page.columns))
     archive = str(entry_path(reading.setting.archive))
-    return _Read(
+    return _CollectedPages(
         paths=[one.path_of(page) for (one, _), of_one in zip(found, read, strict=True) for page in of_one if page.rows],
         rows=rows,
         known=_known_columns(reading, columns, rows),
@@ -187,7 +187,7 @@ def _collect(reading: RestSource, series: Series, window: Window | None) -> Iter
 
     Raises  E843 for pages that do not end, E879 for a damaged page
     """
-    place: Place | None = first_place(reading.resource.paging)
+    place: PagePosition | None = first_position(reading.resource.paging)
     before, number, digests, empty = 0, 0, [""] * _SAME, 0
     places: set[str] = set()
     kept = series.pages()
@@ -195,28 +195,32 @@ def _collect(reading: RestSource, series: Series, window: Window | None) -> Iter
         where = f"{reading.unit}{f'@{window.label}' if window else ''}, page {number + 1}"
         key = json.dumps(place, sort_keys=True)
         if key in places:
-            raise endless(reading, "it names as the next page one that was read before", where)
+            raise endless_pages_error(reading, "it names as the next page one that was read before", where)
         places.add(key)
         page = next(kept, None)
         if page is not None:
             series.require_whole(page, where)
         else:
-            page = _request_page(reading, series, place, window, number + 1, before)
+            page = _request_and_store_page(reading, series, place, window, number + 1, before)
         digests = [*digests[1:], page.digest if page.rows else ""]
         empty = 0 if page.rows else empty + 1
         if empty == _MOST_EMPTY:
-            raise endless(reading, f"{empty} pages in a row were empty, and each announces another page", where)
+            raise endless_pages_error(
+                reading, f"{empty} pages in a row were empty, and each announces another page", where
+            )
         if digests[0] and len(set(digests)) == 1 and reading.resource.paging.style in {"page", "offset"}:
-            raise endless(reading, f"it returned the same page {_SAME} times: it may not support the parameter", where)
+            raise endless_pages_error(
+                reading, f"it returned the same page {_SAME} times: it may not support the parameter", where
+            )
         yield page
         before, number, place = before + page.rows, page.number, page.next
 
 
-def _request_page(
-    reading: RestSource, series: Series, place: Place, window: Window | None, number: int, before: int
+def _request_and_store_page(
+    reading: RestSource, series: Series, place: PagePosition, window: Window | None, number: int, before: int
 ) -> Page:
     begun = datetime.now(UTC)
-    body, following = ask_page(reading, place, window, number, before)
+    body, following = request_page(reading, place, window, number, before)
     content = "".join(f"{line}\n" for line in body.lines).encode()
     digest = hashlib.sha256(content).hexdigest()
     page = Page(number, "", len(body.lines), body.columns, digest, place, following, begun.isoformat())
@@ -227,34 +231,34 @@ class NotFound(Exception):
     """The resource does not exist. Raised only for requests that accept this as a response."""
 
 
-def ask_page(
+def request_page(
     reading: RestSource,
-    place: Place,
+    place: PagePosition,
     window: Window | None,
     number: int,
     before: int = 0,
     adapt: Callable[[ApiRequest], ApiRequest] = lambda request: request,
-) -> tuple[Body, Place | None]:
+) -> tuple[Body, PagePosition | None]:
     """Request the page at a position. Return its body and the position of the next page, None after the last page.
 
     `adapt` changes the request before it is sent. `before` is the number of records on earlier pages.
     Raises  NotFound; E842 if the response does not have the declared structure, E843 if its link leaves the API's
-            url; and as `Api.ask`
+            url; and as `Api.request`
     """
     resource, api = reading.resource, reading.api
     where = f"{reading.unit}{f'@{window.label}' if window else ''}, page {number}"
     request = adapt(_request(resource, place, window))
 
-    def read(answer: Response) -> tuple[Body, Place | None]:
-        if answer.is_lacking:
+    def read(answer: Response) -> tuple[Body, PagePosition | None]:
+        if answer.is_not_found:
             raise NotFound
         body = Body((), (), None) if answer.status == 204 else body_of(answer.content, resource.rows)
         if answer.status == 204:
             return body, None
-        return body, next_place(resource.paging, place, body, before=before, link=answer.next_link)
+        return body, next_position(resource.paging, place, body, before=before, link=answer.next_link)
 
     try:
-        body, following = api.ask(request, where=where, read=read)
+        body, following = api.request(request, where=where, read=read)
     except NoRecords as error:
         raise WaterclockError(
             "E842",
@@ -267,11 +271,11 @@ def ask_page(
         try:
             following = {"link": api.resolve_link(following["link"], request)}
         except OutsideApi as error:
-            raise endless(reading, f"the link to the next page is refused: {error}", where) from None
+            raise endless_pages_error(reading, f"the link to the next page is refused: {error}", where) from None
     return body, following
 
 
-def _request(resource: Resource, place: Place, window: Window | None) -> ApiRequest:
+def _request(resource: Resource, place: PagePosition, window: Window | None) -> ApiRequest:
     if "link" in place:
         following = ApiRequest(resource.method, resource.path, {}, *_body(resource, {}))
         return replace(following, link=str(place["link"]))
@@ -312,7 +316,7 @@ def time_text(instant: datetime, asked: WindowParams, *, is_end: bool = False) -
         return local.isoformat().replace("+00:00", "Z")
     pattern = "%Y-%m-%d" if asked.format == "date" else asked.format
     if "%z" not in pattern.lower():
-        local = _outwards(local, is_end=is_end)
+        local = _widen_bound(local, is_end=is_end)
     text = local.strftime(pattern)
     if not is_end or (local - timedelta(seconds=1)).strftime(pattern) != text:
         return text
@@ -324,7 +328,7 @@ def time_text(instant: datetime, asked: WindowParams, *, is_end: bool = False) -
     return text
 
 
-def _outwards(local: datetime, *, is_end: bool) -> datetime:
+def _widen_bound(local: datetime, *, is_end: bool) -> datetime:
     """Return a window's bound as a local time without an offset, such that the window is requested completely.
 
     In a repeated hour, the API may assume either of the two instants: neither is later than the start of the
@@ -353,7 +357,7 @@ def _known_columns(reading: RestSource, seen: Sequence[str], rows: int) -> list[
 
 
 def _collect_nothing(
-    spark: SparkSession, reading: RestSource, columns: Columns, read: _Read, *, has_label: bool
+    spark: SparkSession, reading: RestSource, columns: Columns, read: _CollectedPages, *, has_label: bool
 ) -> Collected:
     """Build a result without rows, with the known columns of the source, or else with the declared ones."""
     left_out: tuple[str, ...] = ()
@@ -361,11 +365,11 @@ def _collect_nothing(
     if read.known:
         matched = match(columns, read.known, where=str(reading.unit))
         types, left_out = {taken.name: taken.type for taken in matched.taken}, matched.left_out
-    frame = frames.no_rows(spark, types, has_label=has_label)
-    return read.collected(frame, left_out=left_out, is_empty=True)
+    frame = frames.empty_frame(spark, types, has_label=has_label)
+    return read.build_result(frame, left_out=left_out, is_empty=True)
 
 
-def endless(reading: RestSource, why: str, where: str) -> WaterclockError:
+def endless_pages_error(reading: RestSource, why: str, where: str) -> WaterclockError:
     """Build the error for pages that do not end, or whose next page is refused."""
     return WaterclockError(
         "E843",

@@ -154,7 +154,7 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True)
-class Details:
+class EachOptions:
     """The options of FOR EACH. `match`: in a batch, the path in a record of the value to which the record belongs.
 
     `cache`: how long a response is reused for later labels; None if each label sends its own requests.
@@ -169,7 +169,7 @@ class Details:
 
 
 @dataclass(frozen=True, slots=True)
-class Sending:
+class SendOptions:
     """How a PUBLISH sends rows. `idempotency` is empty if requests have no key."""
 
     method: str
@@ -217,9 +217,9 @@ def resource_of(of_connection: Mapping[str, Any], path: str, options: Mapping[st
     )
 
 
-def details_of(options: Mapping[str, Any]) -> Details:
+def details_of(options: Mapping[str, Any]) -> EachOptions:
     """Parse the options of a FOR EACH."""
-    return Details(
+    return EachOptions(
         batch=int(options.get("batch", 1)),
         match=path_of(options.get("match")),
         in_flight=int(options.get("in_flight", 1)),
@@ -235,10 +235,10 @@ def each_parameters(path: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     return places_in([str(options.get("path", path)), *texts])
 
 
-def parse_sending(path: str, options: Mapping[str, Any]) -> Sending:
+def parse_sending(path: str, options: Mapping[str, Any]) -> SendOptions:
     """Parse the options of a PUBLISH to a unit."""
     kind = str(options.get("format", "json"))
-    return Sending(
+    return SendOptions(
         method=str(options.get("method", "POST")),
         path=str(options.get("path", path.replace(".", "/"))),
         format=kind,

@@ -27,9 +27,17 @@ from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcom
 from waterclock.connectors.interface import Setting
 from waterclock.connectors.rest.addresses import OutsideApi, fill_path
 from waterclock.connectors.rest.client import Api, ApiRequest
-from waterclock.connectors.rest.declared import Sending, parse_sending
-from waterclock.connectors.rest.delivery_chunks import Chunk, ChunkRow, chunks_of, content_of, key_of, rows_of, without
-from waterclock.connectors.rest.journal import KILLED, SENDING, Accepted, Journal
+from waterclock.connectors.rest.declared import SendOptions, parse_sending
+from waterclock.connectors.rest.delivery_chunks import (
+    Chunk,
+    ChunkRow,
+    chunks_of,
+    content_of,
+    key_of,
+    rows_of,
+    skip_accepted_rows,
+)
+from waterclock.connectors.rest.journal import KILLED, SENDING, AcceptedRequest, Journal
 from waterclock.connectors.slice_rows import batches_of
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
@@ -159,7 +167,7 @@ class RestDeliverer:
         record = journal.record(claim)
         if record is None or record["outcome"] != SENDING:
             raise AssertionError(f"claim {claim} was not begun")
-        sending = Sending(**record["sending"])
+        sending = SendOptions(**record["sending"])
         sender = _Sender(self.api, journal, claim, sending, unit)
         labels = [each["label"] for each in record["deliveries"]]
         delivered = []
@@ -181,7 +189,7 @@ class RestDeliverer:
 class _Sender:
     """Sends the labels of one claim, with several concurrent requests if that is allowed."""
 
-    def __init__(self, api: Api, journal: Journal, claim: int, sending: Sending, unit: Unit) -> None:
+    def __init__(self, api: Api, journal: Journal, claim: int, sending: SendOptions, unit: Unit) -> None:
         self.api = api
         self.journal = journal
         self.claim = claim
@@ -250,7 +258,7 @@ class _Sender:
         carried = self.journal.count_carried(label, each["carried"])
         identity = (record["project"], record["publish"], label, str(each["generation"]))
         met: Counter[str] = Counter()
-        rows = without(self._rows(each), carried)
+        rows = skip_accepted_rows(self._rows(each), carried)
         is_sent = False
         for chunk in chunks_of(rows, self.sending.chunk, per=bool(each["per"])):
             is_sent = True
@@ -260,7 +268,7 @@ class _Sender:
             before = self._before.get((label, chunk.number))
             if before is None:
                 yield chunk, key
-            elif left := tuple(without(chunk.rows, before)):
+            elif left := tuple(skip_accepted_rows(chunk.rows, before)):
                 yield replace(chunk, rows=left), key_of((key,), left, 0)
         if not is_sent and not carried and self.sending.sends_empty and (label, 0) not in self._before:
             yield Chunk(0, 0, ()), key_of(identity, (), 0)
@@ -298,12 +306,12 @@ class _Sender:
         if chunk.rows and not rows:
             return
         if lacking := _find_null_column(self.sending.path, rows):
-            self._record_refused(_no_path(self.sending.path, lacking, where), rows, each)
+            self._record_refused(_missing_path_value_error(self.sending.path, lacking, where), rows, each)
             return
         try:
             path = _path(self.sending.path, label, rows)
         except OutsideApi as error:
-            self._record_refused(_leads_elsewhere(str(error), where), rows, each)
+            self._record_refused(_outside_path_error(str(error), where), rows, each)
             return
         if len(rows) < len(chunk.rows):
             key = key_of((key,), rows, 0)
@@ -321,13 +329,13 @@ class _Sender:
             headers,
         )
         try:
-            self.api.ask(request, where=where)
+            self.api.request(request, where=where)
         except WaterclockError as error:
             if error.code in _REFUSED:
                 self._record_refused(error, rows, each)
                 return
-            raise self._half_way(error) from None
-        self.journal.accept(self.claim, Accepted(label, chunk.number, tuple(row.digest for row in rows)))
+            raise self._explain_partial_delivery(error) from None
+        self.journal.accept(self.claim, AcceptedRequest(label, chunk.number, tuple(row.digest for row in rows)))
         with self._lock:
             self._accepted += 1
         fault("deliver.chunk")
@@ -339,7 +347,7 @@ class _Sender:
             self.refusals.entities |= {row.entity for row in rows if each["per"]}
             self.refusals.rows += [_describe_row(row, each["keys"]) for row in rows]
 
-    def _half_way(self, error: WaterclockError) -> WaterclockError:
+    def _explain_partial_delivery(self, error: WaterclockError) -> WaterclockError:
         with self._lock:
             accepted = self._accepted
         if not accepted:
@@ -382,7 +390,7 @@ def _find_null_column(template: str, rows: Sequence[ChunkRow]) -> str | None:
     return next((name for name, value in values.items() if value is None and f"{{{name}}}" in template), None)
 
 
-def _no_path(template: str, column: str, where: str) -> WaterclockError:
+def _missing_path_value_error(template: str, column: str, where: str) -> WaterclockError:
     return WaterclockError(
         "E845",
         "a row has no address",
@@ -392,7 +400,7 @@ def _no_path(template: str, column: str, where: str) -> WaterclockError:
     )
 
 
-def _leads_elsewhere(why: str, where: str) -> WaterclockError:
+def _outside_path_error(why: str, where: str) -> WaterclockError:
     return WaterclockError(
         "E877",
         "the address of a row is outside of its path",
@@ -407,7 +415,9 @@ def _readable(delivery: Delivery) -> int:
     return sum(batch.num_rows for batch in batches_of(delivery.files, [name for name, _ in delivery.columns]))
 
 
-def _record(journal: Journal, deliveries: Sequence[Delivery], sending: Sending, rows: Sequence[int]) -> dict[str, Any]:
+def _record(
+    journal: Journal, deliveries: Sequence[Delivery], sending: SendOptions, rows: Sequence[int]
+) -> dict[str, Any]:
     entries = []
     for delivery, count in zip(deliveries, rows, strict=True):
         generation, refused = journal.generation(delivery.label_text)

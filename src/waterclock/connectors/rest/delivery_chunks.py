@@ -72,7 +72,7 @@ def rows_of(
             )
 
 
-def without(rows: Iterable[ChunkRow], carried: Counter[str]) -> Iterator[ChunkRow]:
+def skip_accepted_rows(rows: Iterable[ChunkRow], carried: Counter[str]) -> Iterator[ChunkRow]:
     """Yield the rows that were not accepted before.
 
     `carried` counts accepted rows by digest: each is skipped as often.

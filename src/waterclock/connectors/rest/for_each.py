@@ -21,10 +21,10 @@ from waterclock.connectors.interface import Collected, EachRequest
 from waterclock.connectors.rest import frames, page_store
 from waterclock.connectors.rest.addresses import OutsideApi, fill, fill_path
 from waterclock.connectors.rest.client import ApiRequest
-from waterclock.connectors.rest.collection import NotFound, RestSource, ask_page, endless
-from waterclock.connectors.rest.declared import Details, Resource, details_of
+from waterclock.connectors.rest.collection import NotFound, RestSource, endless_pages_error, request_page
+from waterclock.connectors.rest.declared import EachOptions, Resource, details_of
 from waterclock.connectors.rest.page_store import Page, Series
-from waterclock.connectors.rest.paging import Place, first_place
+from waterclock.connectors.rest.paging import PagePosition, first_position
 from waterclock.connectors.rest.records import Body, value_at
 from waterclock.connectors.rest.response_store import (
     ANSWERED_AT,
@@ -50,12 +50,12 @@ _LINES = "_waterclock_lines"
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _EachContext:
     """The context of one collect: unit, request, options and stored responses."""
 
     reading: RestSource
     request: EachRequest
-    details: Details
+    details: EachOptions
     answers: ResponseStore
 
     @property
@@ -72,7 +72,7 @@ def read_each(spark: SparkSession, reading: RestSource, request: EachRequest, co
     asked = [resource.method, resource.path, resource.params, resource.is_in_body, resource.rows, request.parameters]
     asked += [repr(resource.paging), spans if resource.asked.since else []]
     digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
-    asking = _Asking(
+    asking = _EachContext(
         reading, request, details_of(reading.unit.options), ResponseStore(folder / f"each={request.table}", digest)
     )
     kept: list[tuple[Series, list[Page]]] = []
@@ -87,7 +87,7 @@ def read_each(spark: SparkSession, reading: RestSource, request: EachRequest, co
     return _collect_records(spark, asking, kept, keys, columns, zone, count)
 
 
-def _keys(rows: DataFrame, asking: _Asking, window: Window) -> DataFrame:
+def _keys(rows: DataFrame, asking: _EachContext, window: Window) -> DataFrame:
     """Return the distinct keys to request for a window, as `KEY`, with the label.
 
     A key is a JSON array of the values of one row. Rows with an empty or NULL value have none.
@@ -97,7 +97,7 @@ def _keys(rows: DataFrame, asking: _Asking, window: Window) -> DataFrame:
     for name in asking.request.parameters:
         found = names.get(name.lower())
         if found is None:
-            raise _no_column(asking, window, name, rows.columns)
+            raise _missing_column_error(asking, window, name, rows.columns)
         texts.append(_text(quote_name(found), rows.schema[found].dataType.simpleString(), asking, name))
     is_asked = " AND ".join(f"{text} <> ''" for text in texts)
     one = f"to_json(array({', '.join(texts)}))"
@@ -109,7 +109,7 @@ def _keys(rows: DataFrame, asking: _Asking, window: Window) -> DataFrame:
     )
 
 
-def _text(value: str, kind: str, asking: _Asking, name: str) -> str:
+def _text(value: str, kind: str, asking: _EachContext, name: str) -> str:
     """Return the SQL of a value as text for a request; an instant is in UTC.
 
     Raises  E392 for a nested or binary value.
@@ -127,7 +127,7 @@ def _text(value: str, kind: str, asking: _Asking, name: str) -> str:
     return f"CAST({value} AS STRING)"
 
 
-def _fetch_answers(spark: SparkSession, asking: _Asking, window: Window, keys: DataFrame) -> tuple[Series, int]:
+def _fetch_answers(spark: SparkSession, asking: _EachContext, window: Window, keys: DataFrame) -> tuple[Series, int]:
     """Store the responses for all keys of a window, requesting those that are not stored yet.
 
     Returns  the series that contains the responses, and the number of keys that were requested
@@ -156,7 +156,7 @@ def _fetch_answers(spark: SparkSession, asking: _Asking, window: Window, keys: D
         writer.flush()
         waiting.seek(0)
         try:
-            _ask_all(asking, window, writer, waiting)
+            _request_all_keys(asking, window, writer, waiting)
         finally:
             writer.flush()
     series.close()
@@ -164,7 +164,7 @@ def _fetch_answers(spark: SparkSession, asking: _Asking, window: Window, keys: D
 
 
 def _open_keys(
-    spark: SparkSession, asking: _Asking, series: Series, known: Sequence[Page], keys: DataFrame, now: datetime
+    spark: SparkSession, asking: _EachContext, series: Series, known: Sequence[Page], keys: DataFrame, now: datetime
 ) -> Iterator[tuple[str, StoredResponse | None]]:
     """Yield the keys without a response in the window's series, each with a cached response of an earlier label.
 
@@ -194,28 +194,28 @@ def _open_keys(
     )
     newest = whole.groupBy(KEY).agg(_sql(f"max_by({_LINES}, struct({ANSWERED_AT}, _file)) AS {_LINES}"))
     for key, found in keys.join(newest, KEY, "left").select(KEY, _LINES).toLocalIterator():
-        yield key, None if found is None else _again(found)
+        yield key, None if found is None else _restore_response(found)
 
 
 def _instant(instant: datetime) -> str:
     return instant.isoformat(timespec="microseconds")
 
 
-def _again(lines: Sequence[str]) -> StoredResponse:
+def _restore_response(lines: Sequence[str]) -> StoredResponse:
     """Build a stored response from the lines of an earlier label."""
     ours = "_waterclock_"
     columns = dict.fromkeys(name for line in lines for name in json.loads(line) if not name.startswith(ours))
     return StoredResponse(tuple(lines), tuple(columns), len(lines))
 
 
-def _ask_all(asking: _Asking, window: Window, writer: ResponseWriter, waiting: IO[str]) -> None:
+def _request_all_keys(asking: _EachContext, window: Window, writer: ResponseWriter, waiting: IO[str]) -> None:
     """Send all pending requests. After the first failure no new ones are sent; those in flight are still stored."""
     batches = _batches(waiting, asking.details.batch, is_listed=not asking.reading.resource.is_in_body)
     most, on_way, failed = asking.details.in_flight, set[Future[Mapping[str, StoredResponse]]](), None
     with ThreadPoolExecutor(most, thread_name_prefix="each") as pool:
         while True:
             while failed is None and len(on_way) < most and (batch := next(batches, None)) is not None:
-                on_way.add(pool.submit(_ask, asking, window, batch))
+                on_way.add(pool.submit(_request_keys, asking, window, batch))
             if not on_way:
                 break
             done, on_way = wait(on_way, return_when=FIRST_COMPLETED)
@@ -246,16 +246,18 @@ def _batches(waiting: IO[str], most: int, *, is_listed: bool) -> Iterator[list[s
         yield batch
 
 
-def _ask(asking: _Asking, window: Window, keys: Sequence[str]) -> Mapping[str, StoredResponse]:
+def _request_keys(asking: _EachContext, window: Window, keys: Sequence[str]) -> Mapping[str, StoredResponse]:
     """Send one request for some keys, and requests for its following pages. Return the response for each key."""
     try:
         bodies = list(_bodies(asking, window, keys))
     except (NotFound, OutsideApi) as error:
         if len(keys) > 1:  # some or all keys do not exist: a request for each one finds out which
-            return {key: answer for one in keys for key, answer in _ask(asking, window, [one]).items()}
+            return {key: answer for one in keys for key, answer in _request_keys(asking, window, [one]).items()}
         if not asking.details.skips_not_found:
             outside = isinstance(error, OutsideApi)
-            raise (_outside(asking, window, error) if outside else _not_found_error(asking, window, keys[0])) from None
+            raise (
+                _outside_path_error(asking, window, error) if outside else _not_found_error(asking, window, keys[0])
+            ) from None
         bodies = []
     found: dict[str, list[str]] = {key: [] for key in keys}
     columns = list(dict.fromkeys(name for body in bodies for name in body.columns))
@@ -270,27 +272,27 @@ def _ask(asking: _Asking, window: Window, keys: Sequence[str]) -> Mapping[str, S
     return {key: answer_of(key, names, lines, columns, now) for key, lines in found.items()}
 
 
-def _bodies(asking: _Asking, window: Window, keys: Sequence[str]) -> Iterator[Body]:
+def _bodies(asking: _EachContext, window: Window, keys: Sequence[str]) -> Iterator[Body]:
     """Yield the pages of the response for some keys. Raises  E843 if they do not end."""
     values = [json.loads(key) for key in keys]
     resource = _resource_for(asking, values)
     reading = replace(asking.reading, resource=resource)
-    place: Place | None = first_place(resource.paging)
+    place: PagePosition | None = first_position(resource.paging)
     number, before, places = 1, 0, set[str]()
     while place is not None:
         place_key = json.dumps(place, sort_keys=True)
         if place_key in places:
             where = f"{reading.unit}@{window.label}, page {number}"
-            raise endless(reading, "it names as the next page one that was read before", where)
+            raise endless_pages_error(reading, "it names as the next page one that was read before", where)
         places.add(place_key)
         # a 404 for a later page does not mean that the keys do not exist: their first page was found
         adapt = partial(_adapt_request, asking, values, may_lack=number == 1)
-        body, place = ask_page(reading, place, window, number, before, adapt)
+        body, place = request_page(reading, place, window, number, before, adapt)
         yield body
         number, before = number + 1, before + len(body.lines)
 
 
-def _resource_for(asking: _Asking, values: Sequence[Sequence[str]]) -> Resource:
+def _resource_for(asking: _EachContext, values: Sequence[Sequence[str]]) -> Resource:
     """Return the resource with its column names replaced by values, joined by commas in a batch.
 
     Raises  OutsideApi for a value that leads to another path
@@ -303,7 +305,7 @@ def _resource_for(asking: _Asking, values: Sequence[Sequence[str]]) -> Resource:
 
 
 def _adapt_request(
-    asking: _Asking, values: Sequence[Sequence[str]], request: ApiRequest, *, may_lack: bool
+    asking: _EachContext, values: Sequence[Sequence[str]], request: ApiRequest, *, may_lack: bool
 ) -> ApiRequest:
     """Set whether a 404 is a valid response. In a JSON body, put a batch as a list of its values."""
     if asking.details.batch > 1 and asking.reading.resource.is_in_body and request.content is not None:
@@ -316,7 +318,7 @@ def _adapt_request(
     return replace(request, may_lack=may_lack)
 
 
-def _value_of(asking: _Asking, window: Window, line: str) -> str:
+def _value_of(asking: _EachContext, window: Window, line: str) -> str:
     """Return the requested value to which a record belongs. Raises  E868 if the record has none."""
     path = asking.details.match
     found = value_at(json.loads(line, parse_int=str, parse_float=str), path)
@@ -333,7 +335,7 @@ def _value_of(asking: _Asking, window: Window, line: str) -> str:
     return found
 
 
-def _unrequested_record_error(asking: _Asking, window: Window, line: str) -> WaterclockError:
+def _unrequested_record_error(asking: _EachContext, window: Window, line: str) -> WaterclockError:
     return WaterclockError(
         "E868",
         f"{asking.reading.unit} returned a record that was not requested",
@@ -344,7 +346,7 @@ def _unrequested_record_error(asking: _Asking, window: Window, line: str) -> Wat
     )
 
 
-def _not_found_error(asking: _Asking, window: Window, key: str) -> WaterclockError:
+def _not_found_error(asking: _EachContext, window: Window, key: str) -> WaterclockError:
     resource = _resource_for(asking, [json.loads(key)])
     return WaterclockError(
         "E869",
@@ -355,7 +357,7 @@ def _not_found_error(asking: _Asking, window: Window, key: str) -> WaterclockErr
     )
 
 
-def _outside(asking: _Asking, window: Window, error: Exception) -> WaterclockError:
+def _outside_path_error(asking: _EachContext, window: Window, error: Exception) -> WaterclockError:
     return WaterclockError(
         "E877",
         f"a row for {asking.request.table} has an address outside of {asking.reading.unit}",
@@ -365,7 +367,7 @@ def _outside(asking: _Asking, window: Window, error: Exception) -> WaterclockErr
     )
 
 
-def _no_column(asking: _Asking, window: Window, name: str, known: Sequence[str]) -> WaterclockError:
+def _missing_column_error(asking: _EachContext, window: Window, name: str, known: Sequence[str]) -> WaterclockError:
     return WaterclockError(
         "E392",
         f"the FOR EACH table of {asking.request.table} has no column {name}",
@@ -377,7 +379,7 @@ def _no_column(asking: _Asking, window: Window, name: str, known: Sequence[str])
 
 def _collect_records(
     spark: SparkSession,
-    asking: _Asking,
+    asking: _EachContext,
     kept: Sequence[tuple[Series, Sequence[Page]]],
     keys: Sequence[DataFrame],
     columns: Columns,
@@ -427,7 +429,7 @@ def _filter_requested_lines(keys: DataFrame, lines: DataFrame) -> DataFrame:
     return lines.where(f"{NOTHING} IS NULL").join(asked, is_asked, "left_semi")
 
 
-def _types(asking: _Asking) -> Iterator[tuple[str, str]]:
+def _types(asking: _EachContext) -> Iterator[tuple[str, str]]:
     """Yield the requested columns with their types in the table."""
     rows = next(iter(asking.request.rows.values()))
     names = {name.lower(): name for name in rows.columns}
@@ -437,7 +439,7 @@ def _types(asking: _Asking) -> Iterator[tuple[str, str]]:
 
 def _collect_nothing(
     spark: SparkSession,
-    asking: _Asking,
+    asking: _EachContext,
     known: Sequence[SourceColumn],
     columns: Columns,
     source: Mapping[str, Any],
@@ -453,7 +455,7 @@ def _collect_nothing(
     elif columns.is_open:
         said = {name.lower() for name in types}
         types |= {one.name: one.type or "STRING" for one in known if one.name.lower() not in said}
-    frame = frames.no_rows(spark, types, has_label=True)
+    frame = frames.empty_frame(spark, types, has_label=True)
     return Collected(frame, left_out=left_out, source=source, is_empty=True, seen=map_column_types(known))
 
 

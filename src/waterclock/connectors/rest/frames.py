@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from waterclock.connectors.column_matching import SourceColumn, Taken
-from waterclock.connectors.nested_decimals import narrow_value, read_within
+from waterclock.connectors.column_matching import CollectedColumn, SourceColumn
+from waterclock.connectors.nested_decimals import narrow_value, type_to_read
 from waterclock.connectors.rest.page_store import lines_of
 from waterclock.connectors.row_files import show_metadata
 from waterclock.connectors.windowing import FILE_KEY, TIME, instant
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 ASKED_BY = "_waterclock_own"
 """The column with the label of the window that requested a record."""
-_MISFIT = "waterclock-misfit-of-page"
-_TOLD = re.compile(re.escape(_MISFIT) + r"\|(.*?)\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
+_TYPE_MISMATCH = "waterclock-misfit-of-page"
+_TOLD = re.compile(re.escape(_TYPE_MISMATCH) + r"\|(.*?)\|(.*?)\|(.*?)(?: SQLSTATE|\n|$)")
 _FILE = re.compile(r"Encountered error while reading file (?:file:/*)?(/?\S*?page-\d+-\S*?\.ndjson\.gz)")
 _PLAIN = frozenset(
     "tinyint byte smallint short int integer bigint long float real double decimal dec numeric boolean".split()
@@ -41,7 +41,7 @@ def frame_of(  # noqa: PLR0913 - each is an independent input
     spark: SparkSession,
     paths: Sequence[str],
     known: Sequence[SourceColumn],
-    taken: Sequence[Taken],
+    taken: Sequence[CollectedColumn],
     zone: str,
     epoch: str,
     *,
@@ -70,7 +70,7 @@ def frame_of(  # noqa: PLR0913 - each is an independent input
     if chosen is not None:
         frame = chosen(frame.withColumn(ASKED_BY, _sql(asked_by)))
     values = [
-        f"{_as_type(quote_name(inside.get(one.source, one.source)), types[one.source], one, zone, epoch, file)} "
+        f"{_typed_sql(quote_name(inside.get(one.source, one.source)), types[one.source], one, zone, epoch, file)} "
         f"AS {quote_name(one.name)}"
         for one in taken
     ]
@@ -83,12 +83,12 @@ def frame_of(  # noqa: PLR0913 - each is an independent input
     return frame.selectExpr(*values)
 
 
-def of_own_window(labelled: DataFrame) -> DataFrame:
+def keep_own_window(labelled: DataFrame) -> DataFrame:
     """Keep only rows in the window that requested their page, and drop `ASKED_BY`. Other windows request the others."""
     return labelled.where(f"{ASKED_BY} = {TIMELABEL}").drop(ASKED_BY)
 
 
-def no_rows(spark: SparkSession, types: Mapping[str, str], *, has_label: bool) -> DataFrame:
+def empty_frame(spark: SparkSession, types: Mapping[str, str], *, has_label: bool) -> DataFrame:
     """Return an empty frame with these columns and types."""
     fields = [f"CAST(NULL AS {kind}) AS {quote_name(name)}" for name, kind in types.items()]
     return spark.range(0).selectExpr(*fields, *([f"'' AS {TIMELABEL}"] if has_label else []))
@@ -142,25 +142,25 @@ def _sql(text: str) -> Column:
     return sf.expr(text)
 
 
-def _type_to_read(taken: Taken | None, epoch: str) -> str:
+def _type_to_read(taken: CollectedColumn | None, epoch: str) -> str:
     """Return the type for Spark's JSON reader. Scalar types are read as text, because a number may be in quotes."""
     if taken is None:
         return "STRING"
     kind = taken.type.lower().partition("(")[0].strip()
-    return "STRING" if kind in _PLAIN or (epoch and kind == "timestamp") else read_within(taken.type)
+    return "STRING" if kind in _PLAIN or (epoch and kind == "timestamp") else type_to_read(taken.type)
 
 
-def _as_type(value: str, found: str, taken: Taken, zone: str, epoch: str, file: str) -> str:
+def _typed_sql(value: str, found: str, taken: CollectedColumn, zone: str, epoch: str, file: str) -> str:
     if not taken.is_typed or found.lower() == taken.type.lower():
         return value
-    is_time, is_nested = taken.type.lower() == "timestamp", found == read_within(taken.type)
+    is_time, is_nested = taken.type.lower() == "timestamp", found == type_to_read(taken.type)
     if is_time:
         made = _instant(value, found, zone, epoch)
     else:
         made = narrow_value(value, taken.type) if is_nested else cast_text(value, taken.type)
     text = f"to_json({value})" if is_nested else value
-    misfit = f"concat_ws('|', '{_MISFIT}', {file}.file_path, {sql_text(taken.source)}, {text})"
-    return f"coalesce({made}, CASE WHEN {value} IS NOT NULL THEN raise_error({misfit}) END)"
+    mismatch = f"concat_ws('|', '{_TYPE_MISMATCH}', {file}.file_path, {sql_text(taken.source)}, {text})"
+    return f"coalesce({made}, CASE WHEN {value} IS NOT NULL THEN raise_error({mismatch}) END)"
 
 
 def _instant(value: str, found: str, zone: str, epoch: str) -> str:

@@ -42,7 +42,7 @@ _DONE, _REFUSED = "done", "refused"
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedRequest:
     """An accepted request: its label, its chunk, and the digests of its rows."""
 
     label: str
@@ -66,7 +66,7 @@ class Journal:
         """Return the record that `latch` created for a claim; None without one."""
         return read_json(self.folder / f"{claim}.json")
 
-    def accept(self, claim: int, accepted: Accepted) -> None:
+    def accept(self, claim: int, accepted: AcceptedRequest) -> None:
         """Record an accepted request, and flush the record to the disk."""
         line = json.dumps([accepted.label, accepted.chunk, "".join(accepted.digests)])
         # starts with a line feed too: a line that a crash cut off must not corrupt this one
@@ -89,7 +89,7 @@ class Journal:
             if is_new:
                 flush_folder(self.folder)
 
-    def read_accepted(self, claim: int) -> Iterator[Accepted]:
+    def read_accepted(self, claim: int) -> Iterator[AcceptedRequest]:
         """Yield the accepted requests of a claim. A line that a crash cut off is skipped.
 
         If two runners sent the same request and both recorded it, it is yielded once.
@@ -97,7 +97,7 @@ class Journal:
         for line in dict.fromkeys(self._lines(claim)):
             with suppress(ValueError):
                 label, chunk, digests = json.loads(line)
-                yield Accepted(label, chunk, tuple(digests[at : at + 16] for at in range(0, len(digests), 16)))
+                yield AcceptedRequest(label, chunk, tuple(digests[at : at + 16] for at in range(0, len(digests), 16)))
 
     def finish(self, claim: int, labels: Iterable[str], record: Mapping[str, Any]) -> dict[str, Any]:
         """Record that all rows of a claim were accepted, and remove the list of accepted requests.

@@ -83,12 +83,12 @@ class Series:
             file.write(gzip.compress(content, _FAST, mtime=0))
         fault("page.written")
         kept = {**asdict(page), "file": name}
-        if put_if_absent(self._place(page.number), json.dumps(kept), is_flushed=True):
+        if put_if_absent(self._page_path(page.number), json.dumps(kept), is_flushed=True):
             fault("page.kept")
             return _page(kept)
         stands = self._read(page.number)
         if stands is None:
-            raise AssertionError(f"{self._place(page.number)} was there, and is gone")
+            raise AssertionError(f"{self._page_path(page.number)} was there, and is gone")
         if stands.file != name:
             remove_file(path)
         return stands
@@ -132,12 +132,12 @@ class Series:
         """True if the next collect starts a new series."""
         return is_there(self.folder / _CLOSED)
 
-    def _place(self, number: int) -> Path:
+    def _page_path(self, number: int) -> Path:
         return self.folder / f"page-{number:06d}.json"
 
     def _read(self, number: int) -> Page | None:
         try:
-            return _page(json.loads(read_text(self._place(number))))
+            return _page(json.loads(read_text(self._page_path(number))))
         except FileNotFoundError:
             return None
 

@@ -12,10 +12,10 @@ from typing import Any
 from waterclock.connectors.rest.declared import Paging
 from waterclock.connectors.rest.records import Body, NoRecords
 
-Place = dict[str, Any]
+PagePosition = dict[str, Any]
 
 
-def first_place(paging: Paging) -> Place:
+def first_position(paging: Paging) -> PagePosition:
     """Return the position of the first page."""
     if paging.style == "page":
         return {"page": paging.first}
@@ -33,7 +33,9 @@ def params_at(paging: Paging, place: Mapping[str, Any]) -> dict[str, str]:
     return params
 
 
-def next_place(paging: Paging, place: Mapping[str, Any], body: Body, *, before: int, link: str | None) -> Place | None:
+def next_position(
+    paging: Paging, place: Mapping[str, Any], body: Body, *, before: int, link: str | None
+) -> PagePosition | None:
     """Return the position after a page; None if it was the last. `before`: the number of records on earlier pages.
 
     `link` is the next page in the header Link. An offset advances by the records received, not by those requested:
@@ -48,10 +50,10 @@ def next_place(paging: Paging, place: Mapping[str, Any], body: Body, *, before: 
     if paging.style == "cursor":
         cursor = body.at(paging.next)
         return None if cursor is None or cursor == "" or cursor is False else {"cursor": cursor}
-    return _compute_next_place(paging, place, body, before)
+    return _compute_next_position(paging, place, body, before)
 
 
-def _compute_next_place(paging: Paging, place: Mapping[str, Any], body: Body, before: int) -> Place | None:
+def _compute_next_position(paging: Paging, place: Mapping[str, Any], body: Body, before: int) -> PagePosition | None:
     """Return the position with the next page number or offset; None after the last page."""
     count = len(body.lines)
     is_short = paging.stops_short and paging.size is not None and count < paging.size

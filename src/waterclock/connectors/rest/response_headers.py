@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 
 from waterclock.http.client import HttpResponse
 
-PASSING = frozenset({408, 425, 429})
+RETRYABLE_STATUSES = frozenset({408, 425, 429})
 # possessive, so that a header of any text is parsed in linear time
 _LINK = re.compile(r"<([^<>]*+)>((?:\s*+;\s*+[\w*]++\s*+(?:=\s*+(?:\"[^\"]*+\"|[^\s,;\"]++))?+)*+)")
 _REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^;,\s]+))", re.IGNORECASE)
@@ -25,21 +25,21 @@ class Response(HttpResponse):
         return 200 <= self.status < 300
 
     @property
-    def is_lacking(self) -> bool:
+    def is_not_found(self) -> bool:
         """True if the resource does not exist: 404 and 410."""
         return self.status in {404, 410}
 
     @property
-    def may_pass(self) -> bool:
+    def is_retryable(self) -> bool:
         """True if a retry of the same request may succeed: 408, 425, 429 and 5xx except 501 and 505."""
-        return self.status in PASSING or (self.status >= 500 and self.status not in {501, 505})
+        return self.status in RETRYABLE_STATUSES or (self.status >= 500 and self.status not in {501, 505})
 
     @property
     def date(self) -> datetime | None:
         """The server's clock, from the header Date, in whole seconds."""
         return date_of(self.headers.get("date"))
 
-    def wait(self, now: datetime) -> float | None:
+    def seconds_to_wait(self, now: datetime) -> float | None:
         """Return the seconds to wait according to Retry-After; None without that header.
 
         A date in Retry-After is of the server's clock, which may be off. It is compared with the server's own Date.

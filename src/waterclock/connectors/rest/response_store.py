@@ -83,7 +83,7 @@ class ResponseStore:
             day += timedelta(days=1)
         return found
 
-    def note(self, series: Series, now: datetime) -> None:
+    def record_series(self, series: Series, now: datetime) -> None:
         """Record that a series was written to today, so that later labels find it."""
         folder = self._day_folder(now.strftime(_DAY))
         make_folder(folder)
@@ -135,7 +135,7 @@ class ResponseWriter:
             kept = self.series.keep(page, content)
             self.number += 1
             if self._noted != (day := now.strftime(_DAY)):
-                self.answers.note(self.series, now)
+                self.answers.record_series(self.series, now)
                 self._noted = day
             if (kept.asked_at, kept.digest) == (page.asked_at, digest):
                 self._kept = {}

@@ -9,7 +9,7 @@ WRITTEN = "in a user or a password, / ? # @ % and blanks are written as %2F %3F 
 """The notation of such an address. Errors show this instead of the parser's message, which contains parts of it."""
 
 
-def is_torn(url: str) -> bool:
+def has_separator_in_password(url: str) -> bool:
     """Return whether a `/`, `?` or `#` in the password ends it early: its parts would become port or database."""
     after = url.partition("://")[2]
     authority = _AUTHORITY.match(after)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from waterclock.connectors.arrow_values import EPOCH_UNITS, Times, instant_of
-from waterclock.connectors.sql.changed_windows import Bounds, Counting, Tallies
+from waterclock.connectors.sql.changed_windows import Bounds, Tallies, TallyCounter
 from waterclock.connectors.sql.window_bounds import WindowFilter
 from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.zone import nominal_zone
@@ -46,7 +46,7 @@ class MinuteAggregation:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedIn:
+class MinuteChangeScan:
     """Counts changed rows by window. `by_window` is the column of the data time, and `change` that of the last change.
 
     `ask` runs an aggregation on the server.
@@ -55,7 +55,7 @@ class ChangedIn:
     by_window: WindowFilter
     change: WindowFilter
     times: Times
-    ask: Callable[[ChangedIn, MinuteAggregation], Iterable[Row]]
+    ask: Callable[[MinuteChangeScan, MinuteAggregation], Iterable[Row]]
 
     def tally(self, bounds: Bounds) -> Tallies:
         """Return the tallies of the changes of each window at or above its bound."""
@@ -63,7 +63,7 @@ class ChangedIn:
         starts = [window.start for window in windows]
         limits = tuple(sorted({self._count(bound) for bound in bounds.values() if bound is not None}))
         tick = _DAY if self.change.kind == "date" else timedelta(seconds=1)
-        counting = Counting(windows, datetime.now(UTC))
+        counting = TallyCounter(windows, datetime.now(UTC))
         for minute, above, rows, total, unsaid, last in self.ask(self, self._build_aggregation(bounds, limits)):
             at = self._instant(int(minute), self.by_window)
             place = bisect_right(starts, at) - 1

@@ -46,7 +46,9 @@ Bounds = Mapping[datetime, datetime | None]
 """By window start, the time from which changes count; None: from the beginning."""
 
 
-def look(request: LookRequest, unit: Unit, zone: str, tally: Callable[[Bounds], Tallies]) -> ChangedWindows:
+def find_changed_windows(
+    request: LookRequest, unit: Unit, zone: str, tally: Callable[[Bounds], Tallies]
+) -> ChangedWindows:
     """Return the windows whose tallies differ from those that the last scan recorded, with new tallies to record.
 
     `tally` counts the changes at or above a bound for each window. The last scan recorded its bounds in the request's
@@ -87,7 +89,7 @@ def change_column_of(name: str, known: Sequence[str], unit: Unit) -> str:
     )
 
 
-def no_time_of_change(name: str, what: str, unit: Unit) -> WaterclockError:
+def change_time_error(name: str, what: str, unit: Unit) -> WaterclockError:
     """Build the error for a column of CHANGED BY that does not contain times; `what` describes its type."""
     return WaterclockError(
         "E827",
@@ -98,7 +100,7 @@ def no_time_of_change(name: str, what: str, unit: Unit) -> WaterclockError:
     )
 
 
-class Counting:
+class TallyCounter:
     """Accumulates the tallies of windows."""
 
     def __init__(self, windows: Iterable[Window], clock: datetime) -> None:

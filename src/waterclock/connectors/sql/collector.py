@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from waterclock.connectors.column_matching import Taken, map_column_types, match, no_time_column
+from waterclock.connectors.column_matching import CollectedColumn, map_column_types, match, missing_time_column_error
 from waterclock.connectors.interface import ChangedWindows, Collected, LookRequest, WindowRequest
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Unit
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from waterclock.connectors.arrow_values import Times
-    from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation
+    from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan
     from waterclock.connectors.sql.changed_minutes import Row as MinuteRow
     from waterclock.connectors.sql.changed_windows import Bounds, Tallies
     from waterclock.connectors.sql.columns import SqlColumn
@@ -57,7 +57,7 @@ class SqlReadRequest(Generic[_Column]):
     """
 
     unit: Unit
-    wanted: Sequence[tuple[Taken, _Column]]
+    wanted: Sequence[tuple[CollectedColumn, _Column]]
     times: Times
     by_window: WindowFilter | None
     left_out: tuple[str, ...]
@@ -152,10 +152,10 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
         for column in there:
             if column.name.lower() == time_column.lower():
                 return WindowFilter(column.name, self._time_kind(column, unit), tuple(windows))
-        raise no_time_column(time_column, [column.name for column in there], where=str(unit))
+        raise missing_time_column_error(time_column, [column.name for column in there], where=str(unit))
 
 
-class CollectsChangedWindows(SqlCollector[_Connection, _Column]):
+class ChangedWindowsCollector(SqlCollector[_Connection, _Column]):
     """Collects from a database, and finds changed windows by a column with the time of each row's last change."""
 
     __slots__ = ()
@@ -174,7 +174,7 @@ class CollectsChangedWindows(SqlCollector[_Connection, _Column]):
         self, spark: Callable[[], SparkSession], unit: Unit, request: LookRequest, columns: Columns, zone: str
     ) -> ChangedWindows:
         """Return the windows with changed rows, as of one moment."""
-        from waterclock.connectors.sql.changed_windows import change_column_of, look
+        from waterclock.connectors.sql.changed_windows import change_column_of, find_changed_windows
 
         del spark, columns
         with self._source.open_for_reading(str(unit)) as connection:
@@ -183,17 +183,17 @@ class CollectsChangedWindows(SqlCollector[_Connection, _Column]):
             spelt = change_column_of(request.change_column or "", [column.name for column in there], unit)
             change = self._change_filter(next(column for column in there if column.name == spelt), unit)
             tally = self._tally(connection, unit, by_window, change, times_of(unit, zone))
-            return look(request, unit, zone, tally)
+            return find_changed_windows(request, unit, zone, tally)
 
 
-class CollectsChangedMinutes(CollectsChangedWindows[_Connection, _Column]):
+class ChangedMinutesCollector(ChangedWindowsCollector[_Connection, _Column]):
     """Collects from a database server, which groups changed rows by the minute of their data time."""
 
     __slots__ = ()
 
     @abstractmethod
     def _count_minutes(
-        self, connection: _Connection, unit: Unit, scan: ChangedIn, asked: MinuteAggregation
+        self, connection: _Connection, unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation
     ) -> Iterable[MinuteRow]:
         """Run the aggregation of changed rows on the server, and return its result."""
 
@@ -201,9 +201,9 @@ class CollectsChangedMinutes(CollectsChangedWindows[_Connection, _Column]):
         self, connection: _Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times
     ) -> Callable[[Bounds], Tallies]:
         """Return a function that tallies the rows of each window at or above its bound."""
-        from waterclock.connectors.sql.changed_minutes import ChangedIn
+        from waterclock.connectors.sql.changed_minutes import MinuteChangeScan
 
-        return ChangedIn(by_window, change, times, partial(self._count_minutes, connection, unit)).tally
+        return MinuteChangeScan(by_window, change, times, partial(self._count_minutes, connection, unit)).tally
 
 
 def times_of(unit: Unit, zone: str) -> Times:

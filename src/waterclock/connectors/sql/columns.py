@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from waterclock.connectors.arrow_values import Times, arrow_type
-from waterclock.connectors.column_matching import Matched, SourceColumn, Taken
+from waterclock.connectors.column_matching import CollectedColumn, ColumnMatch, SourceColumn
 from waterclock.connectors.sql.window_bounds import WindowFilter
 from waterclock.connectors.windowing import NO_TIME
 from waterclock.errors import WaterclockError
@@ -66,7 +66,7 @@ class ExpressionColumn(SqlColumn):
 class SqlRequestedColumn(Generic[_Column]):
     """A requested column: `taken` is its target, `column` its description in the database."""
 
-    taken: Taken
+    taken: CollectedColumn
     column: _Column
 
 
@@ -104,7 +104,7 @@ def count_missing_times(row: Sequence[int] | None) -> dict[str, int]:
     return {NO_TIME: missing} if missing else {}
 
 
-def refuse_undeclared_types(matched: Matched, columns: Sequence[SqlColumn], unit: Unit) -> None:
+def refuse_undeclared_types(matched: ColumnMatch, columns: Sequence[SqlColumn], unit: Unit) -> None:
     """Raise E815 for all columns that need a declared type and have none."""
     by_name = {column.name: column for column in columns}
     undeclared = [

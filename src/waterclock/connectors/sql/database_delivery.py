@@ -19,10 +19,10 @@ from typing import Generic, Protocol, TypeVar
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.sql.delivery_record import DeliveryRecord, no_record
-from waterclock.connectors.sql.parts import begin_part, drop_labels, drop_old_versions, labels_there, show
+from waterclock.connectors.sql.parts import begin_part, drop_labels, drop_old_versions, find_label_tables, show
 from waterclock.connectors.sql.replace_where import refuse_changed
 from waterclock.connectors.sql.sessions import ReadableDatabase, SqlSession
-from waterclock.connectors.sql.versioned_views import is_behind, refuse_kind, whole
+from waterclock.connectors.sql.versioned_views import is_behind, own_table_delivery, refuse_kind
 from waterclock.connectors.sql.view_tables import SqlViewTables
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
@@ -72,7 +72,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
         """Return the tables and views of the database."""
 
     @abstractmethod
-    def _names_there(self, connection: _Connection, unit: Unit) -> Mapping[str, str]:
+    def _destination_names(self, connection: _Connection, unit: Unit) -> Mapping[str, str]:
         """Return the destination's column names by their lower-case names; empty if the table does not exist."""
 
     def _open_for_writing(
@@ -92,7 +92,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
 
     def labels(self, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
         """Return the labels that have a table of their own behind the unit's view."""
-        return self._read(unit, lambda opened: labels_there(self._tables(opened), unit, project, publish)) or ()
+        return self._read(unit, lambda opened: find_label_tables(self._tables(opened), unit, project, publish)) or ()
 
     def drop(self, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
         """Drop the tables of labels behind the unit's view; return their number."""
@@ -126,7 +126,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
 
         def ask(connection: _Connection) -> str | None:
             session, dialect = self._session(connection), self._session(connection).dialect
-            spelt = self._names_there(connection, unit).items()
+            spelt = self._destination_names(connection, unit).items()
             there = {name: dialect.quote_identifier(own) for name, own in spelt}
             return session.record.find_loss(unit, dialect.table_of(unit), project, publish, claim, there)
 
@@ -150,7 +150,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
             return ask(connection) if self._has_record(connection) else otherwise
 
 
-class DeliversInOneTransaction(DatabaseDeliverer[_Connection], Generic[_Connection, _Columns]):
+class SingleTransactionDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Columns]):
     """Delivers to a database with transactional DDL; `_Columns` are the facts about a table's columns."""
 
     __slots__ = ()
@@ -204,7 +204,7 @@ class DeliversInOneTransaction(DatabaseDeliverer[_Connection], Generic[_Connecti
     def _deliver_behind_view(self, connection: _Connection, unit: Unit, delivery: Delivery) -> Delivered:
         """Fill the table of a version or of a label, and make the view show it."""
         part, is_ours = begin_part(self._tables(connection), unit, delivery)
-        there = self._prepare_table(connection, part, whole(delivery), is_ours=is_ours)
-        delivered = self._deliver_rows(connection, part, whole(delivery), there)
+        there = self._prepare_table(connection, part, own_table_delivery(delivery), is_ours=is_ours)
+        delivered = self._deliver_rows(connection, part, own_table_delivery(delivery), there)
         show(self._tables(connection), unit, delivery, part)
         return delivered

@@ -19,11 +19,11 @@ from typing import Generic, TypeVar
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.sql.database_delivery import DatabaseDeliverer
 from waterclock.connectors.sql.destination import NamedColumn, spelling
-from waterclock.connectors.sql.parts import begin_part, labels_there, show
+from waterclock.connectors.sql.parts import begin_part, find_label_tables, show
 from waterclock.connectors.sql.replace_where import refuse_changed, replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.staged_slices import StagedSlice
-from waterclock.connectors.sql.versioned_views import is_behind, part_name, part_of, refuse_kind, whole
+from waterclock.connectors.sql.versioned_views import is_behind, own_table_delivery, part_name, part_of, refuse_kind
 from waterclock.connectors.sql.view_tables import SqlViewTables
 from waterclock.faults import fault
 from waterclock.flow.choices import Mode
@@ -70,7 +70,7 @@ class DdlWriter(Generic[_Connection, _Column]):
     mark_at: Callable[[_Connection, Unit], str]
 
 
-class DeliversAfterDdl(DatabaseDeliverer[_Connection], Generic[_Connection, _Column]):
+class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Column]):
     """Delivers to a database whose tables are altered before the transaction; `_Column` describes a column of them."""
 
     __slots__ = ()
@@ -94,7 +94,7 @@ class DeliversAfterDdl(DatabaseDeliverer[_Connection], Generic[_Connection, _Col
     def _tables(self, connection: _Connection) -> SqlViewTables:
         return self._writer.tables(connection)
 
-    def _names_there(self, connection: _Connection, unit: Unit) -> Mapping[str, str]:
+    def _destination_names(self, connection: _Connection, unit: Unit) -> Mapping[str, str]:
         return spelling(self._writer.columns(connection, unit))
 
     def deliver(self, unit: Unit, deliveries: Sequence[Delivery]) -> tuple[Delivered, ...]:
@@ -165,7 +165,7 @@ class DeliversAfterDdl(DatabaseDeliverer[_Connection], Generic[_Connection, _Col
             self._drop_unrecorded(connection, unit, delivery.project, delivery.claim)
         part, is_ours = begin_part(tables, unit, delivery)
         comment = _comment_of(delivery.project, delivery.claim)
-        columns = self._writer.prepare_table(connection, part, whole(delivery), is_ours, comment)
+        columns = self._writer.prepare_table(connection, part, own_table_delivery(delivery), is_ours, comment)
         return ReadyDelivery(delivery, part, columns)
 
     def _deliver_one(self, connection: _Connection, unit: Unit, ready: ReadyDelivery[_Column]) -> Delivered:
@@ -174,7 +174,7 @@ class DeliversAfterDdl(DatabaseDeliverer[_Connection], Generic[_Connection, _Col
         if ready.into is None:
             delivered = Delivered(delivery.claim, DeliveryOutcome.OLDER, delivery.label_text, 0, 0, delivery.note)
         else:
-            brought = whole(delivery) if is_behind(unit) else delivery
+            brought = own_table_delivery(delivery) if is_behind(unit) else delivery
             delivered = self._deliver_rows(connection, ready.into, brought, ready)
         self._record(connection).put(delivery, delivered)
         return delivered
@@ -184,7 +184,7 @@ class DeliversAfterDdl(DatabaseDeliverer[_Connection], Generic[_Connection, _Col
     ) -> Delivered:
         session, there, deleted = self._session(connection), ready.there, 0
         if delivery.is_by_label or delivery.mode is Mode.REPLACE:
-            deleted = session.changed_by(*replaced_rows("DELETE", unit, delivery, session.dialect, spelling(there)))
+            deleted = session.execute_update(*replaced_rows("DELETE", unit, delivery, session.dialect, spelling(there)))
         if ready.staged is None:
             rows = self._writer.put(connection, session.dialect.table_of(unit), delivery, there, False)  # noqa: FBT003
         else:
@@ -209,7 +209,7 @@ class DeliversAfterDdl(DatabaseDeliverer[_Connection], Generic[_Connection, _Col
         if _MARK.fullmatch(self._writer.mark_at(connection, version)):
             parts = {"": version}
         else:
-            there = labels_there(tables, unit, project, publish)
+            there = find_label_tables(tables, unit, project, publish)
             parts = {label: part_of(unit, part_name(unit, label=label)) for label in there}
         columns = tables.columns(list(parts.values()))
         if parts:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.sql.destination_refusals import foreign_rows
+from waterclock.connectors.sql.destination_refusals import foreign_rows_error
 from waterclock.connectors.sql.dialect import SqlDialect
 from waterclock.connectors.sql.replace_where import rows_of
 from waterclock.connectors.sql.sessions import SqlSession
@@ -98,7 +98,7 @@ def refuse_foreign_rows(
     )
     if not other and (is_ours or not has_rows or unit.options.get("adopt")):
         return
-    raise foreign_rows(unit, delivery, of=other)
+    raise foreign_rows_error(unit, delivery, of=other)
 
 
 def refuse_long_names(unit: Unit, delivery: Delivery, longest: int, why: str, *, is_in_bytes: bool = False) -> None:

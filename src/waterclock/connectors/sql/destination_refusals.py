@@ -7,7 +7,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
 
-def foreign_rows(unit: Unit, delivery: Delivery, *, of: str | None) -> WaterclockError:
+def foreign_rows_error(unit: Unit, delivery: Delivery, *, of: str | None) -> WaterclockError:
     """Build the error for a table with rows that a delivery would change but did not write.
 
     `of`: their project, if known.
@@ -36,7 +36,7 @@ def cascade_error(unit: Unit, delivery: Delivery, table: str, rule: str, fix: st
 _DOES = {"CASCADE": "delete rows of", "SET NULL": "change rows of", "SET DEFAULT": "change rows of"}
 
 
-def alike_columns(unit: Unit, delivery: Delivery, one: str, other: str) -> WaterclockError:
+def ambiguous_columns_error(unit: Unit, delivery: Delivery, one: str, other: str) -> WaterclockError:
     """Build the error for a destination with two columns whose names differ only by case."""
     return WaterclockError(
         "E813",
@@ -47,7 +47,7 @@ def alike_columns(unit: Unit, delivery: Delivery, one: str, other: str) -> Water
     )
 
 
-def lost_rows(unit: Unit, delivery: Delivery, sent: int, kept: int) -> WaterclockError:
+def lost_rows_error(unit: Unit, delivery: Delivery, sent: int, kept: int) -> WaterclockError:
     """Build the error for a database that reports no error, but keeps fewer rows than it was sent."""
     return WaterclockError(
         "E813",
@@ -58,7 +58,7 @@ def lost_rows(unit: Unit, delivery: Delivery, sent: int, kept: int) -> Watercloc
     )
 
 
-def like_keys(unit: Unit, delivery: Delivery, key: str, keys: str, better: str) -> WaterclockError:
+def equal_keys_error(unit: Unit, delivery: Delivery, key: str, keys: str, better: str) -> WaterclockError:
     """Build the error for two different keys that the destination's column types treat as equal."""
     return WaterclockError(
         "E876",

@@ -36,7 +36,7 @@ _OF_UTC = frozenset({"utc", "gmt", "zulu", "am", "pm", "ad"})
 _CLOCK = re.compile(r"(?:[0-9]T|[0-9]\s+)([0-9]+(?::[0-9:.]+)?)")
 
 
-class Holds(StrEnum):
+class ValueKind(StrEnum):
     """The kind of values that a column stores."""
 
     DECIMAL = "decimal"
@@ -69,7 +69,7 @@ class StoredColumn:
     name: str
     type_name: str
     is_array: bool = False
-    holds: Holds | None = None
+    holds: ValueKind | None = None
     places: int | None = None
     bits: int | None = None
     has_zone: bool = True
@@ -95,27 +95,27 @@ def refuse_inexact(values: pa.Array, into: StoredColumn, where: str) -> None:
         return
     if pa.types.is_nested(values.type):  # sent as JSON
         if into.is_in_bytes:
-            raise inexact(into, values.drop_null()[0].as_py(), f"keeps {into.length} bytes", where)
+            raise inexact_value_error(into, values.drop_null()[0].as_py(), f"keeps {into.length} bytes", where)
         if not into.takes_json:
-            raise inexact(
+            raise inexact_value_error(
                 into, values.drop_null()[0].as_py(), "does not accept JSON, as which nested values are sent", where
             )
         return
     if is_text_of_array:
         why = "parses the text as an array, whose elements are not checked"
-        raise inexact(into, values.drop_null()[0].as_py(), why, where)
+        raise inexact_value_error(into, values.drop_null()[0].as_py(), why, where)
     if into.refuses:
-        raise inexact(into, values.drop_null()[0].as_py(), into.refuses, where)
+        raise inexact_value_error(into, values.drop_null()[0].as_py(), into.refuses, where)
     if into.unknown and pa.types.is_floating(values.type):
         _refuse_unknown(values, into, where)
     found = _number_for_time(values, into) if into.holds in _TAKEN_FOR else None
     if found is None and into.holds is not None:
         found = _CHECKS[into.holds](values, into)
     if found is not None:
-        raise inexact(into, *found, where)
+        raise inexact_value_error(into, *found, where)
 
 
-def inexact(into: StoredColumn, value: object, why: str, where: str) -> WaterclockError:
+def inexact_value_error(into: StoredColumn, value: object, why: str, where: str) -> WaterclockError:
     """Build the error for a value that a destination's column would change."""
     return WaterclockError(
         "E812",
@@ -138,7 +138,7 @@ def _refuse_unknown(values: pa.Array, into: StoredColumn, where: str) -> None:
         return
     for value in values.filter(pc.invert(finite)).cast(pa.string()).to_pylist():
         if value.lstrip("-") in into.unknown:
-            raise inexact(into, float(value), f"has no {'NaN' if value == 'nan' else 'infinity'}", where)
+            raise inexact_value_error(into, float(value), f"has no {'NaN' if value == 'nan' else 'infinity'}", where)
 
 
 def _decimal(values: pa.Array, into: StoredColumn) -> _Found | None:
@@ -203,7 +203,7 @@ def _float(values: pa.Array, into: StoredColumn) -> _Found | None:
         if kind.precision <= _DIGITS_OF[bits]:
             return None
     elif pa.types.is_floating(kind):
-        return _narrower(values, why) if pa.types.is_float64(kind) and bits == 24 else None
+        return _find_wider_double(values, why) if pa.types.is_float64(kind) and bits == 24 else None
     elif _is_text(kind):
         values = _filter_matching(values, rf"[0-9.]{{{_DIGITS_OF[bits] + 1},}}|[0-9.][eE]")
     else:
@@ -212,7 +212,7 @@ def _float(values: pa.Array, into: StoredColumn) -> _Found | None:
     return next(((value, why) for value in bent), None)
 
 
-def _narrower(values: pa.Array, why: str) -> _Found | None:
+def _find_wider_double(values: pa.Array, why: str) -> _Found | None:
     """Return the first DOUBLE that is not exactly a FLOAT."""
     import numpy as np
 
@@ -259,8 +259,10 @@ def _number_for_time(values: pa.Array, into: StoredColumn) -> _Found | None:
     kind = values.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return values.drop_null()[0].as_py(), f"reads a number as {_TAKEN_FOR[into.holds]}"
-    pattern = _WHOLE_OR_FRACTION if into.holds is Holds.TIME else _FRACTION  # 20130228 is a date, but 7 is not a time
-    if _is_text(kind) and into.holds is not Holds.INTERVAL and len(found := _filter_matching(values, pattern)):
+    pattern = (
+        _WHOLE_OR_FRACTION if into.holds is ValueKind.TIME else _FRACTION
+    )  # 20130228 is a date, but 7 is not a time
+    if _is_text(kind) and into.holds is not ValueKind.INTERVAL and len(found := _filter_matching(values, pattern)):
         return found[0].as_py(), f"reads a number as {_TAKEN_FOR[into.holds]}"
     return None
 
@@ -270,7 +272,7 @@ def _timestamp(values: pa.Array, into: StoredColumn) -> _Found | None:
 
     places = _DIGITS if into.places is None else into.places
     if pa.types.is_timestamp(values.type):
-        return _beside(values, 10 ** (_DIGITS - places), _of_second(places)) if places < _DIGITS else None
+        return _find_unaligned_time(values, 10 ** (_DIGITS - places), _of_second(places)) if places < _DIGITS else None
     return _clock_text(values, places, has_zone=into.has_zone) if _is_text(values.type) else None
 
 
@@ -294,7 +296,7 @@ def _date(values: pa.Array, into: StoredColumn) -> _Found | None:
     del into
     why = "keeps no time of day"
     if pa.types.is_timestamp(values.type):
-        return _beside(values, _DAY, why)
+        return _find_unaligned_time(values, _DAY, why)
     if not _is_text(values.type):
         return None
     for value in _filter_matching(values, r"[0-9]:[0-9]|[0-9]T[0-9]").to_pylist():
@@ -331,7 +333,7 @@ def _of_second(places: int) -> str:
     return f"keeps {places} digit{'' if places == 1 else 's'} of a second" if places else "keeps whole seconds"
 
 
-def _beside(values: pa.Array, unit: int, why: str) -> _Found | None:
+def _find_unaligned_time(values: pa.Array, unit: int, why: str) -> _Found | None:
     """Return the first time that is not a multiple of `unit` microseconds, with the reason `why`; None without one."""
     import numpy as np
     import pyarrow as pa
@@ -404,19 +406,19 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-_CHECKS: Mapping[Holds, Callable[[Any, StoredColumn], _Found | None]] = {
-    Holds.DECIMAL: _decimal,
-    Holds.FLOAT: _float,
-    Holds.DATE: _date,
-    Holds.TIME: _time,
-    Holds.TIMESTAMP: _timestamp,
-    Holds.INTERVAL: _interval,
-    Holds.TEXT: _text,
-    Holds.NUMBER_OR_TEXT: _number_or_text,
+_CHECKS: Mapping[ValueKind, Callable[[Any, StoredColumn], _Found | None]] = {
+    ValueKind.DECIMAL: _decimal,
+    ValueKind.FLOAT: _float,
+    ValueKind.DATE: _date,
+    ValueKind.TIME: _time,
+    ValueKind.TIMESTAMP: _timestamp,
+    ValueKind.INTERVAL: _interval,
+    ValueKind.TEXT: _text,
+    ValueKind.NUMBER_OR_TEXT: _number_or_text,
 }
-_TAKEN_FOR: Mapping[Holds | None, str] = {
-    Holds.DATE: "a date",
-    Holds.TIME: "a time of day",
-    Holds.TIMESTAMP: "a time",
-    Holds.INTERVAL: "seconds",
+_TAKEN_FOR: Mapping[ValueKind | None, str] = {
+    ValueKind.DATE: "a date",
+    ValueKind.TIME: "a time of day",
+    ValueKind.TIMESTAMP: "a time",
+    ValueKind.INTERVAL: "seconds",
 }

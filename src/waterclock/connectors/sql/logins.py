@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from waterclock.connectors.interface import Setting
-from waterclock.connectors.sql.addresses import WRITTEN, is_torn
+from waterclock.connectors.sql.addresses import WRITTEN, has_separator_in_password
 from waterclock.errors import WaterclockError
 
 
@@ -61,7 +61,7 @@ def parse_address(
     """Return the parts of a connection's url. Raises  E803 for a missing or invalid one."""
     example = f"{schemes[0]}://user@host:{port}/database"
     url = url_of(setting, schemes[0], example.replace(f":{port}", ""))
-    if is_torn(url):
+    if has_separator_in_password(url):
         raise unreadable_url(setting, WRITTEN, example)
     try:
         parts = urlsplit(url)

@@ -9,9 +9,9 @@ from itertools import pairwise
 from waterclock.connectors.delivering import Delivery
 from waterclock.connectors.sql.versioned_views import (
     compute_retention_start,
+    existing_version_error,
     part_name,
     part_of,
-    written_twice,
 )
 from waterclock.connectors.sql.view_tables import Shown, SqlViewTables
 from waterclock.flow.declarations import Unit
@@ -27,7 +27,7 @@ def begin_part(tables: SqlViewTables, unit: Unit, delivery: Delivery) -> tuple[U
         return part, delivery.label_text in tables.labels(delivery.project, delivery.publish)
     part = part_of(unit, part_name(unit, claim=delivery.claim))
     if tables.kind_at(part):
-        raise written_twice(unit, delivery, part.path)
+        raise existing_version_error(unit, delivery, part.path)
     return part, True
 
 
@@ -37,17 +37,17 @@ def show(tables: SqlViewTables, unit: Unit, delivery: Delivery, part: Unit) -> N
         tables.show(unit, {"": (part, tables.columns([part])[part.path])})
         return
     labels = {*tables.labels(delivery.project, delivery.publish), delivery.label_text}
-    tables.show(unit, _there(tables, unit, sorted(labels)))
+    tables.show(unit, _find_parts(tables, unit, sorted(labels)))
 
 
-def labels_there(tables: SqlViewTables, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
+def find_label_tables(tables: SqlViewTables, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
     """Return the delivered labels that have a table behind the view."""
-    return tuple(_there(tables, unit, tables.labels(project, publish)))
+    return tuple(_find_parts(tables, unit, tables.labels(project, publish)))
 
 
 def drop_labels(tables: SqlViewTables, unit: Unit, project: str, publish: str, labels: Sequence[str]) -> int:
     """Drop the tables of labels and remove them from the view; return the number of dropped tables."""
-    there = _there(tables, unit, tables.labels(project, publish))
+    there = _find_parts(tables, unit, tables.labels(project, publish))
     gone = [label for label in labels if label in there]
     if gone:
         tables.show(unit, {label: part for label, part in there.items() if label not in gone})
@@ -64,7 +64,7 @@ def drop_old_versions(tables: SqlViewTables, unit: Unit, project: str, publish: 
             tables.drop(part_of(unit, part_name(unit, claim=claim)))
 
 
-def _there(tables: SqlViewTables, unit: Unit, labels: Sequence[str]) -> dict[str, Shown]:
+def _find_parts(tables: SqlViewTables, unit: Unit, labels: Sequence[str]) -> dict[str, Shown]:
     parts = {label: part_of(unit, part_name(unit, label=label)) for label in labels}
     columns = tables.columns(list(parts.values()))
     return {label: (part, columns[part.path]) for label, part in parts.items() if part.path in columns}

@@ -28,7 +28,7 @@ def collect_in_driver(
     return Collected(frame, lambda: counts, left_out, said, is_empty=not table.num_rows)
 
 
-def collected_while_open(
+def collect_while_open(
     frame: DataFrame,
     close: Callable[[], None],
     counts: Mapping[str, int],

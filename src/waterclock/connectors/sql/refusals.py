@@ -11,7 +11,7 @@ from waterclock.flow.declarations import Unit
 _SHOWN = 10
 
 
-def missing_file(path: str, where: str) -> WaterclockError:
+def missing_database_file_error(path: str, where: str) -> WaterclockError:
     """Build the error for a database file that does not exist."""
     return WaterclockError(
         "E810",
@@ -22,14 +22,14 @@ def missing_file(path: str, where: str) -> WaterclockError:
     )
 
 
-def damaged_file(path: str, where: str, text: str) -> WaterclockError:
+def damaged_database_file_error(path: str, where: str, text: str) -> WaterclockError:
     """Build the error for a file that is no database, or a damaged one."""
     return WaterclockError(
         "E810", "the database cannot be opened", where=where, why=f"{path}: {text}", fix="repair or restore the file"
     )
 
 
-def server_away(name: str, where: str, text: str) -> WaterclockError:
+def unreachable_server_error(name: str, where: str, text: str) -> WaterclockError:
     """Build the error for a server that does not respond."""
     return WaterclockError(
         "E810",
@@ -53,7 +53,7 @@ def lock_timeout_error(where: str, why: str, *, by: str) -> WaterclockError:
     )
 
 
-def changed_meanwhile(where: str, why: str) -> WaterclockError:
+def changed_database_error(where: str, why: str) -> WaterclockError:
     """Build the error for a database that changed while its parts were read one after another."""
     return WaterclockError(
         "E814",
@@ -65,7 +65,7 @@ def changed_meanwhile(where: str, why: str) -> WaterclockError:
     )
 
 
-def unwritable(where: str, why: str, what: str, fix: str) -> WaterclockError:
+def unwritable_database_error(where: str, why: str, what: str, fix: str) -> WaterclockError:
     """Build the error for a database that is read-only, or whose user has no permission to write."""
     return WaterclockError(
         "E821", what, where=where, why=f"{why}; the transaction was undone", fix=f"{fix}; then run again"
@@ -76,14 +76,16 @@ LONGEST_QUERY_SECONDS = 6 * 3600
 """The limit for reading a database file: a view of a file from elsewhere may recurse without an end."""
 
 
-def refused_statement(
+def refused_statement_error(
     where: str, why: str, fix: str = "correct the query, or the table in the database"
 ) -> WaterclockError:
     """Build the error for a statement that the database refuses."""
     return WaterclockError("E813", "the database refuses", where=where, why=why, fix=fix)
 
 
-def no_table(unit: Unit, known: Sequence[str], meant: tuple[str, Sequence[str]] | None = None) -> WaterclockError:
+def missing_table_error(
+    unit: Unit, known: Sequence[str], meant: tuple[str, Sequence[str]] | None = None
+) -> WaterclockError:
     """Build the error for a table that does not exist. `meant` is the name to compare with, and the names to compare.
 
     A server may have very many tables, so with `meant` only the first ones are listed.
@@ -100,7 +102,7 @@ def no_table(unit: Unit, known: Sequence[str], meant: tuple[str, Sequence[str]] 
     )
 
 
-def name_missing_file(path: str, *, may_create: bool) -> str | None:
+def describe_missing_file(path: str, *, may_create: bool) -> str | None:
     """Return a message if a database file does not exist and a delivery may create it; else None."""
     file = Path(path)
     return f"the file {file.name} is gone" if may_create and not file.exists() else None

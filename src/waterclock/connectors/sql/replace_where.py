@@ -76,7 +76,7 @@ def refuse_changed(unit: Unit, delivery: Delivery, newest: Delivered | None) -> 
     Raises  E831, unless the option `adopt` is set
     """
     before = newest.note if newest is not None and newest.note.startswith(_WHERE) else ""
-    now = note_of(delivery.where)
+    now = condition_text(delivery.where)
     if newest is None or before == now or unit.options.get("adopt"):
         return
     raise WaterclockError(
@@ -90,7 +90,7 @@ def refuse_changed(unit: Unit, delivery: Delivery, newest: Delivered | None) -> 
     )
 
 
-def note_of(where: Condition | None) -> str:
+def condition_text(where: Condition | None) -> str:
     """Return the text of a condition in the record of deliveries."""
     return f"{_WHERE}{where.text}" if where else ""
 

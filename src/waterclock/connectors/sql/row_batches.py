@@ -7,8 +7,8 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.arrow_values import column
-from waterclock.connectors.column_matching import Taken, misfit
-from waterclock.connectors.spark_frames import Fetching
+from waterclock.connectors.column_matching import CollectedColumn, type_mismatch_error
+from waterclock.connectors.spark_frames import FetchSize
 from waterclock.connectors.sql.columns import SqlExtract, arrow_schema_of
 from waterclock.connectors.sql.window_bounds import instants_of_counts, labels_of
 from waterclock.connectors.type_mismatch import TypeMismatch
@@ -34,7 +34,7 @@ def batches_of_rows(
     """
     import pyarrow as pa
 
-    schema, fetching = arrow_schema_of(extract), Fetching(BATCH_ROWS)
+    schema, fetching = arrow_schema_of(extract), FetchSize(BATCH_ROWS)
     while rows := fetch(fetching.rows):
         if came is not None:
             came[0] += len(rows)
@@ -49,11 +49,11 @@ def batches_of_rows(
         yield batch
 
 
-def _array(values: Sequence[Any], taken: Taken, extract: SqlExtract[Any, Any]) -> pa.Array:
+def _array(values: Sequence[Any], taken: CollectedColumn, extract: SqlExtract[Any, Any]) -> pa.Array:
     try:
         return column(values, taken.type, extract.times)
     except TypeMismatch as error:
-        raise misfit(taken, str(error.value), extract.where) from None
+        raise type_mismatch_error(taken, str(error.value), extract.where) from None
 
 
 def labels_of_counts(extract: SqlExtract[Any, Any]) -> Callable[[Sequence[Any]], tuple[pa.Array, pa.Array]]:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from waterclock.connectors.interface import Collected
-from waterclock.connectors.spark_frames import DIRECT_ROWS, by_workers, read_if_few
-from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation, Row
-from waterclock.connectors.sql.changed_windows import no_time_of_change
-from waterclock.connectors.sql.collector import CollectsChangedMinutes, SqlReadRequest, is_true
+from waterclock.connectors.spark_frames import DIRECT_ROWS, read_by_workers, read_if_few
+from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan, Row
+from waterclock.connectors.sql.changed_windows import change_time_error
+from waterclock.connectors.sql.collector import ChangedMinutesCollector, SqlReadRequest, is_true
 from waterclock.connectors.sql.columns import ExpressionColumn, count_missing_times, no_time_error
 from waterclock.connectors.sql.dialect import SqlDialect
-from waterclock.connectors.sql.reading import collect_in_driver, collected_while_open
+from waterclock.connectors.sql.reading import collect_in_driver, collect_while_open
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.window_bounds import WindowFilter
 from waterclock.connectors.sql.window_queries import (
@@ -45,7 +45,7 @@ class ServerReader(Generic[_Connection]):
     - `times` are the types of times, for messages.
     - `sign_time` is the literal of a time in an AWAIT, in `sign_zone`, or else in the table's zone.
     - `extract` is the class of its extracts. `parts` splits a big one; without it, one worker reads all rows.
-    - `set_aside` counts the rows that belong to no window, where not only those without a time do.
+    - `count_excluded` counts the rows that belong to no window, where not only those without a time do.
     - `check` raises an error for a part that changed since it was split off.
     - `place` names the attribute of the database by which the manifest shows it.
     - `stays_open`: the transaction ends only after the workers have read.
@@ -59,16 +59,16 @@ class ServerReader(Generic[_Connection]):
     sign_zone: str | None = None
     extract: type[_Extract] = PartialExtract
     parts: Callable[[_Connection, Unit, Any], list[Any]] | None = None
-    set_aside: Callable[[_Connection, Any], Mapping[str, int]] | None = None
+    count_excluded: Callable[[_Connection, Any], Mapping[str, int]] | None = None
     check: Callable[[_Connection, Any], None] | None = None
     requested: type[RequestedExpression[Any]] = RequestedExpression
     place: str = "database"
     stays_open: bool = False
 
-    def count_set_aside(self, connection: _Connection, extract: _Extract) -> Mapping[str, int]:
+    def count_excluded_rows(self, connection: _Connection, extract: _Extract) -> Mapping[str, int]:
         """Count the rows that belong to no window."""
-        if self.set_aside is not None:
-            return self.set_aside(connection, extract)
+        if self.count_excluded is not None:
+            return self.count_excluded(connection, extract)
         if extract.by_window is None:
             return {}
         name = self.dialect.quote_identifier(extract.by_window.time_column)
@@ -83,7 +83,7 @@ class ServerReader(Generic[_Connection]):
             yield from self.batches(connection, extract, [0])
 
 
-class CollectsFromServer(CollectsChangedMinutes[_Connection, _Column]):
+class ServerCollector(ChangedMinutesCollector[_Connection, _Column]):
     """Collects from a database server."""
 
     __slots__ = ()
@@ -129,7 +129,7 @@ class CollectsFromServer(CollectsChangedMinutes[_Connection, _Column]):
         columns = tuple(reader.requested(*each) for each in request.wanted)
         of_unit = (str(unit), reader.dialect.source_of(unit), columns, request.times, request.by_window)
         extract = reader.extract(self._source, *of_unit)
-        counts = reader.count_set_aside(connection, extract)
+        counts = reader.count_excluded_rows(connection, extract)
         came = [0]  # also counts rows outside every window: the SQL bounds ignore gaps between windows
         few = replace(extract, most=DIRECT_ROWS + 1)
         read = read_if_few(reader.batches(connection, few, came), came)
@@ -143,18 +143,18 @@ class CollectsFromServer(CollectsChangedMinutes[_Connection, _Column]):
         parts = [extract] if reader.parts is None else reader.parts(connection, unit, extract)
         if not reader.stays_open:
             close()  # the workers have transactions of their own
-        frame = by_workers(spark, parts, reader.read_part, extract.fields)
+        frame = read_by_workers(spark, parts, reader.read_part, extract.fields)
         said = {**source, "parts": len(parts)}
         if reader.stays_open:
-            return collected_while_open(frame, close, counts, request.left_out, said)
+            return collect_while_open(frame, close, counts, request.left_out, said)
         return Collected(frame, lambda: counts, request.left_out, said)
 
     def _change_filter(self, column: _Column, unit: Unit) -> WindowFilter:
         if column.time_kind is None:
-            raise no_time_of_change(column.name, f"is of type {column.kind}", unit)
+            raise change_time_error(column.name, f"is of type {column.kind}", unit)
         return WindowFilter(column.name, column.time_kind, ())
 
     def _count_minutes(
-        self, connection: _Connection, unit: Unit, scan: ChangedIn, asked: MinuteAggregation
+        self, connection: _Connection, unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation
     ) -> Iterable[Row]:
         return self._reader.session(connection).rows_of(minutes_query(unit, scan, asked, self._reader.dialect))

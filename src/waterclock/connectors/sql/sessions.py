@@ -51,7 +51,7 @@ class SqlSession:
         """Run a statement and return the first row of its result; None if there are no rows."""
         return self.run(sql, values).fetchone()
 
-    def changed_by(self, sql: str, values: Sequence[Any] | None = None) -> int:
+    def execute_update(self, sql: str, values: Sequence[Any] | None = None) -> int:
         """Run a statement and return the number of rows that it changed."""
         return self.run(sql, values).rowcount
 

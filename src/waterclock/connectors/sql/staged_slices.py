@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from waterclock.connectors.delivering import Delivery
-from waterclock.connectors.sql.destination_refusals import like_keys
+from waterclock.connectors.sql.destination_refusals import equal_keys_error
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
@@ -64,10 +64,10 @@ def merge(session: SqlSession, unit: Unit, delivery: Delivery, staged: StagedSli
     """
     table, own, same = session.dialect.table_of(unit), staged.name, staged.same_keys(delivery)
     deletes = f"DELETE FROM {table} AS t WHERE"
-    gone = session.changed_by(f"{deletes} EXISTS (SELECT 1 FROM {own} AS s WHERE s.{GONE} AND {same})")
+    gone = session.execute_update(f"{deletes} EXISTS (SELECT 1 FROM {own} AS s WHERE s.{GONE} AND {same})")
     if delivery.is_whole and not delivery.is_by_label:
         kept = f"SELECT 1 FROM {own} AS s WHERE NOT s.{GONE} AND {same}"
-        gone += session.changed_by(f"{deletes} NOT EXISTS ({kept})")
+        gone += session.execute_update(f"{deletes} NOT EXISTS ({kept})")
     update = ", ".join(f"{its} = s.{name}" for name, its in staged.changed_columns(delivery))
     matched = f"WHEN MATCHED{staged.label_guard(delivery)} THEN UPDATE SET {update} " if update else ""
     listed = ", ".join(its for _, its in staged.columns.values())
@@ -79,7 +79,7 @@ def merge(session: SqlSession, unit: Unit, delivery: Delivery, staged: StagedSli
     return int(session.first_of(f"SELECT count(*) FROM {own} WHERE NOT {GONE}")[0]), gone
 
 
-def refuse_like_keys(
+def refuse_equal_keys(
     session: SqlSession, unit: Unit, delivery: Delivery, staged: StagedSlice, texts: Sequence[str], better: str
 ) -> None:
     """Raise E876 for different keys that the destination's columns treat as equal, such as `a` and `A`.
@@ -96,4 +96,4 @@ def refuse_like_keys(
         joined = f"{staged.name} AS s JOIN {dialect.table_of(unit)} AS t ON {staged.same_keys(delivery)}"
         row = session.first_of(f"SELECT {found} FROM {joined} WHERE {other} {limit}")
     if row is not None:
-        raise like_keys(unit, delivery, ", ".join(map(str, row)), ", ".join(delivery.keys), better)
+        raise equal_keys_error(unit, delivery, ", ".join(map(str, row)), ", ".join(delivery.keys), better)

@@ -41,7 +41,7 @@ def part_of(unit: Unit, name: str) -> Unit:
     return replace(unit, path=f"{schema}{dot}{name}", options={})
 
 
-def whole(delivery: Delivery) -> Delivery:
+def own_table_delivery(delivery: Delivery) -> Delivery:
     """Return the delivery for a table of its own: it replaces all rows, and has no column for the label."""
     return replace(delivery, is_from_partitioned=False, mode=Mode.REPLACE)
 
@@ -88,20 +88,26 @@ def refuse_kind(unit: Unit, delivery: Delivery, kind: str, newest: Delivered | N
     was_behind = newest is not None and newest.note == BEHIND
     if not is_behind(unit):
         if was_behind and kind == "view":
-            raise _other(unit, delivery, "it was published behind a view before, and no longer is", "the view")
+            raise _name_in_use_error(
+                unit, delivery, "it was published behind a view before, and no longer is", "the view"
+            )
         return
     if kind == "table":
-        raise _other(unit, delivery, "a table has the name of the view", "the table")
+        raise _name_in_use_error(unit, delivery, "a table has the name of the view", "the table")
     if kind == "view" and not was_behind and not unit.options.get("adopt"):
-        raise _other(unit, delivery, "a view of that name exists that the project did not create", "the view")
+        raise _name_in_use_error(
+            unit, delivery, "a view of that name exists that the project did not create", "the view"
+        )
 
 
-def written_twice(unit: Unit, delivery: Delivery, name: str) -> WaterclockError:
+def existing_version_error(unit: Unit, delivery: Delivery, name: str) -> WaterclockError:
     """Build the error for a version whose table exists already: a version is never written again."""
-    return _other(unit, delivery, f"a table {name} exists that no delivery of this publish created", f"{name}")
+    return _name_in_use_error(
+        unit, delivery, f"a table {name} exists that no delivery of this publish created", f"{name}"
+    )
 
 
-def _other(unit: Unit, delivery: Delivery, why: str, what: str) -> WaterclockError:
+def _name_in_use_error(unit: Unit, delivery: Delivery, why: str, what: str) -> WaterclockError:
     return WaterclockError(
         "E829",
         f"{unit} cannot be delivered: its name is in use",

@@ -48,7 +48,7 @@ class WindowFilter:
         return self.kind.startswith("int")
 
 
-def within(name: str, by_window: WindowFilter, times: Times) -> str:
+def window_range_condition(name: str, by_window: WindowFilter, times: Times) -> str:
     """Return the SQL condition for a range of times that contains all windows; `name` is the time column in SQL."""
     start, end = by_window.windows[0].start, by_window.windows[-1].end
     if not by_window.is_local:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 from waterclock.connectors.arrow_values import Times
-from waterclock.connectors.sql.changed_minutes import ChangedIn, MinuteAggregation
+from waterclock.connectors.sql.changed_minutes import MinuteAggregation, MinuteChangeScan
 from waterclock.connectors.sql.collector import WINDOW_VALUE
 from waterclock.connectors.sql.columns import ExpressionColumn, SqlExtract, SqlRequestedColumn
 from waterclock.connectors.sql.dialect import SqlDialect
@@ -51,9 +51,11 @@ class PartialExtract(SqlExtract[_Database, _Wanted], Generic[_Database, _Wanted]
     def query(self, dialect: SqlDialect) -> str:
         """Return the query for the wanted columns, followed by the time column that determines the labels."""
         limit = f" {dialect.limit.format(self.most)}" if self.most else ""
-        return f"SELECT {', '.join(self.selected(dialect)) or '1'} FROM {self.source}{self.where_sql(dialect)}{limit}"
+        return (
+            f"SELECT {', '.join(self.select_list(dialect)) or '1'} FROM {self.source}{self.where_sql(dialect)}{limit}"
+        )
 
-    def selected(self, dialect: SqlDialect) -> list[str]:
+    def select_list(self, dialect: SqlDialect) -> list[str]:
         """Return the expressions of the query."""
         return [one.sql for one in self.wanted] + ([micros(self.by_window, dialect)] if self.by_window else [])
 
@@ -61,7 +63,7 @@ class PartialExtract(SqlExtract[_Database, _Wanted], Generic[_Database, _Wanted]
         """Return the condition of the rows, with WHERE; empty if all rows are wanted."""
         conditions = [self.part] if self.part else []
         if self.by_window:
-            conditions.append(within(self.by_window, self.times, dialect))
+            conditions.append(window_condition(self.by_window, self.times, dialect))
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
@@ -71,7 +73,7 @@ def micros(by_window: WindowFilter, dialect: SqlDialect) -> str:
     return name if by_window.is_number else dialect.micros.format(name)
 
 
-def within(by_window: WindowFilter, times: Times, dialect: SqlDialect) -> str:
+def window_condition(by_window: WindowFilter, times: Times, dialect: SqlDialect) -> str:
     """Return a condition that an index can serve. It matches all rows of the windows, and maybe more."""
     name, windows = dialect.quote_identifier(by_window.time_column), by_window.windows
     start, end = windows[0].start, windows[-1].end
@@ -104,7 +106,7 @@ def fill_sign_query(query: str, window: Window, zone: str, literal: str) -> str:
     return WINDOW_VALUE.sub(lambda found: said.get(found[1], f"'{window.label}'"), query)
 
 
-def minutes_query(unit: Unit, scan: ChangedIn, asked: MinuteAggregation, dialect: SqlDialect) -> str:
+def minutes_query(unit: Unit, scan: MinuteChangeScan, asked: MinuteAggregation, dialect: SqlDialect) -> str:
     """Return the query for the changes of the rows, by minutes of their times."""
     by_window, change, times = scan.by_window, scan.change, scan.times
     name, changed, own = (
@@ -113,7 +115,7 @@ def minutes_query(unit: Unit, scan: ChangedIn, asked: MinuteAggregation, dialect
         micros(by_window, dialect),
     )
     above = " + ".join(f"CASE WHEN {changed} >= {limit} THEN 1 ELSE 0 END" for limit in asked.limits) or "0"
-    condition = f"{within(by_window, times, dialect)} AND {own} IS NOT NULL"
+    condition = f"{window_condition(by_window, times, dialect)} AND {own} IS NOT NULL"
     if asked.since is not None:
         # an invalid date sorts before all others, and counts as a missing time
         low = format_bound(asked.since, change, times, dialect)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from waterclock.connectors.arrow_values import EPOCH_UNITS, Times, instant_of
-from waterclock.connectors.sql.changed_windows import Bounds, Counting, Tallies, no_time_of_change
+from waterclock.connectors.sql.changed_windows import Bounds, Tallies, TallyCounter, change_time_error
 from waterclock.connectors.sqlite.collection import window_conditions
 from waterclock.connectors.sqlite.dialect import quote_identifier
 from waterclock.flow.declarations import Unit
@@ -47,7 +47,7 @@ class SqliteChangeScan:
         Raises  E827 for a time of change that is not a time
         """
         starts = [window.start for window in self.windows]
-        counting = Counting(self.windows, datetime.now(UTC))
+        counting = TallyCounter(self.windows, datetime.now(UTC))
         for time, change in self._rows(connection, bounds):
             at = instant_of(time, self.times)
             place = bisect_right(starts, at) - 1 if at else -1
@@ -56,7 +56,7 @@ class SqliteChangeScan:
             changed = instant_of(change, self.times)
             if changed is None:
                 if change is not None:
-                    raise no_time_of_change(self.change_column, f"holds {change!r}", self.unit)
+                    raise change_time_error(self.change_column, f"holds {change!r}", self.unit)
                 counting.add(starts[place], 0, 0, 1, None)
                 continue
             bound = bounds[starts[place]]
@@ -71,11 +71,11 @@ class SqliteChangeScan:
         oldest = None if None in bounds.values() else min(bound for bound in bounds.values() if bound)
         if oldest is not None:
             condition += f" AND {_SINCE.format(m=names[1])}"
-            values = {**values, **_since(oldest, self.times)}
+            values = {**values, **_bind_bound(oldest, self.times)}
         yield from connection.execute(f"SELECT {', '.join(names)} FROM {self.source} WHERE {condition}", values)
 
 
-def _since(bound: datetime, times: Times) -> dict[str, object]:
+def _bind_bound(bound: datetime, times: Times) -> dict[str, object]:
     low = bound - _SECOND
     rules = nominal_zone(times.zone)
     is_set = len({at.astimezone(rules).utcoffset() for at in (low - _DAY, low, low + _DAY)}) > 1

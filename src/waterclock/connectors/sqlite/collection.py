@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.arrow_values import EPOCH_UNITS, Times, instant_of, instants
 from waterclock.connectors.interface import Collected
-from waterclock.connectors.spark_frames import DIRECT_ROWS, by_workers, read_if_few
+from waterclock.connectors.spark_frames import DIRECT_ROWS, read_by_workers, read_if_few
 from waterclock.connectors.sql.changed_windows import Bounds, Tallies
-from waterclock.connectors.sql.collector import CollectsChangedWindows, SqlReadRequest, is_true, partitions_of
+from waterclock.connectors.sql.collector import ChangedWindowsCollector, SqlReadRequest, is_true, partitions_of
 from waterclock.connectors.sql.columns import SqlColumn, SqlExtract, SqlRequestedColumn, arrow_schema_of
 from waterclock.connectors.sql.reading import collect_in_driver
-from waterclock.connectors.sql.refusals import changed_meanwhile
+from waterclock.connectors.sql.refusals import changed_database_error
 from waterclock.connectors.sql.row_batches import batches_of_rows
 from waterclock.connectors.sql.window_bounds import WindowFilter, labels_of, local_bounds
 from waterclock.connectors.sqlite.change_counter import state_of, state_seen_from_outside
@@ -63,12 +63,12 @@ def collect_rows(
     partitions: int = 1,
 ) -> Collected:
     """Read the rows of `extract` in the open transaction if they are few; else Spark's workers read them."""
-    counts = set_aside(connection, extract)
+    counts = count_excluded_rows(connection, extract)
     read = None if _seem_many(connection, extract) else read_if_few(batches(connection, extract))
     source = {"path": extract.database.path}
     if read is not None:
         return collect_in_driver(spark, read, arrow_schema_of(extract), counts, left_out, source)
-    return Collected(_by_workers(spark, connection, extract, partitions), lambda: counts, left_out, source)
+    return Collected(_read_by_workers(spark, connection, extract, partitions), lambda: counts, left_out, source)
 
 
 def _seem_many(connection: sqlite3.Connection, extract: SqliteExtract) -> bool:
@@ -89,25 +89,25 @@ def _seem_many(connection: sqlite3.Connection, extract: SqliteExtract) -> bool:
     return connection.execute(sql, values).fetchone() is not None
 
 
-def _by_workers(
+def _read_by_workers(
     spark: SparkSession, connection: sqlite3.Connection, extract: SqliteExtract, partitions: int
 ) -> DataFrame:
     seen = state_seen_from_outside(extract.database.path) if partitions > 1 else None
     parts = [replace(extract, rowids=part, seen=seen) for part in _rowid_ranges(connection, extract, partitions)]
-    return by_workers(spark, parts, _of_part, extract.fields)
+    return read_by_workers(spark, parts, _read_part, extract.fields)
 
 
-def _of_part(extract: SqliteExtract) -> Iterator[pa.RecordBatch]:
+def _read_part(extract: SqliteExtract) -> Iterator[pa.RecordBatch]:
     """Read a part in a worker, which has no other connection to the database."""
-    _see(extract)
+    _require_same_state(extract)
     with extract.database.open_for_reading(extract.where) as connection:
         yield from batches(connection, extract)
-    _see(extract)
+    _require_same_state(extract)
 
 
-def _see(extract: SqliteExtract) -> None:
+def _require_same_state(extract: SqliteExtract) -> None:
     if extract.seen is not None and state_of(extract.database.path) != extract.seen:
-        raise changed_meanwhile(extract.where, "the parts would have different states")
+        raise changed_database_error(extract.where, "the parts would have different states")
 
 
 def _rowid_ranges(
@@ -126,7 +126,7 @@ def _rowid_ranges(
 
 
 def batches(connection: sqlite3.Connection, extract: SqliteExtract) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the wanted rows in batches, by window with labels. Raises  E812 for misfits."""
+    """Yield the wanted rows in batches, by window with labels. Raises  E812 for type mismatches."""
     names = [one.taken.source for one in extract.wanted]
     names += [extract.by_window.time_column] if extract.by_window else []
     conditions, bound = _conditions(extract)
@@ -195,7 +195,7 @@ def _bounds(windows: Sequence[Window], times: Times) -> dict[str, Any]:
     }
 
 
-def set_aside(connection: sqlite3.Connection, extract: SqliteExtract) -> Mapping[str, int]:
+def count_excluded_rows(connection: sqlite3.Connection, extract: SqliteExtract) -> Mapping[str, int]:
     """Count the rows that belong to no window. Unreadable times are counted only in tables of up to a million rows.
 
     Cost: a count of the rows without a data time, with an index, and one scan of up to a million rows (0.2 s)
@@ -216,7 +216,7 @@ def set_aside(connection: sqlite3.Connection, extract: SqliteExtract) -> Mapping
 
 
 @dataclass(frozen=True, slots=True)
-class SqliteCollector(CollectsChangedWindows["sqlite3.Connection", "SqlColumn"]):
+class SqliteCollector(ChangedWindowsCollector["sqlite3.Connection", "SqlColumn"]):
     """Collects from a SQLite database file."""
 
     database: SqliteFile

@@ -14,15 +14,15 @@ from waterclock.connectors.sql.columns import SqlColumn
 from waterclock.connectors.sql.logins import file_of
 from waterclock.connectors.sql.refusals import (
     LONGEST_QUERY_SECONDS,
-    damaged_file,
+    damaged_database_file_error,
     lock_timeout_error,
-    missing_file,
-    no_table,
-    refused_statement,
-    unwritable,
+    missing_database_file_error,
+    missing_table_error,
+    refused_statement_error,
+    unwritable_database_error,
 )
 from waterclock.connectors.sqlite.dialect import quote_identifier
-from waterclock.database_clients.cutoffs import interrupt_after
+from waterclock.database_clients.cutoffs import limit_query_time
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -58,11 +58,11 @@ class SqliteFile:
     @contextmanager
     def _open_connection(self, mode: str, where: str) -> Iterator[sqlite3.Connection]:
         if not Path(self.path).is_file() and mode != "rwc":
-            raise missing_file(self.path, where)
+            raise missing_database_file_error(self.path, where)
         with self._translate_errors(where):
             uri = f"{Path(self.path).absolute().as_uri()}?mode={mode}"
             connection = sqlite3.connect(uri, uri=True, timeout=self.timeout, isolation_level=None)
-            limit = interrupt_after(LONGEST_QUERY_SECONDS, connection.interrupt) if mode == "ro" else nullcontext()
+            limit = limit_query_time(LONGEST_QUERY_SECONDS, connection.interrupt) if mode == "ro" else nullcontext()
             with closing(connection), limit:
                 yield connection
 
@@ -71,7 +71,7 @@ class SqliteFile:
         try:
             yield
         except TimeoutError as error:
-            raise refused_statement(where, f"{self.path}: {error}") from error
+            raise refused_statement_error(where, f"{self.path}: {error}") from error
         except sqlite3.Error as error:
             raise translate_error(error, self.path, where) from error
 
@@ -90,14 +90,14 @@ def describe(connection: sqlite3.Connection, unit: Unit) -> list[SqlColumn]:
         rows = connection.execute(f"PRAGMA temp.table_xinfo({name})").fetchall()
         connection.execute(f"DROP VIEW temp.{name}")
     else:
-        prefix, table = place_of(unit)
+        prefix, table = split_table_name(unit)
         rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quote_identifier(table)})").fetchall()
         if not rows:
-            raise no_table(unit, _tables_in(connection))
+            raise missing_table_error(unit, _tables_in(connection))
     return [SqlColumn(row[1], row[2], spark_type(row[2])) for row in rows if row[6] != 1]
 
 
-def place_of(unit: Unit) -> tuple[str, str]:
+def split_table_name(unit: Unit) -> tuple[str, str]:
     """Return the schema of a unit as an SQL prefix, empty without one, and the name of its table."""
     *schema, name = unit.path.split(".")
     return (f"{quote_identifier(schema[0])}." if schema else "", name)
@@ -134,11 +134,11 @@ def translate_error(error: sqlite3.Error, path: str, where: str) -> WaterclockEr
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return lock_timeout_error(where, f"another process holds {path} ({text})", by="process")
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_NOTADB", "SQLITE_CORRUPT")):
-        return damaged_file(path, where, text)
+        return damaged_database_file_error(path, where, text)
     if name.startswith(("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_IOERR")):
         fix = "free disk space, or allow writing to the file and its folder"
-        return unwritable(where, f"{path}: {text}", "the database cannot be written", fix)
-    return refused_statement(where, f"{path}: {text}")
+        return unwritable_database_error(where, f"{path}: {text}", "the database cannot be written", fix)
+    return refused_statement_error(where, f"{path}: {text}")
 
 
 def _tables_in(connection: sqlite3.Connection) -> list[str]:

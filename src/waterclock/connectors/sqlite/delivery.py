@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.slice_rows import BATCH_ROWS, flat
-from waterclock.connectors.sql.database_delivery import DeliversInOneTransaction
+from waterclock.connectors.sql.database_delivery import SingleTransactionDeliverer
 from waterclock.connectors.sql.delivery_record import DELIVERIES, INDEX
-from waterclock.connectors.sql.destination_refusals import like_keys, lost_rows
+from waterclock.connectors.sql.destination_refusals import equal_keys_error, lost_rows_error
 from waterclock.connectors.sql.exact_values import StoredColumn, refuse_inexact
 from waterclock.connectors.sql.plain_rows import rows_of_slice
-from waterclock.connectors.sql.refusals import name_missing_file
+from waterclock.connectors.sql.refusals import describe_missing_file
 from waterclock.connectors.sql.replace_where import replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sqlite.database import SqliteFile
@@ -43,7 +43,7 @@ _CREATE = (
 
 
 @dataclass(frozen=True, slots=True)
-class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, StoredColumn]]):
+class SqliteDeliverer(SingleTransactionDeliverer[sqlite3.Connection, Mapping[str, StoredColumn]]):
     """Delivers to a SQLite database file."""
 
     database: SqliteFile
@@ -67,11 +67,11 @@ class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, 
     def _tables(self, connection: sqlite3.Connection) -> SqliteViewTables:
         return SqliteViewTables(session_in(connection))
 
-    def _names_there(self, connection: sqlite3.Connection, unit: Unit) -> Mapping[str, str]:
+    def _destination_names(self, connection: sqlite3.Connection, unit: Unit) -> Mapping[str, str]:
         return {name: name for name in read_stored_columns(connection, unit)}
 
     def _find_missing_database(self) -> str | None:
-        return name_missing_file(self.database.path, may_create=self.database.may_create)
+        return describe_missing_file(self.database.path, may_create=self.database.may_create)
 
     def _prepare_table(
         self, connection: sqlite3.Connection, unit: Unit, delivery: Delivery, *, is_ours: bool
@@ -95,17 +95,17 @@ class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, 
         condition = " AND ".join(f"{quote_identifier(key)} = ?" for key in delivery.keys)
         for change in _changes(delivery, there):
             if is_coarse:
-                _refuse_like_keys(connection, unit, delivery, change.gone)
+                _refuse_equal_keys(connection, unit, delivery, change.gone)
             if change.gone:
                 deleted += connection.executemany(f"DELETE FROM {table} WHERE {condition}", change.gone).rowcount
             if is_coarse:
                 for key, row in zip(change.keys, change.rows, strict=True):
-                    _refuse_like_keys(connection, unit, delivery, [key])
+                    _refuse_equal_keys(connection, unit, delivery, [key])
                     connection.execute(put, row)
             else:
                 taken = connection.executemany(put, change.rows).rowcount
                 if must_take and 0 <= taken < len(change.rows):
-                    raise lost_rows(unit, delivery, len(change.rows), taken)
+                    raise lost_rows_error(unit, delivery, len(change.rows), taken)
             if kept:
                 connection.executemany(kept, change.keys)
             rows += len(change.rows)
@@ -114,7 +114,7 @@ class SqliteDeliverer(DeliversInOneTransaction[sqlite3.Connection, Mapping[str, 
         return Delivered(delivery.claim, DeliveryOutcome.DELIVERED, delivery.label_text, rows, deleted, delivery.note)
 
 
-def _refuse_like_keys(
+def _refuse_equal_keys(
     connection: sqlite3.Connection, unit: Unit, delivery: Delivery, keys: Sequence[tuple[Any, ...]]
 ) -> None:
     """Raise E876 for a key that the table's collation treats as equal to another key: `a` and `A` with NOCASE."""
@@ -125,7 +125,7 @@ def _refuse_like_keys(
         for found in connection.execute(sql, key).fetchall():
             if any(isinstance(own, str) and own != other for own, other in zip(key, found, strict=True)):
                 named = ", ".join(map(str, key))
-                raise like_keys(unit, delivery, named, ", ".join(delivery.keys), "COLLATE BINARY")
+                raise equal_keys_error(unit, delivery, named, ", ".join(delivery.keys), "COLLATE BINARY")
 
 
 def _remember_keys(connection: sqlite3.Connection, table: str, delivery: Delivery) -> str:

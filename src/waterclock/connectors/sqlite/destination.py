@@ -21,8 +21,8 @@ from waterclock.connectors.sql.destination import (
     wanted_columns,
     wanted_index,
 )
-from waterclock.connectors.sql.exact_values import Holds, StoredColumn
-from waterclock.connectors.sqlite.database import place_of
+from waterclock.connectors.sql.exact_values import StoredColumn, ValueKind
+from waterclock.connectors.sqlite.database import split_table_name
 from waterclock.connectors.sqlite.dialect import DIALECT, quote_identifier, session_in
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
@@ -52,7 +52,7 @@ def prepare_table(
 
 def read_stored_columns(connection: sqlite3.Connection, unit: Unit) -> dict[str, StoredColumn]:
     """Return the columns of the unit's table by their lower-case names; empty if the table does not exist."""
-    prefix, name = place_of(unit)
+    prefix, name = split_table_name(unit)
     rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quote_identifier(name)})")
     return {str(row[1]).lower(): _resolve_stored_column(str(row[1]), str(row[2])) for row in rows}
 
@@ -65,18 +65,18 @@ def _resolve_stored_column(name: str, declared: str) -> StoredColumn:
     kind = declared.upper()
     column = StoredColumn(name, declared or "of no type", unknown=("nan",))
     if "INT" in kind:
-        return replace(column, holds=Holds.NUMBER_OR_TEXT)
+        return replace(column, holds=ValueKind.NUMBER_OR_TEXT)
     if any(word in kind for word in ("CHAR", "CLOB", "TEXT")):
-        return replace(column, holds=Holds.TEXT, digits=_DIGITS_AS_TEXT)
+        return replace(column, holds=ValueKind.TEXT, digits=_DIGITS_AS_TEXT)
     if "BLOB" in kind or not kind:
         return column
     is_real = any(word in kind for word in ("REAL", "FLOA", "DOUB"))
-    return replace(column, holds=Holds.NUMBER_OR_TEXT, bits=53 if is_real else None)
+    return replace(column, holds=ValueKind.NUMBER_OR_TEXT, bits=53 if is_real else None)
 
 
 def is_key_coarse(connection: sqlite3.Connection, unit: Unit, delivery: Delivery) -> bool:
     """Return whether an index treats different keys as equal by its collation, as NOCASE does with `a` and `A`."""
-    prefix, table = place_of(unit)
+    prefix, table = split_table_name(unit)
     keys = {key.lower() for key in delivery.keys}
     for _, index, *_ in connection.execute(f"PRAGMA {prefix}index_list({quote_identifier(table)})").fetchall():
         for row in connection.execute(f"PRAGMA {prefix}index_xinfo({quote_identifier(index)})").fetchall():
@@ -86,7 +86,7 @@ def is_key_coarse(connection: sqlite3.Connection, unit: Unit, delivery: Delivery
 
 
 def _index(connection: sqlite3.Connection, unit: Unit, wanted: DestinationIndex) -> None:
-    prefix, table = place_of(unit)
+    prefix, table = split_table_name(unit)
     rows = connection.execute(f"PRAGMA {prefix}table_xinfo({quote_identifier(table)})").fetchall()
     if {str(row[1]).lower() for row in rows if row[5]} == {column.lower() for column in wanted.columns}:
         return

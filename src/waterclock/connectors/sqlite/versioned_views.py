@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from waterclock.connectors.sql.versioned_views import Columns
 from waterclock.connectors.sql.view_tables import SqlViewTables, group_columns
-from waterclock.connectors.sqlite.database import place_of
+from waterclock.connectors.sqlite.database import split_table_name
 from waterclock.connectors.sqlite.dialect import quote_identifier
 from waterclock.flow.declarations import Unit
 
@@ -20,7 +20,7 @@ class SqliteViewTables(SqlViewTables):
 
     def kind_at(self, unit: Unit) -> str:
         """Return `table` or `view`, or an empty text if the name is free."""
-        prefix, name = place_of(unit)
+        prefix, name = split_table_name(unit)
         sql = f"SELECT type FROM {prefix}sqlite_master WHERE lower(name) = lower(?)"
         row = self.session.first_of(sql, (name,))
         return str(row[0]) if row else ""

@@ -73,19 +73,19 @@ class WaterclockCollector:
 
     def place(self) -> ProjectPlace:
         """Return the location of the other project."""
-        from waterclock.connectors.waterclock.place import place_of
+        from waterclock.connectors.waterclock.place import locate_project
 
-        return place_of(self.setting)
+        return locate_project(self.setting)
 
     def clock(self, unit: Unit) -> None:
         """Return None: the ledger shows which windows may be read."""
 
     def explain(self, unit: Unit, columns: Columns, error: BaseException) -> WaterclockError | None:
         """Return an error if a file of the other project is gone that a pin lists; else None."""
-        from waterclock.connectors.waterclock.rows import lost_file
+        from waterclock.connectors.waterclock.rows import missing_file_error
 
         del columns
-        return lost_file(str(unit), error)
+        return missing_file_error(str(unit), error)
 
     def schema(self, unit: Unit) -> Mapping[str, str] | None:
         """Return the columns of the table as of its last batch; None before its first batch."""
@@ -103,7 +103,7 @@ class WaterclockCollector:
         """
         known = self._facts.get(unit.path)
         try:
-            found = self._look(lambda ledger: self._facts_of(ledger, unit, known))
+            found = self._read_ledger(lambda ledger: self._facts_of(ledger, unit, known))
         except WaterclockError as error:
             return LinkFacts(str(unit), problem=error)
         if found is None:
@@ -113,12 +113,14 @@ class WaterclockCollector:
 
     def contents(self, unit: Unit, spans: Sequence[Span]) -> Sequence[str]:
         """Return a text for each interval, which identifies the current content of the table there."""
-        found = self._look(lambda ledger: _contents(ledger, unit, spans)) or ()
+        found = self._read_ledger(lambda ledger: _contents(ledger, unit, spans)) or ()
         return list(found)
 
     def pins(self, unit: Unit, spans: Sequence[Span]) -> Sequence[Pin]:
         """Return pins of a table for intervals, all as of one moment."""
-        found = self._look(lambda ledger: ledger.reads.pins([(_name(ledger, unit), *span) for span in spans])) or []
+        found = (
+            self._read_ledger(lambda ledger: ledger.reads.pins([(_name(ledger, unit), *span) for span in spans])) or []
+        )
         return [replace(pin, table=str(unit)) for pin in found]
 
     def read_pinned(
@@ -143,7 +145,7 @@ class WaterclockCollector:
             return None
         from waterclock.connectors.waterclock.declarations import Upstream
 
-        found = self._look(lambda ledger: (_name(ledger, unit), Upstream(ledger.reads.declarations())))
+        found = self._read_ledger(lambda ledger: (_name(ledger, unit), Upstream(ledger.reads.declarations())))
         if found is None or found[0] not in found[1].said.tables:
             return None
         name, upstream = found
@@ -155,45 +157,50 @@ class WaterclockCollector:
         """Return the storage folder of the table. A renamed table keeps its old folder."""
         from waterclock.storage.lake import Lake
 
-        place = self._look(lambda ledger: (_name(ledger, unit), ledger.declared.former().folders)) or (unit.path, {})
+        place = self._read_ledger(lambda ledger: (_name(ledger, unit), ledger.declared.former().folders)) or (
+            unit.path,
+            {},
+        )
         return Lake(self.place().storage, folders=place[1]).folder(place[0])
 
-    def _look(self, ask: Callable[[Ledger], R]) -> R | None:
+    def _read_ledger(self, ask: Callable[[Ledger], R]) -> R | None:
         """Call `ask` with the other project's ledger; None if that project has not run yet.
 
         Raises  E833 if there is no such project, E837 for a ledger of another version, E838 if it cannot be read
         """
-        from waterclock.connectors.waterclock.place import odd_value, unreadable
+        from waterclock.connectors.waterclock.place import invalid_value_error, unreadable_project_error
         from waterclock.ledger.ledger import Ledger
         from waterclock.ledger.store.locations import redact_url_text
         from waterclock.ledger.store.read_only import OlderSchema
 
         place = self.place()
         try:
-            answer = Ledger.look(place.ledger, partial(_query_ledger, ask))
+            answer = Ledger.look(place.ledger, partial(_query_unmoved, ask))
         except OlderSchema as older:
             why = f"its schema is {older.found}, this version reads {older.known}"
             fix = "run the other project once with this version: this upgrades its ledger"
-            raise _other_code(redact_url_text(place.ledger), why, fix) from older
+            raise _other_version_error(redact_url_text(place.ledger), why, fix) from older
         except _ODD_VALUES as error:
-            raise odd_value(redact_url_text(place.ledger), error) from error
+            raise invalid_value_error(redact_url_text(place.ledger), error) from error
         except OSError as error:
-            raise unreadable(redact_url_text(place.ledger), error) from error
+            raise unreadable_project_error(redact_url_text(place.ledger), error) from error
         except WaterclockError as error:
             if error.code == "E402":
                 fix = "install that version here too, or a later one"
-                raise _other_code(redact_url_text(place.ledger), error.why or error.what, fix) from error
+                raise _other_version_error(redact_url_text(place.ledger), error.why or error.what, fix) from error
             if error.code == "E425":
-                raise self._nowhere(f"{error.what}: {error.why}", "set ledger to its current URL") from error
+                raise self._missing_project_error(
+                    f"{error.what}: {error.why}", "set ledger to its current URL"
+                ) from error
             if not error.code.startswith("E4") or error.code in _HELD_BACK:
                 raise
-            raise unreadable(redact_url_text(place.ledger), error) from error
+            raise unreadable_project_error(redact_url_text(place.ledger), error) from error
         if answer is None and place.root is None:
             fix = "set storage and ledger as in its own waterclock.toml, or set path to its folder"
-            raise self._nowhere(f"there is no ledger at {redact_url_text(place.ledger)}", fix)
+            raise self._missing_project_error(f"there is no ledger at {redact_url_text(place.ledger)}", fix)
         return answer
 
-    def _nowhere(self, why: str, fix: str) -> WaterclockError:
+    def _missing_project_error(self, why: str, fix: str) -> WaterclockError:
         where = f"connection {self.setting.name}"
         return WaterclockError("E833", "the other project cannot be found", where=where, why=why, fix=fix)
 
@@ -223,7 +230,7 @@ class WaterclockCollector:
         return sequence, facts
 
 
-def _query_ledger(ask: Callable[[Ledger], R], ledger: Ledger) -> R:
+def _query_unmoved(ask: Callable[[Ledger], R], ledger: Ledger) -> R:
     """Call `ask`. Raises an error if the ledger was moved elsewhere, as the old copy is outdated."""
     ledger.keeping.refuse_moved()
     return ask(ledger)
@@ -242,5 +249,5 @@ def _contents(ledger: Ledger, unit: Unit, spans: Sequence[Span]) -> Sequence[str
     return [found[each] for each in asked]
 
 
-def _other_code(where: str, why: str, fix: str) -> WaterclockError:
+def _other_version_error(where: str, why: str, fix: str) -> WaterclockError:
     return WaterclockError("E837", "the other project's ledger has another version", where=where, why=why, fix=fix)

@@ -28,16 +28,16 @@ def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace)
     return is_path or is_storage or said.get("ledger") == own.ledger
 
 
-def place_of(setting: Setting) -> ProjectPlace:
+def locate_project(setting: Setting) -> ProjectPlace:
     """Return the location of the project that a connection names.
 
     Raises  E833 if there is none, E838 for an unreadable file
     """
     options = {name: str(value) for name, value in setting.options.items() if value is not None}
     if "path" in options:
-        return _of_folder(setting, (setting.folder / options["path"]).resolve(), options)
+        return _locate_in_folder(setting, (setting.folder / options["path"]).resolve(), options)
     if "storage" not in options:
-        raise _nowhere(
+        raise _missing_project_error(
             setting,
             f"connection {setting.name} has neither path nor storage",
             "set path to the folder of the other project",
@@ -51,26 +51,28 @@ def resolve_location(folder: Path, said: str) -> str:
     return said if is_remote(said) else str((folder / said).resolve())
 
 
-def _of_folder(setting: Setting, root: Path, options: Mapping[str, str]) -> ProjectPlace:
+def _locate_in_folder(setting: Setting, root: Path, options: Mapping[str, str]) -> ProjectPlace:
     from waterclock.dpl.config.model import read_config
     from waterclock.dpl.project import addresses
 
     file = root / FILE
     try:
         if file.exists() and not file.is_file():
-            raise _nowhere(setting, f"{file} is not a file", "set path to the folder of the other project")
+            raise _missing_project_error(
+                setting, f"{file} is not a file", "set path to the folder of the other project"
+            )
         text = file.read_text(encoding="utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         what = f"there is no {FILE}" if root.is_dir() else "there is no such folder"
-        raise _nowhere(
+        raise _missing_project_error(
             setting, f"{root}: {what}", "set path to the folder of the other project's waterclock.toml"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise unreadable(str(file), error) from error
+        raise unreadable_project_error(str(file), error) from error
     config, errors = read_config(text, env=options.get("env"))
     if config is None or any(error.code == "E243" for error in errors):
         why = errors[0] if errors else None
-        raise _nowhere(
+        raise _missing_project_error(
             setting,
             f"{file}: {why.what if why else 'it cannot be read'}",
             (why.fix if why and why.code == "E243" else None) or "correct that project's file, or set storage",
@@ -80,7 +82,7 @@ def _of_folder(setting: Setting, root: Path, options: Mapping[str, str]) -> Proj
     if "ledger" in options:
         ledger = _ledger(setting.folder, options, storage)
     if not isinstance(ledger, str):
-        raise _nowhere(
+        raise _missing_project_error(
             setting,
             f"the ledger of {root} is given by a secret of that project",
             f'set ledger = {{ secret = "..." }} to a secret of this project in connection {setting.name}',
@@ -100,7 +102,7 @@ def _require_own(setting: Setting, file: Path, root: Path) -> None:
         require_trusted_folder(root)
         read_trusted_file(file, root)
     except WaterclockError as error:
-        raise _nowhere(
+        raise _missing_project_error(
             setting,
             f"{file} names a ledger at a server, and another user can change the file: {error.why}",
             f"set ledger in connection {setting.name} of this project",
@@ -116,13 +118,13 @@ def _ledger(folder: Path, options: Mapping[str, str], storage: str) -> str:
     return said
 
 
-def _nowhere(setting: Setting, why: str, fix: str) -> WaterclockError:
+def _missing_project_error(setting: Setting, why: str, fix: str) -> WaterclockError:
     return WaterclockError(
         "E833", "the other project cannot be found", where=f"connection {setting.name}", why=why, fix=fix
     )
 
 
-def unreadable(where: str, error: BaseException) -> WaterclockError:
+def unreadable_project_error(where: str, error: BaseException) -> WaterclockError:
     """Build the error for a file of the other project that this user cannot read."""
     owner = "this user" if sys.platform != "win32" else "this account"
     return WaterclockError(
@@ -135,7 +137,7 @@ def unreadable(where: str, error: BaseException) -> WaterclockError:
     )
 
 
-def odd_value(where: str, error: BaseException) -> WaterclockError:
+def invalid_value_error(where: str, error: BaseException) -> WaterclockError:
     """Build the error for a ledger of the other project with a value that Waterclock never writes."""
     return WaterclockError(
         "E838",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.batches.records import NO_VERSION, Pin
 from waterclock.connectors.interface import Collected
-from waterclock.connectors.waterclock.place import unreadable
+from waterclock.connectors.waterclock.place import unreadable_project_error
 from waterclock.connectors.windowing import TIME, label_sql, literal
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Unit
@@ -38,7 +38,7 @@ def columns_of(folder: str) -> Mapping[str, str] | None:
             return None
         fields = table_schema(folder).fields
     except OSError as error:
-        raise unreadable(folder, error) from error
+        raise unreadable_project_error(folder, error) from error
     return {each.name: each.dataType.simpleString().upper() for each in fields if each.name != TIMELABEL}
 
 
@@ -60,10 +60,10 @@ def collect_pinned_rows(
 
     try:
         if not has_columns(folder):
-            return Collected(_of_nothing(spark, unit, columns), is_empty=True)
+            return Collected(_empty_frame(spark, unit, columns), is_empty=True)
         frame = _read_slices(spark, folder, unit, pins) if by_label else _states(spark, folder, unit, pins, folds=folds)
     except OSError as error:
-        raise unreadable(folder, error) from error
+        raise unreadable_project_error(folder, error) from error
     is_empty = by_label and not any(piece.rows for _, pin in pins for piece in pin.slices)
     seen = {each.name: each.dataType.simpleString() for each in frame.schema if each.name != TIMELABEL}
     return Collected(frame, is_empty=is_empty, seen=seen)
@@ -144,7 +144,7 @@ def _manifest(folder: str, slice_path: str, unit: Unit) -> Manifest:
         return read_manifest(folder, slice_path)
     except WaterclockError as error:
         if isinstance(error.__cause__, PermissionError):
-            raise unreadable(folder, error.__cause__) from error
+            raise unreadable_project_error(folder, error.__cause__) from error
         raise _missing_slice_error(str(unit), f"{error.what}: {error.why}") from error
 
 
@@ -159,15 +159,15 @@ def _missing_slice_error(where: str, why: str) -> WaterclockError:
     )
 
 
-def lost_file(unit: str, error: BaseException) -> WaterclockError | None:
+def missing_file_error(unit: str, error: BaseException) -> WaterclockError | None:
     """Return the error for a file of the other project that Spark did not find or could not read; else None."""
     said = str(error)
     if any(word in said for word in _DENIED):
-        return unreadable(unit, PermissionError(said.partition("\n")[0]))
+        return unreadable_project_error(unit, PermissionError(said.partition("\n")[0]))
     return _missing_slice_error(unit, said.partition("\n")[0]) if any(word in said for word in _GONE) else None
 
 
-def _of_nothing(spark: SparkSession, unit: Unit, columns: Columns) -> DataFrame:
+def _empty_frame(spark: SparkSession, unit: Unit, columns: Columns) -> DataFrame:
     """Return an empty frame for a table that has no columns yet, because its batches so far were skipped.
 
     Raises  E836 if the collect does not declare the columns

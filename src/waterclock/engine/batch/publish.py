@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from waterclock.batches.records import Claim, Slice
 from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.interface import ArrivalCollector
-from waterclock.connectors.sql.replace_where import note_of
+from waterclock.connectors.sql.replace_where import condition_text
 from waterclock.connectors.sql.versioned_views import BEHIND, is_behind
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.batch.expectations import never_null_columns, not_null_columns, unproven_keys
@@ -179,7 +179,7 @@ def _delivery(work: RunContext, table: Table, claim: Claim, manifest: Manifest) 
         where=table.where,
         order_by=table.order.by if table.order else (),
         per=table.order.per if table.order else (),
-        note=BEHIND if table.destination and is_behind(table.destination) else note_of(table.where),
+        note=BEHIND if table.destination and is_behind(table.destination) else condition_text(table.where),
         places=partial(_places, work, source) if source.source is not None else None,
     )
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.schemas import SCHEMA, SchemaVersion, Side, change_at, find_matching_version
-from waterclock.connectors.column_matching import MOST_COLUMNS, too_many_columns
+from waterclock.connectors.column_matching import MOST_COLUMNS, too_many_columns_error
 from waterclock.connectors.interface import Collected
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
@@ -133,7 +133,7 @@ def _refuse_many(table: Table, frame: DataFrame, known: StructType | None) -> No
     stored = {field.name.lower() for field in known.fields} if known else set()
     names = stored | {name.lower() for name in frame.columns}
     if len(names) > MOST_COLUMNS and not names <= stored:
-        raise too_many_columns(len(names), table.name)
+        raise too_many_columns_error(len(names), table.name)
 
 
 def _find_ignored_columns(frame: DataFrame, columns: Columns, known: AbstractSet[str]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from waterclock.database_clients.postgres_login import Refused, answering_first, connect, refusal_of
+from waterclock.database_clients.postgres_login import RefusalReason, connect, limit_first_statements, refusal_of
 from waterclock.ledger import refusals
 from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.pipelined_statements import render_statement, send
@@ -36,7 +36,7 @@ _CONNECT = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
-_FAILURES = {Refused.LOGIN: StatementFailure.NOT_LET_IN, Refused.DATABASE: StatementFailure.NO_DATABASE}
+_FAILURES = {RefusalReason.LOGIN: StatementFailure.NOT_LET_IN, RefusalReason.DATABASE: StatementFailure.NO_DATABASE}
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '60s';"
@@ -70,7 +70,7 @@ def create_engine(url: sa.URL) -> sa.Engine:
 def _connect(*address: str, **settings: Any) -> Any:
     """Connect to a server that answers also after the login. An error has its SQLSTATE."""
     connection = connect(*address, **settings, autocommit=True)
-    with answering_first(connection):
+    with limit_first_statements(connection):
         connection.execute("SELECT 1")
     return connection
 

@@ -37,7 +37,7 @@ from waterclock.files.filesystem import (
     put_file_if_absent,
     read_bytes,
 )
-from waterclock.files.object_stores import reach_by, store_of
+from waterclock.files.object_stores import register_bucket, store_of
 from waterclock.flow.choices import Mode
 from waterclock.testing.deliveries import Slices, row
 
@@ -458,7 +458,7 @@ def test_an_endpoint_that_is_no_address_is_refused_when_it_is_opened() -> None:
 @pytest.mark.parametrize("act", ["kill", "find", "last", "find_loss"])
 def test_a_destination_that_cannot_be_reached_is_told_as_such(tmp_path: Path, act: str) -> None:
     system = PublishedBucket(tmp_path)
-    reach_by(str(system.folder), server().options(secret="wrong"))
+    register_bucket(str(system.folder), server().options(secret="wrong"))
     setting = replace(system.setting, options={"path": str(system.folder)})
     deliverer: Any = CONNECTOR.deliverer(setting)
     arguments = () if act == "last" else (1,)

@@ -159,7 +159,7 @@ def test_a_fenced_runner_sends_nothing_and_says_so_in_a_line(system: Topic, slic
 @pytest.fixture
 def forgets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the cluster keep records for an hour; claims of these tests are numbered from 1, as if made in 1970."""
-    monkeypatch.setattr("waterclock.connectors.kafka.cluster.Cluster.kept_minutes", lambda _: 60)
+    monkeypatch.setattr("waterclock.connectors.kafka.cluster.Cluster.offset_retention_minutes", lambda _: 60)
 
 
 def forget(publish: str) -> None:

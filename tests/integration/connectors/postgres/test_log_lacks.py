@@ -15,7 +15,7 @@ from tests.followers import HERE, ROWS, Follower
 from tests.postgres import drop_all_slots, needs_wal2json, server
 from waterclock.connectors.postgres import following, slot_reading
 from waterclock.connectors.postgres.database import PostgresDatabase
-from waterclock.connectors.postgres.slot_reading import Followed
+from waterclock.connectors.postgres.slot_reading import FollowedTable
 from waterclock.connectors.postgres.table_facts import facts_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns
@@ -237,7 +237,7 @@ def test_of_many_missed_windows_each_decodes_the_log_up_to_about_its_own_end(mon
         ends.append(it.at.run("SELECT clock_timestamp()")[0][0])
     decoded: list[int] = []
 
-    def spied(connection: Any, followed: Followed, high: int) -> Any:
+    def spied(connection: Any, followed: FollowedTable, high: int) -> Any:
         decoded.append(high - int(it.noted["to"]))
         return slot_reading.events_of(connection, followed, high)
 

@@ -16,12 +16,12 @@ import pytest
 
 from tests.postgres import needs_wal2json, server
 from waterclock.connectors.arrow_values import Times
-from waterclock.connectors.column_matching import Taken
+from waterclock.connectors.column_matching import CollectedColumn
 from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.extract import PostgresExtract, PostgresRequestedColumn
 from waterclock.connectors.postgres.log_changes import Op, position_of
 from waterclock.connectors.postgres.slot_reading import (
-    Followed,
+    FollowedTable,
     LogRow,
     LogScanSummary,
     Range,
@@ -77,17 +77,17 @@ class Followers:
         found = (dict(zip(NAMES, row, strict=True)) for row in rows)
         return {row["id"]: {**row, "ok": row["ok"] and row["ok"][0]} for row in found}
 
-    def followed(self, plugin: str) -> Followed:
+    def followed(self, plugin: str) -> FollowedTable:
         wanted = tuple(
             PostgresRequestedColumn(
-                Taken(n, n, NAMES[n], is_typed=False),
+                CollectedColumn(n, n, NAMES[n], is_typed=False),
                 PostgresColumn(n, KINDS[n], NAMES[n], is_array=n == "tags"),
             )
             for n in NAMES
         )
         extract = PostgresExtract(self.database, "t", "", wanted, Times("UTC", "seconds"))
         ((oid,),) = self.sql("SELECT 't'::regclass::oid")
-        return Followed(self.slots[plugin], oid, self.schema, "t", extract, ("id",))
+        return FollowedTable(self.slots[plugin], oid, self.schema, "t", extract, ("id",))
 
     def read(self, plugin: str, low: int, high: int) -> list[LogRow]:
         with self.database.open_connection("t") as connection:

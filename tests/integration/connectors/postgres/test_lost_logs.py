@@ -16,7 +16,7 @@ from tests.postgres import Server
 from waterclock.batches.kept_logs import Stands
 from waterclock.connectors.change_collector import LogKeeper
 from waterclock.connectors.postgres.connector import PostgresCollector
-from waterclock.connectors.postgres.following import confirm, let_go
+from waterclock.connectors.postgres.following import confirm, drop_slots
 from waterclock.errors import WaterclockError
 
 
@@ -80,7 +80,7 @@ def test_a_slot_whose_log_the_server_removed_is_told_and_moves_nothing(own: Serv
     error = refused(it, "has lost its log")
     assert "max_slot_wal_keep_size" in str(error.why)
     confirm(it.database, it.unit, it.noted)  # of a batch that was committed before: no error, and nothing to move
-    assert let_go(it.database, it.unit, [it.noted["slot"]]) == (it.noted["slot"],)
+    assert drop_slots(it.database, it.unit, [it.noted["slot"]]) == (it.noted["slot"],)
     refused(it, "is gone")
     assert kept(it)[0] is Stands.GONE
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.apis import Space, collector, in_pages
 from tests.systems import unit_of
-from waterclock.connectors.column_matching import SourceColumn, Taken
+from waterclock.connectors.column_matching import CollectedColumn, SourceColumn
 from waterclock.connectors.interface import WindowRequest
 from waterclock.connectors.rest import frames
 from waterclock.errors import WaterclockError
@@ -90,7 +90,7 @@ def test_no_digit_of_a_number_is_lost(spark: SparkSession, tmp_path: Path) -> No
     record = '{"money": 12345678901234567.89, "many": 123456789012345678901234567890, "text": 1.10, "in": [0.10]}\n'
     path.write_bytes(gzip.compress(record.encode()))
     kinds = {"money": "DECIMAL(20,2)", "many": "DECIMAL(38,0)", "text": "STRING", "in": "STRING"}
-    taken = [Taken(name, name, kind, is_typed=True) for name, kind in kinds.items()]
+    taken = [CollectedColumn(name, name, kind, is_typed=True) for name, kind in kinds.items()]
     frame = frames.frame_of(spark, [str(path)], [SourceColumn(name) for name in kinds], taken, "UTC", "")
     assert [tuple(map(str, row)) for row in frame.collect()] == [
         ("12345678901234567.89", "123456789012345678901234567890", "1.10", "[0.10]")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.systems import unit_of
 from waterclock.connectors.arrow_values import Times
-from waterclock.connectors.column_matching import Taken
+from waterclock.connectors.column_matching import CollectedColumn
 from waterclock.connectors.duckdb.collection import DuckdbExtract, DuckdbRequestedColumn, batches
 from waterclock.connectors.duckdb.database import DuckdbDatabase
 from waterclock.connectors.duckdb.types import columns_of
@@ -22,7 +22,7 @@ def read(folder: Path, query: str) -> list[object]:
         connection.execute(f"CREATE TABLE t AS {query}")
     with database.open_for_reading("db.t") as connection:
         (column,) = columns_of(connection, unit_of("db", "t"))
-        taken = Taken(column.name, column.name, column.spark or "STRING", is_typed=False)
+        taken = CollectedColumn(column.name, column.name, column.spark or "STRING", is_typed=False)
         extract = DuckdbExtract(database, "db.t", '"t"', (DuckdbRequestedColumn(taken, column),), Times())
         return [row[column.name] for batch in batches(connection, extract) for row in batch.to_pylist()]
 

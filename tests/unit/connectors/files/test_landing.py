@@ -471,7 +471,7 @@ def archiving_at(monkeypatch: pytest.MonkeyPatch, folder: LandingFolder, step: s
     return seen
 
 
-STEPS = ("find", "find_named", "_unfit", "_item", "_clash")
+STEPS = ("find", "find_named", "_find_problem", "_item", "_find_name_clash")
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -525,7 +525,7 @@ def test_the_clock_knows_what_another_table_archives_meanwhile(
     folder: LandingFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.put(DAY, ROWS)
-    seen = archiving_at(monkeypatch, folder, "_unfit")
+    seen = archiving_at(monkeypatch, folder, "_find_problem")
     assert collector(folder).clock(folder.unit) == DAY + timedelta(seconds=1)
     assert seen
 

@@ -14,7 +14,7 @@ from waterclock.connectors.files.connector import CAPABILITIES, FilesCollector
 from waterclock.connectors.files.landed_names import names_of
 from waterclock.connectors.files.landing import Landing
 from waterclock.connectors.files.name_stamps import stamp_in, undeclared_date
-from waterclock.connectors.files.stamp_notes import note_of
+from waterclock.connectors.files.stamp_notes import stamp_note
 
 NOW = datetime(2026, 11, 26, tzinfo=UTC)
 LANDED = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -118,18 +118,18 @@ def test_a_window_reads_all_files_changed_after_it_whose_names_have_no_stamp(tmp
 
 def test_what_the_time_of_the_last_change_stamps_is_said() -> None:
     glob = names_of("orders_*.csv")
-    assert note_of(glob, ["orders_20261110.csv", "orders_20261111.csv"]) == (
+    assert stamp_note(glob, ["orders_20261110.csv", "orders_20261111.csv"]) == (
         "orders_20261110.csv and 1 more have dates in their names that nothing declares; the stamp of such a file is "
         "the time of its last change. "
         "Fix: add OPTIONS (stamp '%Y%m%d') after the unit; or (stamp 'changed') to use the last change"
     )
-    assert note_of(glob, ["orders_a.csv"]) == (
+    assert stamp_note(glob, ["orders_a.csv"]) == (
         "the stamp of orders_a.csv is the time of the last change: the name has no date"
     )
-    assert note_of(glob, ["orders_20261110T000000.csv"]) is None
-    assert note_of(names_of("orders_*.csv", stamp="changed"), ["orders_20261110.csv"]) is None
-    assert note_of(names_of("orders_20261110.csv"), ["orders_20261110.csv"]) is None, "one file by its name"
-    assert note_of(names_of("shop.orders"), []) is None
+    assert stamp_note(glob, ["orders_20261110T000000.csv"]) is None
+    assert stamp_note(names_of("orders_*.csv", stamp="changed"), ["orders_20261110.csv"]) is None
+    assert stamp_note(names_of("orders_20261110.csv"), ["orders_20261110.csv"]) is None, "one file by its name"
+    assert stamp_note(names_of("shop.orders"), []) is None
 
 
 @pytest.mark.parametrize(

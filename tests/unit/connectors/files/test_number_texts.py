@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from waterclock.connectors.files.connector import CAPABILITIES
-from waterclock.connectors.files.number_texts import as_of_python, as_of_sql, is_number
+from waterclock.connectors.files.number_texts import is_number, normalize_number, normalize_number_sql
 from waterclock.connectors.files.reading_options import parse_read_options
 
 
@@ -29,11 +29,11 @@ from waterclock.connectors.files.reading_options import parse_read_options
     ],
 )
 def test_a_number_is_written_as_declared_or_is_none(options: dict[str, str], text: str, plain: str | None) -> None:
-    assert as_of_python(text, parse_read_options(options)) == plain
+    assert normalize_number(text, parse_read_options(options)) == plain
 
 
 def test_numbers_as_sql_writes_them_cost_nothing() -> None:
-    assert as_of_sql("a", parse_read_options({})) == "a"
+    assert normalize_number_sql("a", parse_read_options({})) == "a"
     assert [is_number(kind) for kind in ("DECIMAL(9, 2)", "double", "BIGINT", "DATE", "STRING", "MAP<INT,INT>")] == [
         True, True, True, False, False, False,
     ]  # fmt: skip

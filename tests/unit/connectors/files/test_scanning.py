@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from waterclock.connectors.column_matching import Taken
+from waterclock.connectors.column_matching import CollectedColumn
 from waterclock.connectors.files import scanning
 from waterclock.connectors.files.raw_rows import RawRows
 from waterclock.connectors.files.reading_options import ReadOptions
@@ -19,7 +19,7 @@ NO_FRAME = cast("DataFrame", None)
 
 def sql_of(found: str, declared: str, zone: str = "UTC") -> str:
     raw = RawRows(NO_FRAME, {"x": "x"}, {"x": found}, {})
-    return scanning._as_type(raw, Taken("x", "x", declared, is_typed=True), zone, ReadOptions())
+    return scanning._typed_sql(raw, CollectedColumn("x", "x", declared, is_typed=True), zone, ReadOptions())
 
 
 @pytest.mark.parametrize("found", ["double", "DOUBLE", "float", "decimal(10,2)", "DECIMAL(10,2)"])
@@ -70,6 +70,6 @@ def test_the_window_of_a_text_is_that_of_its_columns_value(declared: str, sql: s
         RawRows(NO_FRAME, {"x": "x"}, {"x": "STRING"}, {}),
         ReadOptions(timestamp_format="HHmm", date_format="ddMM"),
     )
-    taken = Taken("x", "x", declared, is_typed=True)
+    taken = CollectedColumn("x", "x", declared, is_typed=True)
     assert scanning._data_time(raw, "x", taken, "UTC", reading) == sql
     assert "try_cast(`x` AS TIMESTAMP)" in scanning._data_time(raw, "x", None, "UTC", reading)

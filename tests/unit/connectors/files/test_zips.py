@@ -10,7 +10,7 @@ import pytest
 
 from waterclock.connectors.files.completeness import problem_of
 from waterclock.connectors.files.reading_options import ROOM, ReadOptions
-from waterclock.connectors.files.zips import told_name, unpack_zips
+from waterclock.connectors.files.zips import display_name, unpack_zips
 from waterclock.errors import WaterclockError
 
 
@@ -40,7 +40,7 @@ def test_members_are_files_until_they_are_closed(tmp_path: Path) -> None:
     assert [Path(each).name for each in found.paths] == ["plain.csv", "a.csv", "a.csv"]
     assert [Path(each).read_bytes() for each in found.paths[1:]] == [b"1", b"2"]
     assert set(found.zips.values()) == {path}
-    assert told_name(found.paths[1]) == "orders.zip/a.csv"
+    assert display_name(found.paths[1]) == "orders.zip/a.csv"
     found.close()
     found.close()
     assert not list((tmp_path / ROOM).glob("*"))

@@ -209,7 +209,7 @@ def test_a_claim_that_is_killed_while_it_delivers_leaves_nothing(database: Fireb
 
 
 def _die_in(database: FirebirdDatabase, made: Delivery, step: str) -> None:
-    owner = module if step == "show" else module.DeliversAfterDdl
+    owner = module if step == "show" else module.AfterDdlDeliverer
     original = getattr(owner, step)
 
     def die(*arguments: Any, **named: Any) -> None:

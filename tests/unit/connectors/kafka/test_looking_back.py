@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from waterclock.connectors.kafka.looking_back import why_unknown
+from waterclock.connectors.kafka.looking_back import describe_gap
 from waterclock.connectors.kafka.ranges import Log
 
 DELETED = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}
@@ -29,5 +29,5 @@ def test_a_topic_tells_of_old_claims_while_it_has_all_of_their_time(
     config: dict[str, str], start: int, end: int, days: int, said: str
 ) -> None:
     log = Log("orders", "id", {0: start, 1: 0}, {0: 9, 1: 3})
-    why = why_unknown(config, log, {0: end, 1: 3}, timedelta(days=days))
+    why = describe_gap(config, log, {0: end, 1: 3}, timedelta(days=days))
     assert (said in why, bool(why)) == (True, bool(said))

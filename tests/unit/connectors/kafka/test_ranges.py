@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.connectors.interface import Positions
-from waterclock.connectors.kafka.ranges import Log, OffsetSpan, first_range, next_range, require_there, spans_of
+from waterclock.connectors.kafka.ranges import Log, OffsetSpan, first_range, next_range, require_readable, spans_of
 from waterclock.engine.collect.positions import require_contiguous
 from waterclock.errors import WaterclockError
 
@@ -69,12 +69,12 @@ def test_a_log_that_was_cut_back_or_lost_a_partition_is_told() -> None:
 
 def test_a_range_that_was_read_may_be_gone_when_it_is_read_again() -> None:
     owned = Positions("orders a", {"0": (10, 20)})
-    require_there(log((10, 50)), owned, where=WHERE)
+    require_readable(log((10, 50)), owned, where=WHERE)
     with pytest.raises(WaterclockError) as caught:
-        require_there(log((15, 50)), owned, where=WHERE)
+        require_readable(log((15, 50)), owned, where=WHERE)
     assert (caught.value.code, "0:10-15" in str(caught.value.why)) == ("E852", True)
     with pytest.raises(WaterclockError) as caught:
-        require_there(log((0, 50), name="b"), owned, where=WHERE)
+        require_readable(log((0, 50), name="b"), owned, where=WHERE)
     assert caught.value.code == "E853"
     # the option `without` applies to the next label: with it, this one would be refused in the same way
     assert "without '" not in str(caught.value.fix)
@@ -83,7 +83,7 @@ def test_a_range_that_was_read_may_be_gone_when_it_is_read_again() -> None:
 
 def test_a_range_whose_records_a_new_leader_does_not_have_is_not_waited_for() -> None:
     with pytest.raises(WaterclockError) as caught:
-        require_there(log((0, 15)), Positions("orders a", {"0": (10, 20)}), where=WHERE)
+        require_readable(log((0, 15)), Positions("orders a", {"0": (10, 20)}), where=WHERE)
     assert (caught.value.code, caught.value.transient, "0: 15 < 20" in str(caught.value.why)) == ("E853", True, True)
 
 

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 
 from waterclock.connectors.kafka.cluster import Cluster
 from waterclock.connectors.kafka.ranges import Log, OffsetSpan
-from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart, _side_by_side, waves
+from waterclock.connectors.kafka.reading import KafkaExtract, OffsetPart, _read_in_parallel, group_by_pass
 from waterclock.connectors.kafka.refusals import ErrorListener
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import EPOCH
@@ -81,7 +81,7 @@ class Client:
 def read(client: Any, *spans: OffsetSpan, timeout: float = 5) -> dict[int, list[int]]:
     extract = KafkaExtract(Cluster("bus", "127.0.0.1:9", timeout=timeout), "orders", "bus.orders", ())
     found: dict[int, list[int]] = {span.partition: [] for span in spans}
-    for records in _side_by_side(client, ErrorListener(), extract, [OffsetPart(EPOCH, span) for span in spans]):
+    for records in _read_in_parallel(client, ErrorListener(), extract, [OffsetPart(EPOCH, span) for span in spans]):
         for part, message in records:
             assert message.partition() == part.span.partition
             found[part.span.partition].append(message.offset() or 0)
@@ -183,7 +183,7 @@ def part(label: datetime, partition: int, low: int, high: int) -> OffsetPart:
 
 def test_each_partition_is_in_a_wave_once_and_in_its_order() -> None:
     a, b, c, d = part(FIRST, 0, 0, 5), part(FIRST, 1, 0, 5), part(SECOND, 0, 5, 9), part(SECOND, 2, 0, 1)
-    assert waves([a, b, c, d]) == [[a, b, d], [c]]
+    assert group_by_pass([a, b, c, d]) == [[a, b, d], [c]]
 
 
 def test_small_spans_go_to_one_worker_and_large_ones_to_their_own() -> None:

@@ -354,14 +354,14 @@ def test_two_that_deliver_one_claim_at_once_deliver_it_once(database: MysqlDatab
 
 
 def _sleep_in_the_middle(database: MysqlDatabase, made: Delivery) -> None:
-    original = module.DeliversAfterDdl._deliver_rows
+    original = module.AfterDdlDeliverer._deliver_rows
 
     def bring_and_sleep(*arguments: Any) -> Delivered:
         delivered = original(*arguments)
         os.kill(os.getpid(), signal.SIGSTOP)
         return delivered
 
-    module.DeliversAfterDdl._deliver_rows = bring_and_sleep  # type: ignore[assignment,method-assign]
+    module.AfterDdlDeliverer._deliver_rows = bring_and_sleep  # type: ignore[assignment,method-assign]
     deliver(database, made)
 
 
@@ -392,7 +392,7 @@ def test_a_sleeping_runner_is_killed_and_delivers_nothing_when_it_wakes(database
 
 
 def _die_in(database: MysqlDatabase, made: Delivery, step: str) -> None:
-    owner = module if step == "show" else module.DeliversAfterDdl
+    owner = module if step == "show" else module.AfterDdlDeliverer
     original = getattr(owner, step)
 
     def die(*arguments: Any, **named: Any) -> None:

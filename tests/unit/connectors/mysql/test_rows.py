@@ -20,7 +20,13 @@ from waterclock.connectors.mysql.connector import CONNECTOR
 from waterclock.connectors.mysql.database import MysqlDatabase as AtServer
 from waterclock.connectors.mysql.database import database_of, translate_error
 from waterclock.connectors.mysql.dialect import source_of
-from waterclock.connectors.mysql.extract import MysqlExtract, MysqlRequestedColumn, digest_of, parts_of, set_aside
+from waterclock.connectors.mysql.extract import (
+    MysqlExtract,
+    MysqlRequestedColumn,
+    count_excluded_rows,
+    digest_of,
+    parts_of,
+)
 from waterclock.connectors.mysql.types import columns_of
 from waterclock.connectors.sql.columns import refuse_undeclared_types
 from waterclock.connectors.windowing import NO_TIME, UNREADABLE_TIME
@@ -212,7 +218,7 @@ def test_rows_with_a_zero_date_are_counted_apart(database: MysqlDatabase, kind: 
     reading = Reading(database, "UTC")
     with reading.database.open_for_reading("here") as opened:
         extract = reading.extract(opened, by="at", windows=[Window(DAY, DAY + ONE_DAY)])
-        assert set_aside(opened, extract) == {NO_TIME: 1, UNREADABLE_TIME: 2}
+        assert count_excluded_rows(opened, extract) == {NO_TIME: 1, UNREADABLE_TIME: 2}
         found = [row["id"] for batch in rows.batches(opened, extract) for row in batch.to_pylist()]
     assert found == [1]
 

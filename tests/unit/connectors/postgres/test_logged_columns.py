@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.connectors.postgres.logged_columns import columns_of_range, note_columns
+from waterclock.connectors.postgres.logged_columns import columns_for_record, columns_of_range
 
 WANTED = ("id", "a", "b")
 STEPS = st.lists(
@@ -16,7 +16,7 @@ STEPS = st.lists(
 
 def noted(*names: str, before: dict[str, object] | None = None, position: int = 0) -> dict[str, object]:
     now = {number: (name, "text", "") for number, name in enumerate(names, 1)}
-    return {"columns": note_columns(now, len(names), before, position)}
+    return {"columns": columns_for_record(now, len(names), before, position)}
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_list_of_names_is_explained_or_not(logged: str, is_told: bool) -> None
     """`more` and `left` were added since, `left` is not collected."""
     now = {number: (name, False) for number, name in enumerate(("id", "a", "b", "more", "left"), 1)}
     known = columns_of_range(now, 5, noted("id", "a", "b"), 10, {"id", "a", "b", "more"})
-    assert known.are_told_as([(name, None) for name in logged.split()], is_whole=True) is is_told
+    assert known.has_own_names([(name, None) for name in logged.split()], is_whole=True) is is_told
 
 
 def test_a_dropped_column_may_be_there_until_a_look_behind_its_end() -> None:
@@ -45,30 +45,30 @@ def test_a_dropped_column_may_be_there_until_a_look_behind_its_end() -> None:
     before = noted("id", "a", "b")
     old, new = ([(name, None) for name in names.split()] for names in ("id a b", "id b"))
     since = columns_of_range(now, 3, before, 10, {"id", "b"})
-    assert since.are_told_as(old, is_whole=True)
-    assert since.are_told_as(new, is_whole=True)
-    after = {"columns": note_columns({1: ("id", "text", ""), 3: ("b", "text", "")}, 3, before, 20)}
-    assert columns_of_range(now, 3, after, 15, {"id", "b"}).are_told_as(old, is_whole=True)
-    assert not columns_of_range(now, 3, after, 20, {"id", "b"}).are_told_as(old, is_whole=True)
-    assert columns_of_range(now, 3, after, 20, {"id", "b"}).are_told_as(new, is_whole=True)
+    assert since.has_own_names(old, is_whole=True)
+    assert since.has_own_names(new, is_whole=True)
+    after = {"columns": columns_for_record({1: ("id", "text", ""), 3: ("b", "text", "")}, 3, before, 20)}
+    assert columns_of_range(now, 3, after, 15, {"id", "b"}).has_own_names(old, is_whole=True)
+    assert not columns_of_range(now, 3, after, 20, {"id", "b"}).has_own_names(old, is_whole=True)
+    assert columns_of_range(now, 3, after, 20, {"id", "b"}).has_own_names(new, is_whole=True)
 
 
 def test_a_new_name_behind_a_column_that_was_never_seen_is_refused() -> None:
     now = {1: ("id", False), 3: ("more", False)}
     known = columns_of_range(now, 3, noted("id"), 10, {"id", "more"})
-    assert not known.are_told_as([("id", None), ("more", None)], is_whole=True)
-    assert known.are_told_as([("id", None), ("gone", None), ("more", None)], is_whole=True)
-    assert known.are_told_as([("id", 1), ("more", 3)], is_whole=False)
-    assert not known.are_told_as([("id", 1), ("more", 2)], is_whole=False)
+    assert not known.has_own_names([("id", None), ("more", None)], is_whole=True)
+    assert known.has_own_names([("id", None), ("gone", None), ("more", None)], is_whole=True)
+    assert known.has_own_names([("id", 1), ("more", 3)], is_whole=False)
+    assert not known.has_own_names([("id", 1), ("more", 2)], is_whole=False)
 
 
 def test_numbers_decide_where_the_log_has_them() -> None:
     now = {1: ("id", False), 2: ("a", False), 3: ("b", False)}
     known = columns_of_range(now, 3, noted("id", "a", "b"), 10, set(WANTED))
-    assert known.are_told_as([("id", 1), ("b", 3), ("id", None)], is_whole=False)
-    assert not known.are_told_as([("id", 1), ("b", 2)], is_whole=False)
-    assert not known.are_told_as([("id", 1), ("c", 3)], is_whole=False)
-    assert not known.are_told_as([("b", None), ("a", None)], is_whole=False)
+    assert known.has_own_names([("id", 1), ("b", 3), ("id", None)], is_whole=False)
+    assert not known.has_own_names([("id", 1), ("b", 2)], is_whole=False)
+    assert not known.has_own_names([("id", 1), ("c", 3)], is_whole=False)
+    assert not known.has_own_names([("b", None), ("a", None)], is_whole=False)
 
 
 @given(STEPS)
@@ -76,7 +76,7 @@ def test_what_is_accepted_is_under_its_own_name(steps: list[tuple[str, int]]) ->
     """A table of the model has the name of each column by its number; each change notes the names as of then."""
     there = dict(enumerate(WANTED, 1))
     last = fresh = len(WANTED)
-    before = {"columns": note_columns({number: (name, "", "") for number, name in there.items()}, last, None, 0)}
+    before = {"columns": columns_for_record({number: (name, "", "") for number, name in there.items()}, last, None, 0)}
     changes: list[tuple[int, dict[int, str]]] = []
     own = dict(there)  # names at the looks, by which columns are restored before each
     for position, (kind, pick) in enumerate([*steps, ("look", 0)], 1):
@@ -109,6 +109,6 @@ def test_what_is_accepted_is_under_its_own_name(steps: list[tuple[str, int]]) ->
                     ([(name, None) for _, name in sorted(then.items())], True),
                     (sorted(((name, number) for number, name in then.items()), key=lambda each: each[1]), False),
                 ):
-                    assert not known.are_told_as(logged, is_whole=is_whole) or is_own, (there, then, before)
+                    assert not known.has_own_names(logged, is_whole=is_whole) or is_own, (there, then, before)
             noted_now = {number: (name, "", "") for number, name in there.items()}
-            before, changes = {"columns": note_columns(noted_now, last, before, position)}, []
+            before, changes = {"columns": columns_for_record(noted_now, last, before, position)}, []

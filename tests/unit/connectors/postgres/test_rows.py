@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from waterclock.connectors.arrow_values import Times
-from waterclock.connectors.column_matching import Taken
+from waterclock.connectors.column_matching import CollectedColumn
 from waterclock.connectors.postgres.database import PostgresDatabase
 from waterclock.connectors.postgres.extract import PostgresExtract, PostgresRequestedColumn
-from waterclock.connectors.postgres.rows import texts_parsed
+from waterclock.connectors.postgres.rows import parse_texts
 from waterclock.connectors.postgres.types import PostgresColumn
 from waterclock.errors import WaterclockError
 
 
 def read(kind: str, wanted: str, *texts: str | None) -> list[Any]:
     column = PostgresColumn("x", kind, None, is_array=wanted.startswith("ARRAY"))
-    asked = PostgresRequestedColumn(Taken("x", "x", wanted, is_typed=True), column)
+    asked = PostgresRequestedColumn(CollectedColumn("x", "x", wanted, is_typed=True), column)
     extract = PostgresExtract(PostgresDatabase("host=here", "db", "db"), "db.t", "t", (asked,), Times())
-    return [row["x"] for row in texts_parsed([[text] for text in texts], extract).to_pylist()]
+    return [row["x"] for row in parse_texts([[text] for text in texts], extract).to_pylist()]
 
 
 def test_bytes_in_an_array_are_decoded_as_others_are() -> None:

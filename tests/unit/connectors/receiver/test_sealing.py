@@ -327,7 +327,7 @@ class Story:
         assert self.acknowledged <= set(ids), "nothing that was acknowledged is lost"
         assert self.late == [], "nothing comes into what was sealed"
         for name, of in self.taken.items():
-            window = CADENCE.window_of(spool.label_in(name.rpartition("/")[2]))
+            window = CADENCE.window_of(spool.label_of_file(name.rpartition("/")[2]))
             assert all(window.contains(datetime.fromisoformat(row["_received"])) for row in of)
 
 

@@ -29,7 +29,7 @@ def space() -> Space:
 
 
 def ask(space: Space, folder: Path, waited: list[float] | None = None, **options: Value) -> Any:
-    return patient(space.setting(folder, **{"timeout": 0.5, **options}), waited).ask(ALL, where="api.all")
+    return patient(space.setting(folder, **{"timeout": 0.5, **options}), waited).request(ALL, where="api.all")
 
 
 @pytest.mark.parametrize("fault", [429, 500, 503, 408, "cut", "slow"])
@@ -65,7 +65,7 @@ def test_a_page_for_people_is_told_as_such(space: Space, tmp_path: Path, monkeyp
     page = Response(200, {}, b"\n<html><body>Please log in</body></html>")
     monkeypatch.setattr(asker, "_send", lambda *_: page)
     with pytest.raises(WaterclockError) as caught:
-        asker.ask(ALL, where="api.all", read=lambda answer: json.loads(answer.content))
+        asker.request(ALL, where="api.all", read=lambda answer: json.loads(answer.content))
     said = "GET all: the response is HTML or XML, and not JSON: 200: <html><body>Please log in</body></html> (2 tries)"
     assert (caught.value.code, caught.value.why) == ("E842", said)
     assert "url and path" in str(caught.value.fix)
@@ -137,10 +137,10 @@ def test_a_token_is_had_once_and_again_when_it_runs_out_or_is_refused(space: Spa
     space.set(credential="oauth")
     api = patient(space.setting(tmp_path, **CLIENT, **{"auth.client_in": place, "auth.scope": "read"}))
     for _ in range(3):
-        api.ask(ALL, where="api.all")
+        api.request(ALL, where="api.all")
     assert [one["path"] for one in space.asked].count("token") == 1
     space.set(tokens={})  # the server forgot it
-    api.ask(ALL, where="api.all")
+    api.request(ALL, where="api.all")
     assert [one["path"] for one in space.asked].count("token") == 2
     assert space.asked[0]["params"]["scope"] == "read"
 
@@ -148,16 +148,16 @@ def test_a_token_is_had_once_and_again_when_it_runs_out_or_is_refused(space: Spa
 def test_a_token_that_runs_out_is_renewed_before_it_is_refused(space: Space, tmp_path: Path) -> None:
     space.set(credential="oauth", token_life=0.4)
     api = patient(space.setting(tmp_path, **CLIENT))
-    api.ask(ALL, where="api.all")
+    api.request(ALL, where="api.all")
     threading.Event().wait(0.3)
-    api.ask(ALL, where="api.all")
+    api.request(ALL, where="api.all")
     assert [one["path"] for one in space.asked] == ["token", "all", "token", "all"]
 
 
 def test_threads_share_one_token(space: Space, tmp_path: Path) -> None:
     space.set(credential="oauth")
     api = patient(space.setting(tmp_path, **CLIENT))
-    threads = [threading.Thread(target=api.ask, args=(ALL,), kwargs={"where": "x"}) for _ in range(8)]
+    threads = [threading.Thread(target=api.request, args=(ALL,), kwargs={"where": "x"}) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -19,7 +19,7 @@ from tests.apis import Space, patient
 from tests.systems import HERE
 from waterclock.connectors.delivering import Delivery, DeliveryOutcome
 from waterclock.connectors.rest.delivery import RestDeliverer
-from waterclock.connectors.rest.journal import Accepted, Journal
+from waterclock.connectors.rest.journal import AcceptedRequest, Journal
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.flow.choices import Mode
@@ -321,7 +321,7 @@ def test_whatever_fails_all_rows_are_there_once_and_in_order(
 
 def test_a_line_that_a_crash_cut_off_takes_no_other_with_it(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    lines = [Accepted(LABEL, at, (f"{at:016}",)) for at in range(3)]
+    lines = [AcceptedRequest(LABEL, at, (f"{at:016}",)) for at in range(3)]
     journal.accept(1, lines[0])
     with (tmp_path / "1.accepted").open("a") as file:
         file.write('["20130101000000", 1, "00000')  # and the power went
@@ -338,7 +338,7 @@ def test_both_parts_of_a_chunk_are_recorded_in_an_object_store_too(
     monkeypatch.setattr("waterclock.connectors.rest.journal.is_remote", lambda _: True)
     (tmp_path / "1.accepted").mkdir()  # an object store needs no folder
     journal = Journal(tmp_path)
-    parts = [Accepted(LABEL, 3, (digit * 16,)) for digit in "ab"]  # rows of "b" waited for a refused one
+    parts = [AcceptedRequest(LABEL, 3, (digit * 16,)) for digit in "ab"]  # rows of "b" waited for a refused one
     for part in (*parts, parts[0]):
         journal.accept(1, part)
     assert sorted(journal.read_accepted(1), key=lambda one: one.digests) == parts

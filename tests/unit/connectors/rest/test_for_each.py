@@ -27,7 +27,7 @@ from waterclock.connectors.rest.addresses import OutsideApi
 from waterclock.connectors.rest.client import ApiRequest
 from waterclock.connectors.rest.collection import NotFound, RestSource
 from waterclock.connectors.rest.declared import details_of, each_parameters, resource_of
-from waterclock.connectors.rest.for_each import _Asking
+from waterclock.connectors.rest.for_each import _EachContext
 from waterclock.connectors.rest.page_store import Series, lines_of
 from waterclock.connectors.rest.records import Body
 from waterclock.connectors.rest.response_store import (
@@ -53,12 +53,12 @@ def space() -> Space:
     return Space()
 
 
-def asking_of(space: Space, folder: Path, options: dict[str, Value]) -> _Asking:
+def asking_of(space: Space, folder: Path, options: dict[str, Value]) -> _EachContext:
     setting = space.setting(folder, tries=2)
     unit = Unit("api", "things", None, options, HERE)
     reading = RestSource(patient(setting), setting, unit, resource_of(setting.options, unit.path, options))
     request = EachRequest("raw.things", each_parameters("things", options), {})
-    return _Asking(reading, request, details_of(options), ResponseStore(folder / "each", "asked"))
+    return _EachContext(reading, request, details_of(options), ResponseStore(folder / "each", "asked"))
 
 
 def key_of(value: object) -> str:
@@ -79,13 +79,13 @@ def kept(series: Series) -> dict[str, list[Any]]:
     return found
 
 
-def ask(asking: _Asking, values: list[Any], series: Series) -> None:
+def ask(asking: _EachContext, values: list[Any], series: Series) -> None:
     """Ask for what is not kept yet, as a collect does."""
     known = kept(series)
     writer = ResponseWriter(asking.answers, series, len(list(series.pages())) + 1)
     open_ = [key_of(value) for value in dict.fromkeys(values) if key_of(value) not in known]
     try:
-        for_each._ask_all(asking, WINDOW, writer, io.StringIO("".join(f"{key}\n" for key in open_)))
+        for_each._request_all_keys(asking, WINDOW, writer, io.StringIO("".join(f"{key}\n" for key in open_)))
     finally:
         writer.flush()
 
@@ -183,15 +183,15 @@ def test_a_later_page_that_is_not_there_loses_no_page_before_it(
     asking = asking_of(space, tmp_path, {**ONE, "not_found": "skip", "paging": "page", "page_size": 1})
     lacking: list[bool] = []
 
-    def ask_page(_: Any, place: Any, *others: Any) -> Any:
+    def request_page(_: Any, place: Any, *others: Any) -> Any:
         lacking.append(others[-1](ApiRequest("GET", "detail/1", {})).may_lack)
         if len(lacking) == 1:
             return Body(('{"id": 1}',), ("id",), None), {**place, "page": 2}
         raise NotFound if lacking[-1] else WaterclockError("E845", "refused", where="here", why="404", fix="mend it")
 
-    monkeypatch.setattr(for_each, "ask_page", ask_page)
+    monkeypatch.setattr(for_each, "request_page", request_page)
     with pytest.raises(WaterclockError, match="E845"):
-        for_each._ask(asking, WINDOW, [key_of(1)])
+        for_each._request_keys(asking, WINDOW, [key_of(1)])
     assert lacking == [True, False]
 
 

@@ -26,7 +26,7 @@ from waterclock.connectors.rest import collection
 from waterclock.connectors.rest.collection import RestSource, time_text
 from waterclock.connectors.rest.declared import Paging, WindowParams, resource_of
 from waterclock.connectors.rest.page_store import Series, lines_of
-from waterclock.connectors.rest.paging import next_place
+from waterclock.connectors.rest.paging import next_position
 from waterclock.connectors.rest.records import Body
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
@@ -218,32 +218,32 @@ def test_pages_that_serve_all_windows_serve_none_that_was_not_over_then(space: S
     first, second = (Window(DAY + timedelta(hours=at), DAY + timedelta(hours=at + 1)) for at in (0, 1))
     reading = space.reading(tmp_path, "page", in_pages("page", 2))
     space.set(rows=rows(3))
-    assert len(ids_of(reading, collection._of_all(reading, first))) == 3
+    assert len(ids_of(reading, collection._common_series(reading, first))) == 3
     space.set(rows=rows(5))  # two came in the hour in which nobody could read
-    assert len(ids_of(reading, collection._of_all(reading, first))) == 3, "goes on"
-    assert len(ids_of(reading, collection._of_all(reading, second))) == 5
+    assert len(ids_of(reading, collection._common_series(reading, first))) == 3, "goes on"
+    assert len(ids_of(reading, collection._common_series(reading, second))) == 5
     longer = Window(first.start, second.end)  # of another table
     space.set(rows=rows(6))
-    assert len(ids_of(reading, collection._of_all(reading, longer))) == 5, "as far as that one"
-    assert len(ids_of(reading, collection._of_all(reading, Window(first.start, DAY + timedelta(hours=3))))) == 6
+    assert len(ids_of(reading, collection._common_series(reading, longer))) == 5, "as far as that one"
+    assert len(ids_of(reading, collection._common_series(reading, Window(first.start, DAY + timedelta(hours=3))))) == 6
 
 
 def test_pages_serve_no_later_batch_once_their_rows_are_stored(space: Space, tmp_path: Path) -> None:
     reading = space.reading(tmp_path, "page", in_pages("page", 2, since="since", until="until"))
     first, second = (Window(DAY + timedelta(hours=at), DAY + timedelta(hours=at + 1)) for at in range(2))
 
-    def read(*windows: Window) -> collection._Read:
-        return collection._read(reading, collection._series(reading, WindowRequest("at", windows)))
+    def read(*windows: Window) -> collection._CollectedPages:
+        return collection._read(reading, collection._window_series(reading, WindowRequest("at", windows)))
 
     space.set(rows=rows(3))
     killed = read(first)
     space.set(rows=rows(1))
     assert read(first).paths == killed.paths, "its batch was killed: the next attempt goes on"
     assert set(killed.paths) < set(read(first, second).paths), "a window is one, whatever it is read with"
-    killed.collected(cast("DataFrame", None)).before_commit()  # killed from here on: nothing else closes them
+    killed.build_result(cast("DataFrame", None)).before_commit()  # killed from here on: nothing else closes them
     looked_at = read(first, second)
     assert not set(killed.paths) & set(looked_at.paths)
-    looked_at.collected(cast("DataFrame", None)).before_commit()
+    looked_at.build_result(cast("DataFrame", None)).before_commit()
     assert not set(looked_at.paths) & set(read(first).paths), "recollected a second time"
 
 
@@ -262,8 +262,8 @@ def test_a_page_of_which_nothing_is_left_is_not_the_last_where_there_is_more() -
     says_more = Paging("page", "page", more=("more",))
     for more, following in ((True, {"page": 2}), (False, None)):
         body = Body((), (), {"more": more})
-        assert next_place(says_more, {"page": 1}, body, before=0, link=None) == following
-    assert next_place(Paging("page", "page"), {"page": 1}, Body((), (), {}), before=0, link=None) is None
+        assert next_position(says_more, {"page": 1}, body, before=0, link=None) == following
+    assert next_position(Paging("page", "page"), {"page": 1}, Body((), (), {}), before=0, link=None) is None
 
 
 def test_a_source_that_says_without_end_that_there_is_more_is_told(
@@ -271,7 +271,7 @@ def test_a_source_that_says_without_end_that_there_is_more_is_told(
 ) -> None:
     space.set(rows=[])
     monkeypatch.setattr(collection, "_MOST_EMPTY", 3)
-    monkeypatch.setattr(collection, "next_place", lambda _, place, *__, **___: {"page": place["page"] + 1})
+    monkeypatch.setattr(collection, "next_position", lambda _, place, *__, **___: {"page": place["page"] + 1})
     with pytest.raises(WaterclockError) as caught:
         collect(space.reading(tmp_path, "page", in_pages("page", 3)))
     assert caught.value.code == "E843"
@@ -281,7 +281,7 @@ def test_empty_pages_with_ever_new_cursors_end(space: Space, tmp_path: Path, mon
     space.set(rows=[])
     monkeypatch.setattr(collection, "_MOST_EMPTY", 3)
     asked = iter(range(20))
-    monkeypatch.setattr(collection, "next_place", lambda *_, **__: {"cursor": f"c{next(asked)}"})
+    monkeypatch.setattr(collection, "next_position", lambda *_, **__: {"cursor": f"c{next(asked)}"})
     with pytest.raises(WaterclockError, match="do not end") as caught:
         collect(space.reading(tmp_path, "cursor", in_pages("cursor", 3)))
     assert caught.value.code == "E843"

@@ -26,7 +26,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
     ],
 )
 def test_how_long_to_wait_is_read_in_seconds_and_as_a_date(headers: dict[str, str], seconds: float | None) -> None:
-    assert Response(429, headers, b"").wait(NOW) == seconds
+    assert Response(429, headers, b"").seconds_to_wait(NOW) == seconds
 
 
 @pytest.mark.parametrize(
@@ -44,5 +44,5 @@ def test_the_next_page_is_read_from_the_header(link: str, following: str | None)
 
 
 def test_only_what_may_pass_is_tried_again() -> None:
-    passing = [status for status in range(100, 600) if Response(status, {}, b"").may_pass]
+    passing = [status for status in range(100, 600) if Response(status, {}, b"").is_retryable]
     assert passing == [408, 425, 429, 500, *range(502, 505), *range(506, 600)]

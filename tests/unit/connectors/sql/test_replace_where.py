@@ -16,7 +16,7 @@ import pytest
 
 from tests.systems import DuckDatabase, MysqlDatabase, PostgresDatabase, SqliteDatabase, unit_of
 from waterclock.connectors.delivering import Delivery, DeliveryOutcome
-from waterclock.connectors.sql.replace_where import note_of
+from waterclock.connectors.sql.replace_where import condition_text
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.conditions import Condition, Term
@@ -72,7 +72,7 @@ def deliver(
         columns=(("id", "STRING"), ("amount", "INT")),
         files=(path,),
         where=of,
-        note=note_of(of),
+        note=condition_text(of),
     )
     deliverer = database.connector.deliverer(database.setting)
     return deliverer.deliver(unit_of("ops", "totals", **options), [made])[-1].outcome

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from tests.systems import SqliteDatabase
 from waterclock.connectors import spark_frames
 from waterclock.connectors.arrow_values import Times
-from waterclock.connectors.column_matching import Taken
+from waterclock.connectors.column_matching import CollectedColumn
 from waterclock.connectors.sql.columns import SqlColumn, SqlRequestedColumn
 from waterclock.connectors.sql.window_bounds import WindowFilter
 from waterclock.connectors.sqlite import collection
-from waterclock.connectors.sqlite.collection import SqliteExtract, batches, set_aside
+from waterclock.connectors.sqlite.collection import SqliteExtract, batches, count_excluded_rows
 from waterclock.connectors.sqlite.database import SqliteFile
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.window import Window
@@ -64,8 +64,8 @@ told = st.one_of(
 )
 
 
-def extract_of(path: Path, windows: list[Window], taken: tuple[Taken, ...] = ()) -> SqliteExtract:
-    wanted = taken or (Taken("id", "id", "BIGINT", is_typed=True),)
+def extract_of(path: Path, windows: list[Window], taken: tuple[CollectedColumn, ...] = ()) -> SqliteExtract:
+    wanted = taken or (CollectedColumn("id", "id", "BIGINT", is_typed=True),)
     columns = tuple(SqlRequestedColumn(one, SqlColumn(one.source, "", one.type)) for one in wanted)
     by_window = WindowFilter("at", "any", tuple(windows))
     return SqliteExtract(SqliteFile(str(path)), "ops.t", '"t"', columns, Times(ZONE), by_window)
@@ -110,7 +110,7 @@ def test_rows_that_no_window_can_take_are_counted_by_reason(tmp_path: Path) -> N
     database.run("INSERT INTO t VALUES (?, ?)", list(enumerate(times)))
     extract = extract_of(database.path, [Window(FALL_BACK, FALL_BACK + HOUR)])
     with closing(sqlite3.connect(database.path)) as connection:
-        assert set_aside(connection, extract) == {
+        assert count_excluded_rows(connection, extract) == {
             "rows without a data time": 2,
             "rows whose data time cannot be read": 5,
         }
@@ -138,7 +138,7 @@ def test_a_time_is_read_or_counted(tmp_path: Path, text: str, is_time: bool) -> 
     database.run("INSERT INTO t VALUES (?, ?)", [(1, text)])
     extract = extract_of(database.path, [Window(datetime(2012, 1, 1, tzinfo=UTC), datetime(2014, 1, 1, tzinfo=UTC))])
     with closing(sqlite3.connect(database.path)) as connection:
-        counted = set_aside(connection, extract)
+        counted = count_excluded_rows(connection, extract)
     assert counted == ({} if is_time else {"rows whose data time cannot be read": 1})
     assert len(read(database.path, extract)) == is_time
 
@@ -152,7 +152,7 @@ def test_a_large_table_is_not_scanned_for_times_that_cannot_be_read(
     extract = extract_of(database.path, [Window(FALL_BACK, FALL_BACK + HOUR)])
     database.run("INSERT INTO t VALUES (?, ?)", [(1, None), (2, "yesterday"), (3, "2013-01-01 05:00:00")])
     with closing(sqlite3.connect(database.path)) as connection:
-        assert set_aside(connection, extract) == {
+        assert count_excluded_rows(connection, extract) == {
             "rows without a data time": 1,
             "rows whose data time cannot be read": 1,
         }
@@ -160,7 +160,7 @@ def test_a_large_table_is_not_scanned_for_times_that_cannot_be_read(
     asked: list[str] = []
     with closing(sqlite3.connect(database.path)) as connection:
         connection.set_trace_callback(asked.append)
-        assert set_aside(connection, extract) == {"rows without a data time": 1}
+        assert count_excluded_rows(connection, extract) == {"rows without a data time": 1}
     assert not any("julianday" in text for text in asked)
 
 
