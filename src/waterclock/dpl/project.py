@@ -24,7 +24,7 @@ from waterclock.secrets.reader import SecretPlaces, Secrets
 from waterclock.spark_sql import option_text
 
 if TYPE_CHECKING:
-    from waterclock.dpl.config.model import Config, SecretSaid, SparkSaid
+    from waterclock.dpl.config.model import Config, SecretSetting, SparkSection
     from waterclock.dpl.resolve.schemas import RecordedColumns
     from waterclock.dpl.syntax.statements import Statement
 
@@ -278,11 +278,11 @@ def addresses(root: Path, config: Config) -> tuple[str, str | Secret]:
     return storage, _ledger(root, config.env, config.environment.ledger, storage)
 
 
-def _spark(said: SparkSaid) -> SparkHere:
+def _spark(said: SparkSection) -> SparkHere:
     return SparkHere(said.master, said.connect, said.memory, said.python, tuple(said.packages), _texts(said.confs))
 
 
-def _texts(said: Mapping[str, str | float | SecretSaid]) -> dict[str, str | Secret]:
+def _texts(said: Mapping[str, str | float | SecretSetting]) -> dict[str, str | Secret]:
     """Return settings with their values as texts, and secrets as references."""
     return {
         name: option_text(value) if isinstance(value, str | int | float) else Secret(value.secret)
@@ -349,7 +349,7 @@ def _check_ledger_secret(root: Path, config: Config) -> list[WaterclockError]:
     return [config.place(("env", config.env, "ledger")).locate_error(secrets.unresolved_error(said.secret))]
 
 
-def _ledger(root: Path, env: str, said: str | SecretSaid | None, storage: str) -> str | Secret:
+def _ledger(root: Path, env: str, said: str | SecretSetting | None, storage: str) -> str | Secret:
     if said is None:
         folder = root / WORK / env if is_remote(storage) else Path(storage)
         return f"sqlite:///{folder / 'ledger.db'}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Unit
-from waterclock.flow.lookbacks import Tells
+from waterclock.flow.lookbacks import ChangeReporting
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Capabilities:
     publishes: frozenset[Mode] = frozenset()
     takes_query: bool = False
     awaits: frozenset[Sign] = frozenset()
-    changes: Tells | None = None
+    changes: ChangeReporting | None = None
     replaces_some: bool = False
     tells_unread: bool = False
     tells: frozenset[str] = frozenset()

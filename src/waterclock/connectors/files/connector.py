@@ -51,7 +51,7 @@ from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities, Option, Wrong
 from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Columns, Unit
-from waterclock.flow.lookbacks import Tells
+from waterclock.flow.lookbacks import ChangeReporting
 from waterclock.flow.origins import TYPES
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
@@ -156,7 +156,7 @@ CAPABILITIES = Capabilities(
     collects=frozenset({Batching.ARRIVAL_TIME, Batching.DATA_TIME, Batching.SNAPSHOT}),
     publishes=frozenset({Mode.APPEND, Mode.REPLACE}),
     awaits=frozenset({Sign.MARKER, Sign.NEXT}),
-    changes=Tells.BY_ITSELF,
+    changes=ChangeReporting.BY_ITSELF,
     tells_unread=True,
     tells=frozenset(TYPES),
     copies=True,

@@ -53,14 +53,14 @@ class Defaults(BaseModel):
     deadline: str | None = None
 
 
-class SecretSaid(BaseModel):
+class SecretSetting(BaseModel):
     """A setting whose value is a secret: `{ secret = "name" }`."""
 
     model_config = _STRICT
     secret: str
 
 
-class SparkSaid(BaseModel):
+class SparkSection(BaseModel):
     """The section [env.NAME.spark]: a master or Spark Connect URL, driver memory, Python, packages, Spark confs."""
 
     model_config = _STRICT
@@ -69,10 +69,10 @@ class SparkSaid(BaseModel):
     memory: str = "2g"
     python: str | None = None
     packages: list[str] = Field(default_factory=list)
-    confs: dict[str, str | int | float | bool | SecretSaid] = Field(default_factory=dict)
+    confs: dict[str, str | int | float | bool | SecretSetting] = Field(default_factory=dict)
 
 
-class VaultSaid(BaseModel):
+class VaultSection(BaseModel):
     """The section [env.NAME.vault]: where secrets are in Vault, and how to log in. File names are below the project."""
 
     model_config = _STRICT
@@ -84,8 +84,8 @@ class VaultSaid(BaseModel):
     auth: Literal["token", "approle", "kubernetes", "certificate"] = "token"
     auth_mount: str | None = None
     role: str | None = None
-    token: SecretSaid | None = None
-    secret_id: SecretSaid | None = None
+    token: SecretSetting | None = None
+    secret_id: SecretSetting | None = None
     certificate: str | None = None
     key: str | None = None
     ca: str | None = None
@@ -100,18 +100,18 @@ class Environment(BaseModel):
 
     model_config = _STRICT
     storage: str = ".waterclock"
-    storage_options: dict[str, str | bool | SecretSaid] = Field(default_factory=dict)
-    ledger: str | SecretSaid | None = None
+    storage_options: dict[str, str | bool | SecretSetting] = Field(default_factory=dict)
+    ledger: str | SecretSetting | None = None
     publish: bool = False
     alerts: bool = False
     openlineage: bool = False
     secrets: str = "secrets"
     keyring: str | None = None
-    vault: VaultSaid | None = None
+    vault: VaultSection | None = None
     connections: dict[str, dict[str, Any]] = Field(default_factory=dict)
     vars: dict[str, _Scalar] = Field(default_factory=dict)
     pools: dict[str, int] = Field(default_factory=dict)
-    spark: SparkSaid = Field(default_factory=SparkSaid)
+    spark: SparkSection = Field(default_factory=SparkSection)
 
 
 class _File(BaseModel):
@@ -376,7 +376,7 @@ _EXPECTED = {
 def _all_invalid(config: Config, problems: Sequence[Any]) -> list[WaterclockError]:
     """Build the errors for invalid values. A setting that may be a secret gets one error, not one per possible type."""
     paths = [_nearest_place(config, tuple(str(part) for part in problem["loc"])) for problem in problems]
-    secretive = {path for path, each in zip(paths, problems, strict=True) if SecretSaid.__name__ in each["loc"]}
+    secretive = {path for path, each in zip(paths, problems, strict=True) if SecretSetting.__name__ in each["loc"]}
     errors, seen = [], set[tuple[str, ...]]()
     for path, problem in zip(paths, problems, strict=True):
         if path not in secretive:
@@ -439,8 +439,8 @@ _HOMES: Mapping[str, type[BaseModel]] = {
     "[project]": _ProjectSection,
     "[defaults]": Defaults,
     "[env.NAME]": Environment,
-    "[env.NAME.spark]": SparkSaid,
-    "[env.NAME.vault]": VaultSaid,
+    "[env.NAME.spark]": SparkSection,
+    "[env.NAME.vault]": VaultSection,
 }
 
 
@@ -468,7 +468,7 @@ def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
     if model is _File and path[0] == "env" and len(path) == 2:
         return list(Environment.model_fields)
     if model is _File and path[0] == "env" and path[2:] == ("spark",):
-        return list(SparkSaid.model_fields)
+        return list(SparkSection.model_fields)
     if model is _File and path[0] == "env" and path[2:] == ("vault",):
-        return list(VaultSaid.model_fields)
+        return list(VaultSection.model_fields)
     return []

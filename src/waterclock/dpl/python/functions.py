@@ -10,7 +10,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
-from waterclock.dpl.python.decorators import Call, ReadSaid, VariableSaid
+from waterclock.dpl.python.decorators import Call, ReadCall, VariableCall
 from waterclock.dpl.python.fingerprints import End
 from waterclock.dpl.python.positions import PythonText
 from waterclock.dpl.python.sources import Texts
@@ -187,9 +187,9 @@ def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, text
     name = parameter.name
     if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
         raise _meaningless(parameter, at)
-    if isinstance(said, ReadSaid):
+    if isinstance(said, ReadCall):
         return _read(name, said, at, texts)
-    if isinstance(said, VariableSaid):
+    if isinstance(said, VariableCall):
         place, text = texts.positional(said.site, 0, said.name, at)
         return Argument(name, variable=text), place.span(0, len(text) or 1)
     if said is parameter.empty and _is_window(parameter, found):
@@ -197,7 +197,7 @@ def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, text
     raise _meaningless(parameter, at, is_window=_is_window(parameter, found))
 
 
-def _read(name: str, said: ReadSaid, at: Span, texts: Texts) -> tuple[Argument, Span]:
+def _read(name: str, said: ReadCall, at: Span, texts: Texts) -> tuple[Argument, Span]:
     source, _ = texts.positional(said.site, 0, said.table, at)
     table, place = texts.table_name(source)
     if not isinstance(said.hidden, bool):

@@ -10,7 +10,7 @@ from waterclock.dpl.python.functions import FoundFunction, describe_function, fi
 from waterclock.dpl.python.sources import Texts
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import Clause, Expression, FunctionSaid
+from waterclock.dpl.syntax.statements import Clause, Expression, ParsedFunction
 from waterclock.dpl.syntax.type_names import take_type
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import PythonFunction
@@ -18,7 +18,7 @@ from waterclock.flow.declarations import PythonFunction
 _EXAMPLE = "DECIMAL(16,2)"
 
 
-def function_said(
+def read_function_call(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End]
 ) -> tuple[PythonFunction | None, list[Clause]]:
     """Return the Python function of a `wc.function`, None for an expression, and the clause with types and body.
@@ -30,7 +30,7 @@ def function_said(
     returns = _returns(call, texts, span, found)
     body = None if found else _body(call, texts, span)
     python = describe_function(found, texts, (), declarations) if found else None
-    return python, [Clause("RETURN", FunctionSaid(parameters, returns, body), body.span if body else span)]
+    return python, [Clause("RETURN", ParsedFunction(parameters, returns, body), body.span if body else span)]
 
 
 def _parameters(call: Call, texts: Texts, found: FoundFunction | None) -> tuple[tuple[str, str], ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from waterclock.dpl.query.column_readers import how_read, is_asked
+from waterclock.dpl.query.column_readers import describe_read, is_used_by_rule
 from waterclock.dpl.query.column_trace import UNTOLD, ColumnOf, TracedColumn
 from waterclock.dpl.query.column_uses import FILTER, VALUE, uses_in
 from waterclock.dpl.query.lineage import ColumnLineage
@@ -141,11 +141,11 @@ class _ImpactReader:
         if self.table.kind is Kind.COLLECT:
             self._take_delivered(read, column, how)
             return
-        if is_asked(self.table, read, column):
+        if is_used_by_rule(self.table, read, column):
             _at(self.found, self.table.name, read).uses.add(FILTER)
         if (read, column.lower()) in closing_columns(self.table):
             _at(self.found, self.table.name, read).uses.add(ROWS)
-        known = how_read(self.table, column, read)
+        known = describe_read(self.table, column, read)
         made = list(self._find_derived_columns(read, column))
         shown = self.lineage.of_code.get(self.table.name)
         if self.table.function is not None and shown is not None:

@@ -9,7 +9,7 @@ from waterclock.dpl.query.projections import nameless
 from waterclock.dpl.query.type_families import UNSTORED, Family
 from waterclock.dpl.query.visible_columns import Entry, Output
 from waterclock.dpl.syntax.source_text import SourceText, Span
-from waterclock.dpl.syntax.statements import ColumnsSaid
+from waterclock.dpl.syntax.statements import ParsedColumnList
 from waterclock.errors import WaterclockError
 from waterclock.spark_sql import illegal_signs
 from waterclock.timelabel.label import TIMELABEL
@@ -40,7 +40,7 @@ def illegal_name(name: str, span: Span, fix: str) -> WaterclockError | None:
     )
 
 
-def unstorable(output: Output, query: Span, said: ColumnsSaid | None) -> Iterator[WaterclockError]:
+def unstorable(output: Output, query: Span, said: ParsedColumnList | None) -> Iterator[WaterclockError]:
     """Yield errors for columns of a TRANSFORM's query that no table can store; `said` is its column list."""
     yield from _names(output, query)
     yield from _twice(output, query)

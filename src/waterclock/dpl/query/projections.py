@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from waterclock.dpl.query.type_families import Family, family_of
-from waterclock.dpl.query.visible_columns import UNKNOWN, Entry, Frame, Output, VisibleColumn
+from waterclock.dpl.query.visible_columns import UNKNOWN, Entry, Frame, Output, VisibleSource
 
 _NAMELESS = (exp.Func, exp.Binary, exp.Unary, exp.Predicate, exp.Case, exp.Window, exp.Interval, exp.Subquery)
 _MAKES_ROWS = (exp.UDTF, exp.Inline, exp.Explode, exp.Posexplode, exp.Stack)
@@ -54,11 +54,11 @@ def _of_star(node: Any, frame: Frame) -> Output:
     if isinstance(node, exp.Star):
         return _star(node, node, frame.visible(), frozenset(frame.merged), is_whole=not frame.is_natural)
     source = frame.source(node.parts[0].name) if len(node.parts) == 2 else None
-    return _star(node.this, node, [source] if source else [VisibleColumn("", UNKNOWN)], frozenset(), is_whole=True)
+    return _star(node.this, node, [source] if source else [VisibleSource("", UNKNOWN)], frozenset(), is_whole=True)
 
 
 def _star(
-    star: exp.Star, node: Any, sources: Iterable[VisibleColumn], merged: frozenset[str], *, is_whole: bool
+    star: exp.Star, node: Any, sources: Iterable[VisibleSource], merged: frozenset[str], *, is_whole: bool
 ) -> Output:
     """Return the columns of a `*`; columns in `merged`, from a USING, occur once."""
     left_out = {column.name.lower() for column in star.args.get("except_") or ()}

@@ -26,7 +26,7 @@ from waterclock.dpl.syntax.foreign_syntax import foreign_in_query, templates_in
 from waterclock.dpl.syntax.query_errors import check_steps, unreadable_query
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.sql_parsing import ParserBroke, parse_sql
-from waterclock.dpl.syntax.statements import QuerySaid
+from waterclock.dpl.syntax.statements import ParsedQuery
 from waterclock.errors import WaterclockError, did_you_mean, nearest
 from waterclock.flow.choices import ReadKind
 from waterclock.timelabel.duration import Duration, parse_duration
@@ -56,7 +56,7 @@ def exactly(said: str) -> str:
     return "did you mean 'exact'?" if nearest(said, ["exact"]) else "write 'exact': split at each parent's change"
 
 
-def find_in_branches(query: QuerySaid) -> QueryNames:
+def find_in_branches(query: ParsedQuery) -> QueryNames:
     """Return the names in a query that may have UNION ALL BY NAME at its top level."""
     branches, errors = branches_of(query)
     if not branches:
@@ -69,7 +69,7 @@ def find_in_branches(query: QuerySaid) -> QueryNames:
     return found
 
 
-def find_references(query: QuerySaid) -> QueryNames:
+def find_references(query: ParsedQuery) -> QueryNames:
     """Return the names in a query without UNION ALL BY NAME; only errors if it cannot be parsed."""
     source, tokens = query.span.source, query.tokens
     found = QueryNames(None, errors=list(check_union_by_name(query)))
@@ -87,7 +87,7 @@ def find_references(query: QuerySaid) -> QueryNames:
     return found
 
 
-def _parse_query(query: QuerySaid, errors: list[WaterclockError]) -> Any:
+def _parse_query(query: ParsedQuery, errors: list[WaterclockError]) -> Any:
     """Return a query's syntax tree; None if it is not a valid query, with the reason added to `errors`."""
     source, tokens = query.span.source, query.tokens
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from waterclock.dpl.config.model import Config, SecretSaid
+from waterclock.dpl.config.model import Config, SecretSetting
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.files.object_stores import OPTIONS, bucket_of, is_remote, no_option, options_of
@@ -56,7 +56,8 @@ def _of_storage(config: Config) -> Iterator[_BucketAccess]:
     if not is_remote(storage) or not options:
         return
     said = {
-        name: Secret(value.secret) if isinstance(value, SecretSaid) else _text(value) for name, value in options.items()
+        name: Secret(value.secret) if isinstance(value, SecretSetting) else _text(value)
+        for name, value in options.items()
     }
     try:
         yield _BucketAccess(

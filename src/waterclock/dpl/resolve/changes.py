@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.statements import ModeSaid
+from waterclock.dpl.syntax.statements import ParsedMode
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import DELETES, OP_COLUMN, format_change_mark
 from waterclock.flow.choices import FOLDS, Action, Batching
@@ -30,7 +30,7 @@ def with_op(draft: UnresolvedTable) -> Columns:
     return replace(columns, named=(*columns.named, op))
 
 
-def refused_changes(draft: UnresolvedTable, said: ModeSaid | None) -> list[WaterclockError]:
+def refused_changes(draft: UnresolvedTable, said: ParsedMode | None) -> list[WaterclockError]:
     """Return the errors in the mode, source and rules of a collect BY CHANGES; `said` is its mode."""
     return (
         []
@@ -39,7 +39,7 @@ def refused_changes(draft: UnresolvedTable, said: ModeSaid | None) -> list[Water
     )
 
 
-def _check_changes(draft: UnresolvedTable, said: ModeSaid | None) -> Iterator[WaterclockError]:
+def _check_changes(draft: UnresolvedTable, said: ParsedMode | None) -> Iterator[WaterclockError]:
     if said is None or said.mode not in FOLDS:
         yield draft.at("MODE" if said else "BY").refuse(
             "E325",
@@ -74,7 +74,7 @@ def _ladders(draft: UnresolvedTable) -> Iterator[tuple[str, Ladder]]:
             yield f"the rule {rule.name}", rule.rungs
 
 
-def by_changes(draft: UnresolvedTable, said: ModeSaid, errors: list[WaterclockError]) -> Merge | Temporal | None:
+def by_changes(draft: UnresolvedTable, said: ParsedMode, errors: list[WaterclockError]) -> Merge | Temporal | None:
     """Return the MERGE or TEMPORAL settings of a collect BY CHANGES, in which a deleting change deletes its key.
 
     ORDER BY, and a TEMPORAL time other than that of the change, are reported.

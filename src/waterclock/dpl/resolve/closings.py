@@ -19,7 +19,7 @@ from waterclock.dpl.resolve.rules import has_aggregate
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.watermarks import AS_TIMESTAMP
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnsSaid, Expression
+from waterclock.dpl.syntax.statements import Expression, ParsedColumnList
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind, ReadKind, TableType
 from waterclock.flow.closings import END, START, Closes, Least
@@ -221,7 +221,7 @@ class _Condition:
         return None, columns
 
     def _require(self, table: str, column: str, span: Span) -> None:
-        listed = self.drafts[table].statement.value("COLUMNS", ColumnsSaid) if table in self.drafts else None
+        listed = self.drafts[table].statement.value("COLUMNS", ParsedColumnList) if table in self.drafts else None
         if listed is None or listed.is_open or column.lower() == "timelabel":
             return
         names = [each.name for each in listed.columns]
@@ -231,7 +231,7 @@ class _Condition:
 
     def _require_instant(self, table: str, column: str, span: Span) -> None:
         """Report a watermark of a column that is declared with another type than TIMESTAMP."""
-        listed = self.drafts[table].statement.value("COLUMNS", ColumnsSaid) if table in self.drafts else None
+        listed = self.drafts[table].statement.value("COLUMNS", ParsedColumnList) if table in self.drafts else None
         known = [] if listed is None else listed.columns
         said = next((it.declared.type for it in known if it.name.lower() == column.lower()), None)
         if said is not None and said.upper() not in AS_TIMESTAMP:

@@ -16,9 +16,9 @@ from waterclock.dpl.resolve.rules import unread_of
 from waterclock.dpl.resolve.statement_rules import list_declared_rules
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import (
-    BatchedSaid,
-    OptionsSaid,
-    UnitSaid,
+    ParsedBatching,
+    ParsedOptions,
+    ParsedUnit,
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import LINKED, Batching
@@ -37,15 +37,15 @@ def resolve_source(draft: UnresolvedTable, systems: Systems, errors: list[Waterc
 
 def _source(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockError]) -> Source | None:
     statement = draft.statement
-    said = statement.value("FROM", UnitSaid)
+    said = statement.value("FROM", ParsedUnit)
     if said is None:
         if not statement.has_failed("FROM"):
             errors.append(
                 draft.span.refuse("E233", f"{draft.name} has no FROM", fix="add it, as in FROM shop.public.orders")
             )
         return None
-    unit = systems.unit(said, statement.value("OPTIONS", OptionsSaid), errors, is_source=True)
-    by = statement.value("BY", BatchedSaid) or BatchedSaid(Batching.SNAPSHOT)
+    unit = systems.unit(said, statement.value("OPTIONS", ParsedOptions), errors, is_source=True)
+    by = statement.value("BY", ParsedBatching) or ParsedBatching(Batching.SNAPSHOT)
     capabilities = systems.of(unit)
     each = each_of(statement, unit, capabilities, systems.capabilities, errors)
     if statement.clause("FOR EACH") is not None:

@@ -12,7 +12,7 @@ from waterclock.dpl.resolve.hidden import all_hidden, check_hidden_column
 from waterclock.dpl.resolve.published_columns import refused_list, resolve_expression
 from waterclock.dpl.resolve.rules import rule_of
 from waterclock.dpl.syntax.planned_features import planned_feature_error
-from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
+from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns
 from waterclock.flow.schema_changes import OnSchemaChange
@@ -24,7 +24,7 @@ _LISTS = (StatementKind.PUBLISH, StatementKind.VIEW)
 
 def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Columns:
     """Return the column list of a statement without invalid columns, which are reported in `errors`."""
-    said = statement.value("COLUMNS", ColumnsSaid)
+    said = statement.value("COLUMNS", ParsedColumnList)
     on_change = statement.value("ON SCHEMA CHANGE", OnSchemaChange)
     if said is None:
         return Columns(on_change=on_change)
@@ -53,7 +53,7 @@ def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[
     return found
 
 
-def _column(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Column:
+def _column(said: ParsedColumn, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Column:
     rules = tuple(rule for rule in (rule_of(rule, variables, errors, in_column=True) for rule in said.rules) if rule)
     return replace(
         said.declared,
@@ -65,7 +65,7 @@ def _column(said: ColumnSaid, variables: Mapping[str, Any], errors: list[Watercl
     )
 
 
-def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], kind: StatementKind) -> WaterclockError | None:
+def _wrong_name(column: ParsedColumn, seen: Mapping[str, str], kind: StatementKind) -> WaterclockError | None:
     lower = column.name.lower()
     if lower in seen:
         is_same = seen[lower] == column.name
@@ -90,7 +90,7 @@ def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], kind: StatementKind
     return illegal_name(column.name, column.span, fix)
 
 
-def _wrong_in_list(column: ColumnSaid, statement: Statement) -> WaterclockError | None:
+def _wrong_in_list(column: ParsedColumn, statement: Statement) -> WaterclockError | None:
     said = column.declared
     is_plain = not (said.type or said.is_key or said.is_not_null or column.rules or said.references)
     if is_plain and not column.retires and not column.tells:

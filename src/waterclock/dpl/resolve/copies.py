@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import OptionsSaid
+from waterclock.dpl.syntax.statements import ParsedOptions
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Kind, Mode
 from waterclock.flow.declarations import Unit
@@ -37,7 +37,7 @@ def refused_copies(drafts: Mapping[str, UnresolvedTable], systems: Systems) -> I
 
 
 def _publish(draft: UnresolvedTable, table: UnresolvedTable, systems: Systems) -> Iterator[WaterclockError]:
-    said = draft.statement.value("OPTIONS", OptionsSaid)
+    said = draft.statement.value("OPTIONS", ParsedOptions)
     span = said.spans.get("format", draft.span) if said else draft.span
     if table.declared.source is None or not _copies(table.declared.source.unit, systems):
         yield _copy_error(

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.watermarks import watermark_of
-from waterclock.dpl.syntax.statements import DeadlineSaid, Statement, StatementKind, WatermarkSaid
+from waterclock.dpl.syntax.statements import ParsedDeadline, ParsedWatermark, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.watermarks import find_earliest_advance
 from waterclock.timelabel.cadence import Cadence
@@ -41,7 +41,7 @@ def check_deadlines(drafts: Mapping[str, UnresolvedTable]) -> Iterator[Watercloc
 
 def is_by_watermark(statement: Statement) -> bool:
     """Return whether a statement has DEADLINE BY WATERMARK: the table's watermark must meet it, not its batch."""
-    said = statement.value(DEADLINE, DeadlineSaid)
+    said = statement.value(DEADLINE, ParsedDeadline)
     return said is not None and said.is_by_watermark
 
 
@@ -67,7 +67,7 @@ def _too_soon(
     draft: UnresolvedTable, cadence: Cadence, deadline: Duration, runtime: Duration | None
 ) -> Iterator[WaterclockError]:
     """Yield the error for a deadline that no batch can meet. A month counts as 31 days, far longer than any DELAY."""
-    delay, said = cadence.delay, draft.statement.value(WATERMARK, WatermarkSaid)
+    delay, said = cadence.delay, draft.statement.value(WATERMARK, ParsedWatermark)
     due = f"its windows are due {elapsed_text(delay)} after their end" if delay else "its windows are due at their end"
     what = "can be done"
     if draft.declared.is_by_watermark and said is not None:

@@ -22,9 +22,9 @@ from waterclock.dpl.resolve.unresolved import KINDS, UnresolvedTable
 from waterclock.dpl.resolve.watermarks import MARKS
 from waterclock.dpl.syntax.clause_table import BY_WORD
 from waterclock.dpl.syntax.statements import (
-    OptionsSaid,
+    ParsedOptions,
+    ParsedUnit,
     Statement,
-    UnitSaid,
 )
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.about import About
@@ -85,7 +85,7 @@ def _values_as_read(statement: Statement) -> dict[str, Any]:
 
 
 def _settle_keeping(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> None:
-    options = draft.statement.value("OPTIONS", OptionsSaid)
+    options = draft.statement.value("OPTIONS", ParsedOptions)
     draft.declared = replace(
         draft.declared,
         retain=retain_of(draft, config, errors),
@@ -132,7 +132,7 @@ def _on_restate(statement: Statement, config: Config) -> OnRestate:
 
 
 def _destination(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockError]) -> Unit | None:
-    said = draft.statement.value("TO", UnitSaid)
+    said = draft.statement.value("TO", ParsedUnit)
     if said is None:
         if not draft.statement.has_failed("TO"):
             errors.append(
@@ -149,4 +149,4 @@ def _destination(draft: UnresolvedTable, systems: Systems, errors: list[Waterclo
                 fix="use letters, digits and _ . - / within the connection",
             )
         )
-    return systems.unit(said, draft.statement.value("OPTIONS", OptionsSaid), errors, is_source=False)
+    return systems.unit(said, draft.statement.value("OPTIONS", ParsedOptions), errors, is_source=False)

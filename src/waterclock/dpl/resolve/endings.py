@@ -11,13 +11,13 @@ from sqlglot import exp
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_expression, has_aggregate
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Expression, ModeSaid, Statement
+from waterclock.dpl.syntax.statements import Expression, ParsedColumn, ParsedColumnList, ParsedMode, Statement
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.endings import Ending
 
 
-def resolve_ending(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Ending | None:
+def resolve_ending(said: ParsedColumn, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Ending | None:
     """Return the RETIRE of a column; None if it has none, or an invalid one."""
     if said.retires is None:
         return None
@@ -36,9 +36,9 @@ def resolve_ending(said: ColumnSaid, variables: Mapping[str, Any], errors: list[
 
 def refused_endings(statement: Statement) -> Iterator[WaterclockError]:
     """Yield errors for columns with RETIRE that rules, mode or other columns of the table need."""
-    columns = statement.value("COLUMNS", ColumnsSaid)
+    columns = statement.value("COLUMNS", ParsedColumnList)
     ending = {each.name.lower(): each for each in (columns.columns if columns else ()) if each.retires is not None}
-    mode = statement.value("MODE", ModeSaid)
+    mode = statement.value("MODE", ParsedMode)
     if ending and mode is not None and mode.mode is Mode.TEMPORAL:
         each = next(iter(ending.values()))
         yield _wrongly(
@@ -69,7 +69,7 @@ def refused_endings(statement: Statement) -> Iterator[WaterclockError]:
                 )
 
 
-def expressions_of(columns: Iterable[ColumnSaid]) -> Iterator[Any]:
+def expressions_of(columns: Iterable[ParsedColumn]) -> Iterator[Any]:
     """Return the expressions of computed columns, `AS (expression)`."""
     return (each.made_as for each in columns if each.made_as is not None)
 
@@ -79,20 +79,20 @@ def _rules(statement: Statement) -> Iterator[Expression]:
     return (rule.expression for rule in said if not rule.of)
 
 
-def _find_required_columns(statement: Statement, mode: ModeSaid | None) -> dict[str, str]:
+def _find_required_columns(statement: Statement, mode: ParsedMode | None) -> dict[str, str]:
     by = statement.clause("BY")
     time = getattr(by.value, "time_column", None) if by else None
     needed = {time.lower(): "BY DATA TIME"} if time else {}
     for name in (*mode.keys, *mode.order_by) if mode is not None else ():
         needed[name.lower()] = mode.mode.name if mode is not None else ""
-    columns = statement.value("COLUMNS", ColumnsSaid)
+    columns = statement.value("COLUMNS", ParsedColumnList)
     for column in columns.columns if columns else ():
         for order in column.stays.stays.order if column.stays else ():
             needed[order.column.lower()] = "KEY ORDER BY"
     return needed
 
 
-def _check_ending(said: ColumnSaid) -> Iterator[WaterclockError]:
+def _check_ending(said: ParsedColumn) -> Iterator[WaterclockError]:
     if said.retires is None:
         return
     try:
@@ -109,5 +109,5 @@ def _check_ending(said: ColumnSaid) -> Iterator[WaterclockError]:
         yield _wrongly(said, said.span, "has EXPECT and RETIRE", "it is NULL from that day on", "leave EXPECT out")
 
 
-def _wrongly(said: ColumnSaid, span: Span, what: str, why: str, fix: str = "leave RETIRE out") -> WaterclockError:
+def _wrongly(said: ParsedColumn, span: Span, what: str, why: str, fix: str = "leave RETIRE out") -> WaterclockError:
     return span.refuse("E292", f"{said.name} {what}", why=why, fix=fix)

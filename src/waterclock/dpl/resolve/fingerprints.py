@@ -20,7 +20,7 @@ from waterclock.dpl.resolve.former_code import (
 )
 from waterclock.dpl.resolve.hidden import describe_hidden
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, StatementKind, WhenSaid
+from waterclock.dpl.syntax.statements import ParsedColumnList, ParsedQuery, ParsedWhen, Statement, StatementKind
 from waterclock.flow.checks import every_rule, keeps_unread
 from waterclock.flow.declarations import (
     Column,
@@ -70,7 +70,7 @@ def canonical_query(statement: Statement) -> str:
 
     The text of a view with a closed column list begins with that list.
     """
-    listed = statement.value("COLUMNS", ColumnsSaid) if statement.kind is StatementKind.VIEW else None
+    listed = statement.value("COLUMNS", ParsedColumnList) if statement.kind is StatementKind.VIEW else None
     if listed is not None and not listed.is_open:
         names = (column.name for column in listed.columns)
         return _SEPARATOR.join(["(", *names, ")", "AS", _canonical_queries(statement)])
@@ -78,9 +78,9 @@ def canonical_query(statement: Statement) -> str:
 
 
 def _canonical_queries(statement: Statement) -> str:
-    said = statement.value("AS", QuerySaid)
+    said = statement.value("AS", ParsedQuery)
     last = canonical(said.tokens) if said else ""
-    whens = [clause.value for clause in statement.clauses if isinstance(clause.value, WhenSaid)]
+    whens = [clause.value for clause in statement.clauses if isinstance(clause.value, ParsedWhen)]
     pairs = [
         part for it in whens for part in ("WHEN", canonical(it.condition.tokens), "AS", canonical(it.query.tokens))
     ]

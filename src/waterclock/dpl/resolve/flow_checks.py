@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from waterclock.dpl.config.model import Config, SparkSaid
+from waterclock.dpl.config.model import Config, SparkSection
 from waterclock.dpl.resolve.called_functions import unknown_functions, unknown_in_functions, unknown_in_queries
 from waterclock.dpl.resolve.closings import resolve_closings
 from waterclock.dpl.resolve.connections import Systems
@@ -79,6 +79,6 @@ def check_clauses(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
         yield from check_reach(draft, [found for found in known if found is not None], drafts)
 
 
-def _has_more_functions(spark: SparkSaid) -> bool:
+def _has_more_functions(spark: SparkSection) -> bool:
     """Return whether a Spark Connect server, package or extension may add functions that are not known here."""
     return bool(spark.connect or spark.packages or any("extensions" in key for key in spark.confs))

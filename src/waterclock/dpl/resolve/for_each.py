@@ -8,7 +8,7 @@ from dataclasses import replace
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.views import unknown_table
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import EachSaid, OptionsSaid, Statement
+from waterclock.dpl.syntax.statements import ParsedForEach, ParsedOptions, Statement
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Read
@@ -23,7 +23,7 @@ def read_each(
 ) -> Iterator[WaterclockError]:
     """Add the FOR EACH table to the reads of each collect that has one; yield errors for invalid tables."""
     for draft in drafts.values():
-        said = draft.statement.value("FOR EACH", EachSaid)
+        said = draft.statement.value("FOR EACH", ParsedForEach)
         if draft.kind is not Kind.COLLECT or said is None:
             continue
         if said.table in views:
@@ -56,7 +56,7 @@ def lacking_parameters(draft: UnresolvedTable, columns: Mapping[str, str] | None
 
 def place_of(draft: UnresolvedTable, name: str) -> Span:
     """Return the span of the option that contains a column in braces; of FOR EACH if there is none."""
-    options = draft.statement.value("OPTIONS", OptionsSaid)
+    options = draft.statement.value("OPTIONS", ParsedOptions)
     for option, value in options.values.items() if options is not None else ():
         if f"{{{name}}}" in str(value):
             return options.spans[option] if options is not None else draft.span

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from waterclock.dpl.query.hidden_columns import stars_without
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
+from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.folds import Temporal
 from waterclock.flow.steps import STATE
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from waterclock.flow.declarations import Argument, Flat, Query
 
 
-def check_hidden_column(column: ColumnSaid, kind: StatementKind) -> WaterclockError | None:
+def check_hidden_column(column: ParsedColumn, kind: StatementKind) -> WaterclockError | None:
     """Return the error for HIDDEN in the column list of a PUBLISH or VIEW, or on a KEY column; None for any other."""
     span = column.hidden_span
     if span is None:
@@ -35,7 +35,7 @@ def check_hidden_column(column: ColumnSaid, kind: StatementKind) -> WaterclockEr
     return None
 
 
-def all_hidden(said: ColumnsSaid) -> Iterator[WaterclockError]:
+def all_hidden(said: ParsedColumnList) -> Iterator[WaterclockError]:
     """Yield an error for a closed column list in which all columns are HIDDEN."""
     columns = said.columns
     if columns and not said.is_open and all(column.hidden_span is not None for column in columns):
@@ -66,7 +66,7 @@ def _hidden_key(span: Span, name: str) -> WaterclockError:
 
 def list_hidden_columns(statement: Statement | None) -> tuple[str, ...]:
     """Return the HIDDEN columns that the statement of a table declares; empty for other statements."""
-    said = statement.value("COLUMNS", ColumnsSaid) if statement is not None else None
+    said = statement.value("COLUMNS", ParsedColumnList) if statement is not None else None
     if said is None or statement is None or statement.kind not in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
         return ()
     return tuple(column.name for column in said.columns if column.hidden_span is not None)

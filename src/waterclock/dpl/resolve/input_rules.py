@@ -8,7 +8,7 @@ from waterclock.dpl.resolve.table_options import keeps_open_windows
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import OptionsSaid, RuleSaid
+from waterclock.dpl.syntax.statements import ParsedOptions, ParsedRule
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import MOST_CHECKS, can_quarantine_rows, marks, marks_rows
 from waterclock.flow.choices import Kind, ReadKind
@@ -51,7 +51,7 @@ def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[st
             )
 
 
-def rules_of_inputs(draft: UnresolvedTable) -> list[RuleSaid]:
+def rules_of_inputs(draft: UnresolvedTable) -> list[ParsedRule]:
     """Return the EXPECTs of a statement that check its inputs."""
     return [rule for clause in draft.statement.clauses if clause.word == "EXPECT" for rule in clause.value if rule.of]
 
@@ -84,7 +84,7 @@ def _is_read_otherwise(name: str, choice: Choice) -> bool:
     return Read(name) in choice.reads and name not in _plain(choice.query)
 
 
-def _needless(draft: UnresolvedTable, rule: RuleSaid, span: Span) -> WaterclockError:
+def _needless(draft: UnresolvedTable, rule: ParsedRule, span: Span) -> WaterclockError:
     return span.refuse(
         "E320",
         f"OF {rule.of} in a {draft.kind.name}",
@@ -125,7 +125,7 @@ def _unread(
 
 
 def _not_yet(draft: UnresolvedTable, span: Span) -> Iterator[WaterclockError]:
-    if keeps_open_windows(draft.statement.value("OPTIONS", OptionsSaid)):
+    if keeps_open_windows(draft.statement.value("OPTIONS", ParsedOptions)):
         yield planned_feature_error("a rule OF an input, with open windows", span, fix="leave open_windows out, or OF")
     if draft.declared.function is not None and draft.declared.function.step is not None:
         fix = "write it in a TRANSFORM that it reads"

@@ -13,7 +13,7 @@ from waterclock.dpl.resolve.hidden import list_hidden_columns
 from waterclock.dpl.resolve.views import queries_of
 from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText
-from waterclock.dpl.syntax.statements import Clause, Expression, Statement, StatementKind, WatermarkSaid
+from waterclock.dpl.syntax.statements import Clause, Expression, ParsedWatermark, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import OnRestate, ReadKind
 from waterclock.flow.declarations import Read, Value
@@ -92,7 +92,7 @@ def _time_of(statement: Statement, read: Read, names: Mapping[str, Statement], *
             path = ".".join(part.name for part in column.parts[:-1]).lower()
             if (is_only and not path) or path in {read.table.lower(), _short(read.table).lower()}:
                 return str(column.name)
-    declared = names[read.table.lower()].value("WATERMARK", WatermarkSaid) if read.table.lower() in names else None
+    declared = names[read.table.lower()].value("WATERMARK", ParsedWatermark) if read.table.lower() in names else None
     return declared.column if declared is not None else None
 
 

@@ -11,13 +11,13 @@ from waterclock.dpl.resolve.hidden import hidden_keys, with_hidden_untracked
 from waterclock.dpl.resolve.merge_keys import resolve_merge, resolve_temporal
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import (
-    ModeSaid,
+    ParsedMode,
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode, TableType
 
 
-def _said_of_a_publish(draft: UnresolvedTable, said: ModeSaid) -> Iterator[WaterclockError]:
+def _check_modes_of_publish(draft: UnresolvedTable, said: ParsedMode) -> Iterator[WaterclockError]:
     """Yield errors for APPEND ORDER BY and REPLACE WHERE, which only a PUBLISH can have."""
     if said.mode is Mode.APPEND and said.order_by:
         yield draft.at("MODE").refuse(
@@ -38,7 +38,7 @@ def _said_of_a_publish(draft: UnresolvedTable, said: ModeSaid) -> Iterator[Water
 def resolve_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
     """Set the mode of a table and its settings, or its default mode; report a mode that is not valid for its source."""
     statement = draft.statement
-    said = statement.value("MODE", ModeSaid)
+    said = statement.value("MODE", ParsedMode)
     is_partitioned = draft.declared.type is TableType.PARTITIONED
     batching = draft.declared.source.batching if draft.declared.source else None
     if batching is Batching.CHANGES:
@@ -63,7 +63,7 @@ def resolve_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: l
             errors.append(_missing_by_error(draft, "is PARTITIONED, but has"))
         return
     draft.declared = replace(draft.declared, mode=said.mode)
-    errors.extend(_said_of_a_publish(draft, said))
+    errors.extend(_check_modes_of_publish(draft, said))
     if is_partitioned and said.mode is not Mode.APPEND:
         errors.append(
             draft.at("MODE").refuse(

@@ -13,7 +13,7 @@ from waterclock.dpl.resolve.fingerprints import digest
 from waterclock.dpl.resolve.table_options import OPEN_WINDOWS, keeps_open_windows
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import OptionsSaid, Statement, StatementKind
+from waterclock.dpl.syntax.statements import ParsedOptions, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.about import About
 from waterclock.flow.choices import Kind, Mode, OnRestate, ReadKind, Scope, TableType
@@ -31,7 +31,7 @@ def check_open_windows(
     for draft in drafts.values():
         if not _is_asked_of(draft):
             continue
-        span = draft.statement.value("OPTIONS", OptionsSaid).spans[OPEN_WINDOWS]  # type: ignore[union-attr] # asked of
+        span = draft.statement.value("OPTIONS", ParsedOptions).spans[OPEN_WINDOWS]  # type: ignore[union-attr] # asked of
         if draft.statement.clause("CLOSE WHEN") is None:
             yield span.refuse(
                 "E268",
@@ -65,7 +65,7 @@ def with_open_windows(tables: Mapping[str, Table], drafts: Mapping[str, Unresolv
 def shown_to_queries(name: str, tables: Mapping[str, Statement]) -> str | None:
     """Return the reason why only ad hoc queries can read a name (open windows, views); None for any other name."""
     for table, statement in tables.items():
-        options = statement.value("OPTIONS", OptionsSaid)
+        options = statement.value("OPTIONS", ParsedOptions)
         if name == open_table_of(table) and keeps_open_windows(options):
             return f"it contains the open windows of {table}"
         if name == view_of(table) and statement.value("TYPE OF TABLE", TableType) is TableType.PARTITIONED:
@@ -74,7 +74,7 @@ def shown_to_queries(name: str, tables: Mapping[str, Statement]) -> str | None:
 
 
 def _is_asked_of(draft: UnresolvedTable) -> bool:
-    return draft.kind is Kind.TRANSFORM and keeps_open_windows(draft.statement.value("OPTIONS", OptionsSaid))
+    return draft.kind is Kind.TRANSFORM and keeps_open_windows(draft.statement.value("OPTIONS", ParsedOptions))
 
 
 def _beside(table: Table, tables: Mapping[str, Table]) -> Table:

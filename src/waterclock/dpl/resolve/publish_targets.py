@@ -12,7 +12,7 @@ from waterclock.dpl.resolve.merge_keys import resolve_merge
 from waterclock.dpl.resolve.published_columns import with_sent_keys
 from waterclock.dpl.resolve.replace_where import overwrite_of, rule_of_overwrite
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.statements import Expression, ModeSaid, OptionsSaid
+from waterclock.dpl.syntax.statements import Expression, ParsedMode, ParsedOptions
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Mode, TableType
@@ -33,7 +33,7 @@ def resolve_publish_target(
     """
     draft.declared = replace(draft.declared, type=table.declared.type)
     with_left_out(draft, table)
-    said = draft.statement.value("MODE", ModeSaid)
+    said = draft.statement.value("MODE", ParsedMode)
     draft.declared = replace(draft.declared, mode=said.mode if said else table.declared.mode)
     if table.declared.temporal is not None:
         _of_versions(draft, table.declared.temporal, said, errors)
@@ -83,7 +83,7 @@ def _settle_order(
             )
         )
     elif not order.per and options.get("in_flight", 1) != 1:
-        said = draft.statement.value("OPTIONS", OptionsSaid)
+        said = draft.statement.value("OPTIONS", ParsedOptions)
         span = said.spans["in_flight"] if said else draft.at("MODE")
         errors.append(
             span.refuse(
@@ -98,11 +98,11 @@ def _settle_order(
 def _check_view(draft: UnresolvedTable, errors: list[WaterclockError]) -> None:
     """Report invalid options `behind` and `keep`, for a publish behind a view in the destination."""
     options = draft.declared.destination.options if draft.declared.destination else {}
-    said = draft.statement.value("OPTIONS", OptionsSaid)
+    said = draft.statement.value("OPTIONS", ParsedOptions)
     if said is None or not {"behind", "keep"} & options.keys():
         return
     is_by_label = draft.declared.type is TableType.PARTITIONED and draft.declared.mode is Mode.APPEND
-    mode = draft.statement.value("MODE", ModeSaid)
+    mode = draft.statement.value("MODE", ParsedMode)
     if "behind" in options and not is_by_label and (draft.declared.mode is not Mode.REPLACE or (mode and mode.where)):
         errors.append(
             said.spans["behind"].refuse(
@@ -155,7 +155,7 @@ def _settle_overwrite(
 
 
 def _of_versions(
-    draft: UnresolvedTable, temporal: Temporal, said: ModeSaid | None, errors: list[WaterclockError]
+    draft: UnresolvedTable, temporal: Temporal, said: ParsedMode | None, errors: list[WaterclockError]
 ) -> None:
     """Set the default mode of a publish of a TEMPORAL table, REPLACE; report an ON that is not the key and the time."""
     if said is None:

@@ -9,7 +9,7 @@ from waterclock.dpl.query.names_in_query import QueryNames
 from waterclock.dpl.query.time_bounds import TimeBound, time_bounds
 from waterclock.dpl.resolve.legality import fitting_span
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.statements import WatermarkSaid
+from waterclock.dpl.syntax.statements import ParsedWatermark
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, TableType
 from waterclock.timelabel.cadence import Cadence
@@ -82,7 +82,7 @@ def _lateness(draft: UnresolvedTable, column: str) -> timedelta | None:
     source = draft.declared.source
     if source is not None and source.batching is Batching.DATA_TIME and _is(source.time_column, column):
         return _NO_TIME
-    said = draft.statement.value("WATERMARK", WatermarkSaid)
+    said = draft.statement.value("WATERMARK", ParsedWatermark)
     return said.lateness if said is not None and _is(said.column, column) else None
 
 

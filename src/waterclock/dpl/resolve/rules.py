@@ -16,7 +16,7 @@ from waterclock.dpl.resolve.comparisons import asks_history, comparison_of
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.syntax.foreign_syntax import foreign_in_query
 from waterclock.dpl.syntax.planned_features import planned_feature_error
-from waterclock.dpl.syntax.statements import Expression, RuleSaid
+from waterclock.dpl.syntax.statements import Expression, ParsedRule
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Scope
@@ -31,7 +31,7 @@ _NEVER_TRUTHS = (
 
 
 def rule_of(
-    said: RuleSaid, variables: Mapping[str, Any], errors: list[WaterclockError], *, in_column: bool = False
+    said: ParsedRule, variables: Mapping[str, Any], errors: list[WaterclockError], *, in_column: bool = False
 ) -> Rule | None:
     """Return the resolved rule, whose default name is its text; None if it is invalid, which is reported.
 
@@ -79,14 +79,14 @@ def rule_of(
     return Rule(text, name, scope, rungs[0].action, place, bound, ladder, comparison, said.of)
 
 
-def _no_history_at_the_door(said: RuleSaid) -> WaterclockError:
+def _no_history_at_the_door(said: ParsedRule) -> WaterclockError:
     fix = "write the rule without OF, or where the input table is made"
     return planned_feature_error(
         "last_good(), usual() and trend() in a rule OF an input", said.expression.span, fix=fix
     )
 
 
-def _no_history(said: RuleSaid) -> WaterclockError:
+def _no_history(said: ParsedRule) -> WaterclockError:
     what = (
         "a rule of the table uses earlier batches" if said.is_over_table else "a rule of each row uses earlier batches"
     )
@@ -98,7 +98,7 @@ def _no_history(said: RuleSaid) -> WaterclockError:
     )
 
 
-def _of_batch(said: RuleSaid) -> WaterclockError | None:
+def _of_batch(said: ParsedRule) -> WaterclockError | None:
     """Return the error for a rule of the batch with a limit, QUARANTINE or DROP, because no single row breaks it."""
     rows = next((rung.action.name for rung in said.otherwise if rung.action in SETS_ASIDE), None)
     if rows is None and all(rung.most is None for rung in said.otherwise):
@@ -117,7 +117,7 @@ def is_parsed(expression: Expression) -> bool:
     return [token.text.upper() for token in expression.tokens] == ["PARSED", "(", ")"]
 
 
-def unread_of(said: Sequence[RuleSaid], capabilities: Capabilities | None, errors: list[WaterclockError]) -> Unread:
+def unread_of(said: Sequence[ParsedRule], capabilities: Capabilities | None, errors: list[WaterclockError]) -> Unread:
     """Return the actions for lines that cannot be parsed, from the EXPECT parsed() rules of a collect.
 
     E280 is appended to `errors` for parsed() that is repeated, OVER a batch, or of a source without lines.

@@ -22,11 +22,11 @@ from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.views import Queries
 from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.dpl.syntax.statements import (
-    ColumnSaid,
-    ColumnsSaid,
     Expression,
-    ModeSaid,
-    QuerySaid,
+    ParsedColumn,
+    ParsedColumnList,
+    ParsedMode,
+    ParsedQuery,
     Statement,
     StatementKind,
 )
@@ -81,7 +81,7 @@ class Schemas:
         made = self._output(draft.name, draft.statement)
         output = made.names
         self._families[draft.name] = {**made.families, **self._families[draft.name]}
-        said = draft.statement.value("COLUMNS", ColumnsSaid)
+        said = draft.statement.value("COLUMNS", ParsedColumnList)
         columns = _list_closed_columns(draft.statement)
         if draft.declared.source is not None and draft.declared.source.each is not None:
             self.errors.extend(lacking_parameters(draft, self.columns_of(draft.declared.source.each.table)))
@@ -106,10 +106,10 @@ class Schemas:
 
     def _output(self, name: str, statement: Statement) -> Output:
         found = self.queries.found.get(name)
-        said = statement.value("AS", QuerySaid)
+        said = statement.value("AS", ParsedQuery)
         if found is None or said is None:
             return UNKNOWN
-        list_said = statement.value("COLUMNS", ColumnsSaid)
+        list_said = statement.value("COLUMNS", ParsedColumnList)
         outputs: list[Output] = []
         spans: list[Span] = []
         for part, inside in found.branches or [(said, found)]:
@@ -170,7 +170,7 @@ class Schemas:
         if name not in self._views:
             self._views[name] = UNKNOWN  # a view that reads itself, which is reported
             output = self._output(name, self.queries.views[name])
-            said = self.queries.views[name].value("COLUMNS", ColumnsSaid)
+            said = self.queries.views[name].value("COLUMNS", ParsedColumnList)
             if said is not None and output.names is not None:
                 self.errors.extend(_check_columns_exist(said.columns, output.names, "the query"))
             listed = self.queries.columns_of(name)
@@ -178,7 +178,7 @@ class Schemas:
         return self._views[name]
 
     def _last_run(
-        self, draft: UnresolvedTable, said: ColumnsSaid | None, by_name: Mapping[str, Mapping[str, str]]
+        self, draft: UnresolvedTable, said: ParsedColumnList | None, by_name: Mapping[str, Mapping[str, str]]
     ) -> Names | None:
         known = by_name.get(draft.name)
         if known is None or draft.statement.has_failed("COLUMNS"):
@@ -187,7 +187,7 @@ class Schemas:
         self._families[draft.name] = {**types, **self._families[draft.name]}
         return names_of([*known, *(column.name for column in (said.columns if said else ()))])
 
-    def _check_declared(self, said: ColumnsSaid | None, output: Names | None, draft: UnresolvedTable) -> None:
+    def _check_declared(self, said: ParsedColumnList | None, output: Names | None, draft: UnresolvedTable) -> None:
         if said is not None and output is not None and draft.declared.query is not None:
             brought = [each for each in said.columns if each.made_as is None]
             self.errors.extend(_check_columns_exist(brought, output, "the query"))
@@ -210,17 +210,17 @@ class Schemas:
         for expression, is_of_table in _rules(draft.statement):
             self.errors.extend(_in_expression(expression, shown if is_of_table else whole, draft.name))
             self.errors.extend(_now_in(expression, families))
-        said = draft.statement.value("COLUMNS", ColumnsSaid)
+        said = draft.statement.value("COLUMNS", ParsedColumnList)
         for column in said.columns if said else ():
             self.errors.extend(self._check_reference(column, columns, draft.name))
             self.errors.extend(_in_order(column, whole, draft.name))
         mode = draft.statement.clause("MODE")
-        if mode is not None and isinstance(mode.value, ModeSaid):
+        if mode is not None and isinstance(mode.value, ParsedMode):
             self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.name))
             if mode.value.delete_when is not None:
                 self.errors.extend(_in_expression(mode.value.delete_when, whole, draft.name))
 
-    def _check_reference(self, column: ColumnSaid, own: Names, table: str) -> Iterator[WaterclockError]:
+    def _check_reference(self, column: ParsedColumn, own: Names, table: str) -> Iterator[WaterclockError]:
         """Yield errors for unknown columns in a REFERENCES: those of the other table, and the time in this one."""
         target, span = column.declared.references, column.references_span or column.span
         if target is None:
@@ -234,7 +234,7 @@ class Schemas:
 
     def _publish(self, draft: UnresolvedTable) -> None:
         columns = self.columns_of(draft.statement.name)
-        said = draft.statement.value("COLUMNS", ColumnsSaid)
+        said = draft.statement.value("COLUMNS", ParsedColumnList)
         if columns is None and (said is None or said.is_open):
             return
         if columns is None:
@@ -246,7 +246,7 @@ class Schemas:
         left_out = {name.lower() for name in draft.declared.columns.left_out}
         columns = {lower: name for lower, name in columns.items() if lower not in left_out}
         mode = draft.statement.clause("MODE")
-        if mode is not None and isinstance(mode.value, ModeSaid):
+        if mode is not None and isinstance(mode.value, ParsedMode):
             self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.statement.name))
             if mode.value.where is not None:
                 # a published state has no column timelabel
@@ -255,7 +255,7 @@ class Schemas:
         for expression, _ in _rules(draft.statement):
             self.errors.extend(_in_expression(expression, columns, draft.statement.name))
 
-    def _check_published_columns(self, said: ColumnsSaid, columns: Names, table: str) -> Iterator[WaterclockError]:
+    def _check_published_columns(self, said: ParsedColumnList, columns: Names, table: str) -> Iterator[WaterclockError]:
         """Yield errors for unknown columns that a PUBLISH sends or uses; its expressions cannot use timelabel."""
         yield from _check_columns_exist((column for column in said.columns if column.made_as is None), columns, table)
         own = {name: column for name, column in columns.items() if name != TIMELABEL}
@@ -291,14 +291,14 @@ class _At:
 
 
 def _list_closed_columns(statement: Statement) -> Names | None:
-    said = statement.value("COLUMNS", ColumnsSaid)
+    said = statement.value("COLUMNS", ParsedColumnList)
     if said is None:
         return None if statement.listed is None else names_of(statement.listed)
     return None if said.is_open else names_of(column.name for column in said.columns)
 
 
 def _declared_families(statement: Statement) -> dict[str, Family]:
-    said = statement.value("COLUMNS", ColumnsSaid)
+    said = statement.value("COLUMNS", ParsedColumnList)
     return {
         column.name.lower(): family_of_type(column.declared.type)
         for column in (said.columns if said else ())
@@ -325,7 +325,7 @@ def _list_reader_columns(draft: UnresolvedTable, columns: Names | None) -> Names
     return names_of(draft.declared.temporal.outputs(columns.values()))
 
 
-def _check_columns_exist(columns: Iterable[ColumnSaid], known: Names, where: str) -> Iterator[WaterclockError]:
+def _check_columns_exist(columns: Iterable[ParsedColumn], known: Names, where: str) -> Iterator[WaterclockError]:
     for column in columns:
         if column.name.lower() not in known:
             yield _unknown(column.span, column.name, known, where)
@@ -344,7 +344,7 @@ def _rules(statement: Statement) -> Iterator[tuple[Expression, bool]]:
             yield from ((expression, False) for expression in expressions_of(ending))
 
 
-def _with_made(said: ColumnsSaid | None, output: Names | None) -> Names | None:
+def _with_made(said: ParsedColumnList | None, output: Names | None) -> Names | None:
     """Return a query's columns and those of the column list that are computed until they retire."""
     made = [each.name for each in (said.columns if said else ()) if each.made_as is not None]
     return output if output is None or not made else names_of([*output.values(), *made])
@@ -366,7 +366,7 @@ def _now_in(expression: Expression, families: Mapping[str, Family]) -> Iterable[
     return now_texts(expression.tree, source, lambda node: families.get(node.parts[0].name.lower()))
 
 
-def _in_mode(span: Span, mode: ModeSaid, known: Names, table: str) -> Iterator[WaterclockError]:
+def _in_mode(span: Span, mode: ParsedMode, known: Names, table: str) -> Iterator[WaterclockError]:
     named = [(name, span) for name in (*mode.keys, *mode.order_by, *mode.per)]
     if mode.temporal is not None:
         parts = {
@@ -380,7 +380,7 @@ def _in_mode(span: Span, mode: ModeSaid, known: Names, table: str) -> Iterator[W
             yield _unknown(find_name(name, at), name, known, table)
 
 
-def _in_order(column: ColumnSaid, known: Names, table: str) -> Iterator[WaterclockError]:
+def _in_order(column: ParsedColumn, known: Names, table: str) -> Iterator[WaterclockError]:
     """Yield errors for unknown columns in the ORDER BY of a KEY."""
     said = column.stays
     for order in said.stays.order if said is not None else ():

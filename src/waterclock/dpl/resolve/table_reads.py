@@ -19,7 +19,7 @@ from waterclock.dpl.resolve.views import Queries, unknown_table
 from waterclock.dpl.resolve.watermarks import marks_of_step
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import QuerySaid, Statement
+from waterclock.dpl.syntax.statements import ParsedQuery, Statement
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Argument, Query, Read
@@ -70,7 +70,7 @@ class ReadResolver:
 
     def _note_spans(self, draft: UnresolvedTable, query: Query, outer: Span | None) -> None:
         """Record the span of each read; a read within a view gets the span of the view's name in the table's query."""
-        whole = draft.statement.value("AS", QuerySaid)
+        whole = draft.statement.value("AS", ParsedQuery)
         saids = [part.span for part, _ in self.queries.found[draft.name].branches] or ([whole.span] if whole else [])
         for part, said in zip(query.branches or (query,), saids, strict=False):
             for reference in part.tables:

@@ -19,9 +19,9 @@ from waterclock.dpl.syntax.source_text import SourceText, Span, to
 from waterclock.dpl.syntax.statements import (
     UNREAD,
     Clause,
-    ColumnsSaid,
-    FunctionSaid,
-    QuerySaid,
+    ParsedColumnList,
+    ParsedFunction,
+    ParsedQuery,
     Statement,
     StatementKind,
 )
@@ -307,7 +307,7 @@ class _Reader:
             self._choices(tokens)
             return
         refuse_touching(raw.source, tokens)
-        self.clauses.append(Clause("AS", QuerySaid(span, tokens), span))
+        self.clauses.append(Clause("AS", ParsedQuery(span, tokens), span))
 
     def _when(self) -> Clause | None:
         return next((clause for clause in self.clauses if clause.word == "WHEN"), None)
@@ -355,7 +355,7 @@ class _Reader:
         span = Span(cursor.source, start.start, last.end)
         body = expression_of(cursor.source, cursor.tokens[start.token : last.token + 1], span)
         cursor.index = len(cursor.words)
-        said = FunctionSaid(tuple(parameters), returns, body)
+        said = ParsedFunction(tuple(parameters), returns, body)
         self.clauses.append(Clause("RETURN", said, to(cursor.span(start), span)))
 
 
@@ -397,9 +397,9 @@ _POSITIONAL = {
 }
 
 
-def _columns(kind: StatementKind, cursor: Cursor) -> ColumnsSaid:
+def _columns(kind: StatementKind, cursor: Cursor) -> ParsedColumnList:
     """Parse a column list. Raises  E208 for a column with AS but no RETIRE, except in a PUBLISH."""
-    said: ColumnsSaid = read_clause("COLUMNS", cursor)
+    said: ParsedColumnList = read_clause("COLUMNS", cursor)
     for column in said.columns if kind is not StatementKind.PUBLISH else ():
         if column.made_as is not None and column.retires is None:
             raise planned_feature_error("AS (expression) without RETIRE", column.made_as_span or column.span)

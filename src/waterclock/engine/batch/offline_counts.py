@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.query.aggregates import in_sparks_words
-from waterclock.dpl.query.merging import Parted, WindowCall, split_at_aggregates
+from waterclock.dpl.query.merging import AggregateCall, SplitExpression, split_at_aggregates
 from waterclock.flow.measures import Offline
 from waterclock.spark_sql import quote_name
 from waterclock.timelabel.label import TIMELABEL
@@ -30,7 +30,7 @@ _ORDERED = frozenset("tinyint smallint int bigint float double boolean date time
 class OfflineState:
     """One aggregate of a measure, and its result type. `of`: the type of its argument."""
 
-    call: WindowCall
+    call: AggregateCall
     type: str
     of: str
     sketch: int = _SKETCH
@@ -111,7 +111,7 @@ class Count:
     name: str
     text: str
     longest: int = LONGEST
-    parts: Parted | None = None
+    parts: SplitExpression | None = None
     states: tuple[OfflineState, ...] = ()
 
     @property
@@ -205,7 +205,7 @@ def _add_states(count: Count, rows: DataFrame) -> Count:
     return Count(count.name, count.text, count.longest, found, states)
 
 
-def _argument(call: WindowCall) -> str:
+def _argument(call: AggregateCall) -> str:
     return "1" if call.arguments[0] == "*" else f"({call.arguments[0]})"
 
 
