@@ -186,7 +186,7 @@ def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, text
     said = parameter.default
     name = parameter.name
     if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
-        raise _meaningless(parameter, at)
+        raise _parameter_error(parameter, at)
     if isinstance(said, ReadCall):
         return _read(name, said, at, texts)
     if isinstance(said, VariableCall):
@@ -194,7 +194,7 @@ def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, text
         return Argument(name, variable=text), place.span(0, len(text) or 1)
     if said is parameter.empty and _is_window(parameter, found):
         return Argument(name, is_window=True), at
-    raise _meaningless(parameter, at, is_window=_is_window(parameter, found))
+    raise _parameter_error(parameter, at, is_window=_is_window(parameter, found))
 
 
 def _read(name: str, said: ReadCall, at: Span, texts: Texts) -> tuple[Argument, Span]:
@@ -237,7 +237,7 @@ def _resolve_annotation(annotation: object, function: Callable[..., Any]) -> obj
         return annotation
 
 
-def _meaningless(parameter: inspect.Parameter, at: Span, *, is_window: bool = False) -> WaterclockError:
+def _parameter_error(parameter: inspect.Parameter, at: Span, *, is_window: bool = False) -> WaterclockError:
     name, kind = parameter.name, parameter.kind
     if kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
         stars = "*" if kind is parameter.VAR_POSITIONAL else "**" if kind is parameter.VAR_KEYWORD else ""

@@ -72,7 +72,7 @@ class _CallReader:
             if call.kind is StatementKind.GRANT:
                 raise planned_feature_error("GRANT", self.texts.site(call.site))
             if callable(call.name):
-                raise self._nameless(call)
+                raise self._no_name_error(call)
             if call.step is not None and (error := check_step_arguments(call, self.texts)) is not None:
                 raise error
             if call.step is not None and call.step.is_state:
@@ -99,7 +99,7 @@ class _CallReader:
             self.errors.append(span.refuse("E207", "the type of the table is written twice", fix="remove one of them"))
         yield Statement(call.kind, name, span, tuple(clauses), function, frozenset(failed))
 
-    def _nameless(self, call: Call) -> WaterclockError:
+    def _no_name_error(self, call: Call) -> WaterclockError:
         name = getattr(call.name, "__name__", "name")
         return self.texts.site(call.site).refuse(
             "E251", f"{_format_decorator(call)} above {name} has no name",

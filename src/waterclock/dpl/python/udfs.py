@@ -55,7 +55,7 @@ def _parameters(call: Call, texts: Texts, found: FoundFunction | None) -> tuple[
         )
     for parameter, at in found.parameters() if found else ():
         if parameter.kind is parameter.KEYWORD_ONLY:
-            raise _not_in_order(parameter, at)
+            raise _parameter_order_error(parameter, at)
     return tuple(parameters)
 
 
@@ -64,7 +64,7 @@ def _read_annotations(found: FoundFunction) -> tuple[tuple[str, str], ...]:
     for parameter, at in found.parameters():
         is_plain = parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}
         if not is_plain or parameter.default is not parameter.empty:
-            raise _not_in_order(parameter, at)
+            raise _parameter_order_error(parameter, at)
         type_name = sql_type(parameter.annotation, found)
         if type_name is None:
             raise at.refuse(
@@ -77,7 +77,7 @@ def _read_annotations(found: FoundFunction) -> tuple[tuple[str, str], ...]:
     return tuple(parameters)
 
 
-def _not_in_order(parameter: inspect.Parameter, at: Span) -> WaterclockError:
+def _parameter_order_error(parameter: inspect.Parameter, at: Span) -> WaterclockError:
     return at.refuse(
         "E254",
         f"parameter {parameter.name} cannot be passed in a query",

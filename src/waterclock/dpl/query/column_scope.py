@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from waterclock.dpl.query.determinism import at_the_moment
+from waterclock.dpl.query.determinism import check_bare_call
 from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.projections import family_in, projection_of, time_windows_of
 from waterclock.dpl.query.visible_columns import UNKNOWN, Entry, Frame, Names, Output, VisibleSource, list_sources
@@ -180,7 +180,7 @@ class Resolver:
                 return  # the alias may belong to the input of an earlier step
             if len(parts) == 1 and first.name.upper() in UNITS:
                 return
-            moment = at_the_moment(self.source, first) if len(parts) == 1 else None
+            moment = check_bare_call(self.source, first) if len(parts) == 1 else None
             if moment is not None:
                 self.errors.append(moment)
                 return

@@ -36,7 +36,7 @@ OF_SPARK = SCALARS | AGGREGATES | GENERATORS | WINDOWED | {"timestampadd", "time
 _OF_READS = frozenset({"flat", "identifier", "table", *map(str.lower, READS)})
 
 
-def unknown_functions(
+def check_called_functions(
     drafts: Iterable[UnresolvedTable], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
     """Yield errors for calls of unknown functions in the rules and computed columns of tables.
@@ -49,7 +49,7 @@ def unknown_functions(
             yield from calls.check(said, said.tree)
 
 
-def unknown_in_queries(
+def check_calls_in_queries(
     queries: Iterable[tuple[ParsedQuery, Any]], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
     """Yield errors for calls of unknown functions in queries, each given with its syntax tree.
@@ -61,7 +61,7 @@ def unknown_in_queries(
         yield from calls.check(said, tree)
 
 
-def unknown_in_functions(
+def check_calls_in_functions(
     statements: Iterable[Statement], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
     """Yield errors for calls of unknown functions in the bodies of the project's SQL functions."""

@@ -17,7 +17,11 @@ def resolve_changed(
     if said is None:
         return None
     mode = statement.value("MODE", ParsedMode)
-    error = _of_fold(said, mode) if mode is not None and mode.mode in FOLDS else _check_changed(said, by, capabilities)
+    error = (
+        _lookback_error(said, mode)
+        if mode is not None and mode.mode in FOLDS
+        else _check_changed(said, by, capabilities)
+    )
     if error is not None:
         errors.append(error)
         return None
@@ -53,7 +57,7 @@ def _check_changed(
     return None
 
 
-def _of_fold(said: ParsedChanged, mode: ParsedMode) -> WaterclockError:
+def _lookback_error(said: ParsedChanged, mode: ParsedMode) -> WaterclockError:
     return said.span.refuse(
         "E248",
         f"a {mode.mode.name} table reads the whole LOOKBACK",

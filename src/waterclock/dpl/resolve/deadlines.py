@@ -34,9 +34,9 @@ def check_deadlines(drafts: Mapping[str, UnresolvedTable]) -> Iterator[Watercloc
                 fix=f"add one: DEADLINE 2 HOURS RUNTIME {runtime}",
             )
         if draft.declared.is_by_watermark and draft.statement.clause(WATERMARK) is None:
-            yield _without_watermark(draft, drafts)
+            yield _no_watermark_error(draft, drafts)
         elif deadline is not None and draft.cadence is not None:
-            yield from _too_soon(draft, draft.cadence, deadline, runtime)
+            yield from _check_earliest_deadline(draft, draft.cadence, deadline, runtime)
 
 
 def is_by_watermark(statement: Statement) -> bool:
@@ -45,7 +45,7 @@ def is_by_watermark(statement: Statement) -> bool:
     return said is not None and said.is_by_watermark
 
 
-def _without_watermark(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable]) -> WaterclockError:
+def _no_watermark_error(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable]) -> WaterclockError:
     """Build the error for a deadline by the watermark of a table without one; suggest an input that has one."""
     above = [read.table for read in draft.declared.reads if read.table in drafts]
     known = [name for name in dict.fromkeys(above) if drafts[name].statement.clause(WATERMARK) is not None]
@@ -63,7 +63,7 @@ def _without_watermark(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTa
     )
 
 
-def _too_soon(
+def _check_earliest_deadline(
     draft: UnresolvedTable, cadence: Cadence, deadline: Duration, runtime: Duration | None
 ) -> Iterator[WaterclockError]:
     """Yield the error for a deadline that no batch can meet. A month counts as 31 days, far longer than any DELAY."""

@@ -29,12 +29,12 @@ def each_of(
     said = statement.value("FOR EACH", ParsedForEach)
     if capabilities is None or "FOR EACH" in statement.failed:
         return None
-    errors.extend(_wrong_together(statement, unit, capabilities, is_each=said is not None))
+    errors.extend(_check_option_combinations(statement, unit, capabilities, is_each=said is not None))
     if said is None:
         return None
-    errors.extend(_alone(statement, said))
+    errors.extend(_check_other_clauses(statement, said))
     if unit.query is not None or capabilities.each_parameters is None:
-        errors.append(_cannot(said, unit, capabilities, all_types))
+        errors.append(_unsupported_source_error(said, unit, capabilities, all_types))
         return None
     parameters = capabilities.each_parameters(unit.path, unit.options)
     if not parameters:
@@ -50,7 +50,7 @@ def each_of(
     return Each(said.table, parameters)
 
 
-def _wrong_together(
+def _check_option_combinations(
     statement: Statement, unit: Unit, capabilities: Capabilities, *, is_each: bool
 ) -> Iterator[WaterclockError]:
     """Yield the errors that the connector finds in combinations of options; each option is valid by itself."""
@@ -63,7 +63,7 @@ def _wrong_together(
         yield span.refuse(wrong.code, wrong.what, why=wrong.why or None, fix=wrong.fix)
 
 
-def _alone(statement: Statement, said: ParsedForEach) -> Iterator[WaterclockError]:
+def _check_other_clauses(statement: Statement, said: ParsedForEach) -> Iterator[WaterclockError]:
     for word, why in _ALONE.items():
         clause = statement.clause(word)
         if clause is not None:
@@ -78,7 +78,7 @@ def _alone(statement: Statement, said: ParsedForEach) -> Iterator[WaterclockErro
         )
 
 
-def _cannot(
+def _unsupported_source_error(
     said: ParsedForEach, unit: Unit, capabilities: Capabilities, all_types: Mapping[str, Capabilities]
 ) -> WaterclockError:
     can = sorted(name for name, each in all_types.items() if each.each_parameters is not None)

@@ -27,20 +27,22 @@ def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[st
         if not said:
             continue
         if draft.kind in _GOES_BY:
-            yield from (_needless(draft, rule, span) for rule, span in said)
+            yield from (_rule_kind_error(draft, rule, span) for rule, span in said)
             continue
         if draft.is_incomplete:
             continue
         read = plain_names(draft)
         for rule, span in said:
             if rule.of not in read:
-                yield _unread(draft, rule.of, span, read, is_view=rule.of in views, is_there=rule.of in drafts)
+                yield _unread_input_error(
+                    draft, rule.of, span, read, is_view=rule.of in views, is_there=rule.of in drafts
+                )
             elif any(_is_read_otherwise(rule.of, choice) for choice in draft.declared.choices):
                 fix = f"make two tables, or read {rule.of} in the same way in all queries"
                 yield planned_feature_error(
                     f"a rule OF {rule.of}, which one query reads by name and another by FLAT", span, fix=fix
                 )
-        yield from _not_yet(draft, said[0][1])
+        yield from _check_planned_features(draft, said[0][1])
         takes = can_quarantine_rows(draft.declared) or marks_rows(draft.declared)
         if takes and len(found := marks(draft.declared)) > MOST_CHECKS:
             yield draft.at("EXPECT").refuse(
@@ -84,7 +86,7 @@ def _is_read_otherwise(name: str, choice: Choice) -> bool:
     return Read(name) in choice.reads and name not in _plain(choice.query)
 
 
-def _needless(draft: UnresolvedTable, rule: ParsedRule, span: Span) -> WaterclockError:
+def _rule_kind_error(draft: UnresolvedTable, rule: ParsedRule, span: Span) -> WaterclockError:
     return span.refuse(
         "E320",
         f"OF {rule.of} in a {draft.kind.name}",
@@ -93,7 +95,7 @@ def _needless(draft: UnresolvedTable, rule: ParsedRule, span: Span) -> Watercloc
     )
 
 
-def _unread(
+def _unread_input_error(
     draft: UnresolvedTable, name: str, span: Span, read: Mapping[str, None], *, is_view: bool, is_there: bool
 ) -> WaterclockError:
     names = ", ".join(read) or "no table by its plain name"
@@ -124,7 +126,7 @@ def _unread(
     )
 
 
-def _not_yet(draft: UnresolvedTable, span: Span) -> Iterator[WaterclockError]:
+def _check_planned_features(draft: UnresolvedTable, span: Span) -> Iterator[WaterclockError]:
     if keeps_open_windows(draft.statement.value("OPTIONS", ParsedOptions)):
         yield planned_feature_error("a rule OF an input, with open windows", span, fix="leave open_windows out, or OF")
     if draft.declared.function is not None and draft.declared.function.step is not None:

@@ -10,7 +10,9 @@ from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
 
-def by_link(draft: UnresolvedTable, unit: Unit, by: ParsedBatching, errors: list[WaterclockError]) -> ParsedBatching:
+def resolve_link(
+    draft: UnresolvedTable, unit: Unit, by: ParsedBatching, errors: list[WaterclockError]
+) -> ParsedBatching:
     """Return the BY of a collect from a table of another project: labels or states; report an invalid name or BY."""
     if unit.query is None and len(unit.path.split(".")) != 2:
         errors.append(

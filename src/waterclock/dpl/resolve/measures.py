@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from waterclock.dpl.resolve.comparisons import asks_history, find_uncountable_word
+from waterclock.dpl.resolve.comparisons import find_uncountable_word, uses_history
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_expression, has_aggregate
 from waterclock.dpl.syntax.statements import Expression, ParsedMeasure, Statement, StatementKind
@@ -85,7 +85,7 @@ def _period(statement: Statement, saids: list[ParsedMeasure], errors: list[Water
 
 
 def _check_measure(expression: Expression, *, is_offline: bool) -> list[WaterclockError]:
-    if asks_history(expression):
+    if uses_history(expression):
         what = "a measure uses values of earlier batches"
         fix = "write it as a rule: EXPECT count(*) > 0.5 * last_good(count(*))"
     elif not has_aggregate(expression.tree):

@@ -146,11 +146,13 @@ def _contradictions(draft: UnresolvedTable, temporal: Temporal, more: ParsedTemp
         )
     for words, names in (("TRACK", more.track), ("NULLS VALUE", more.values)):
         for name in names:
-            yield from _no_attribute(name, find_name(name, more.spans[words]), words, temporal, keys)
+            yield from _check_attribute(name, find_name(name, more.spans[words]), words, temporal, keys)
     yield from _check_column_list(draft, temporal)
 
 
-def _no_attribute(name: str, span: Span, words: str, temporal: Temporal, keys: set[str]) -> Iterator[WaterclockError]:
+def _check_attribute(
+    name: str, span: Span, words: str, temporal: Temporal, keys: set[str]
+) -> Iterator[WaterclockError]:
     what = None
     if name.lower() in keys:
         what = "a key"
@@ -175,7 +177,7 @@ def _check_column_list(draft: UnresolvedTable, temporal: Temporal) -> Iterator[W
         lower = column.name.lower()
         is_time = lower == (temporal.at or "").lower()
         if lower in RECORD and not (is_time and lower == RECORD[0]):
-            yield record_name(column.span, column.name, draft.name)
+            yield record_name_error(column.span, column.name, draft.name)
         if is_time and column.declared.type is not None and column.declared.type.upper() not in _INSTANTS:
             yield column.span.refuse(
                 "E235",
@@ -185,7 +187,7 @@ def _check_column_list(draft: UnresolvedTable, temporal: Temporal) -> Iterator[W
             )
 
 
-def record_name(span: Span, name: str, table: str) -> WaterclockError:
+def record_name_error(span: Span, name: str, table: str) -> WaterclockError:
     """Build the error for a column with the name of a record column (`rec_eff_time` and others)."""
     return span.refuse(
         "E211",

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from waterclock.dpl.resolve.changes import by_changes, refused_changes
-from waterclock.dpl.resolve.hidden import hidden_keys, with_hidden_untracked
+from waterclock.dpl.resolve.changes import check_changes, resolve_changes
+from waterclock.dpl.resolve.hidden import check_hidden_keys, set_hidden_untracked
 from waterclock.dpl.resolve.merge_keys import resolve_merge, resolve_temporal
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import (
@@ -42,7 +42,7 @@ def resolve_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: l
     is_partitioned = draft.declared.type is TableType.PARTITIONED
     batching = draft.declared.source.batching if draft.declared.source else None
     if batching is Batching.CHANGES:
-        refused = refused_changes(draft, said)
+        refused = check_changes(draft, said)
         errors.extend(refused)
         if refused:
             return
@@ -80,9 +80,9 @@ def resolve_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: l
     if said.mode is Mode.TEMPORAL:
         resolve_temporal(draft, said, variables, errors)
     if batching is Batching.CHANGES:
-        draft.declared = replace(draft.declared, fold=by_changes(draft, said, errors))
-    with_hidden_untracked(draft)
-    errors.extend(hidden_keys(draft))
+        draft.declared = replace(draft.declared, fold=resolve_changes(draft, said, errors))
+    set_hidden_untracked(draft)
+    errors.extend(check_hidden_keys(draft))
 
 
 _WHOLE = {Batching.SNAPSHOT: {Mode.REPLACE, Mode.TEMPORAL}, Batching.STATE: {Mode.REPLACE}}

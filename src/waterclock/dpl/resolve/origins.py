@@ -11,7 +11,7 @@ from waterclock.flow.changes import CHANGE
 from waterclock.flow.origins import SOURCE
 
 
-def refused_origins(
+def check_origins(
     statement: Statement, capabilities: Capabilities | None, *, by_changes: bool = False
 ) -> Iterator[WaterclockError]:
     """Yield errors for `_source.…` and `_change.…` that are not valid here.

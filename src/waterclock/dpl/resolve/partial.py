@@ -36,7 +36,7 @@ def check_partial(drafts: Mapping[str, UnresolvedTable], found: Mapping[str, Que
                 fix="leave PARTIAL AFTER out, and add it to a table that reads them",
             )
         elif not draft.is_incomplete and not any(
-            _may_lack(draft, read.table, read.kind) for read in draft.declared.reads
+            _can_be_missing(draft, read.table, read.kind) for read in draft.declared.reads
         ):
             yield draft.at("PARTIAL AFTER").refuse(
                 "E260",
@@ -46,7 +46,7 @@ def check_partial(drafts: Mapping[str, UnresolvedTable], found: Mapping[str, Que
             )
 
 
-def _may_lack(draft: UnresolvedTable, table: str, kind: ReadKind) -> bool:
+def _can_be_missing(draft: UnresolvedTable, table: str, kind: ReadKind) -> bool:
     return table != draft.name and kind is not ReadKind.LATEST
 
 

@@ -46,7 +46,7 @@ def resolve_expression(
     return MadeAs(with_literals(said.made_as, variables), columns, tree.name if is_copy else None)
 
 
-def refused_list(statement: Statement) -> Iterator[WaterclockError]:
+def check_published_list(statement: Statement) -> Iterator[WaterclockError]:
     """Yield an error for a `*` in a list with computed columns, because it would also send the original columns."""
     said = statement.value("COLUMNS", ParsedColumnList)
     if statement.kind is not StatementKind.PUBLISH or said is None or not said.is_open:
@@ -61,7 +61,7 @@ def refused_list(statement: Statement) -> Iterator[WaterclockError]:
         )
 
 
-def with_sent_keys(draft: UnresolvedTable, said: ParsedMode | None, errors: list[WaterclockError]) -> None:
+def resolve_sent_keys(draft: UnresolvedTable, said: ParsedMode | None, errors: list[WaterclockError]) -> None:
     """Set the key of a MERGE to the names under which its columns are sent; report one that is not sent unchanged.
 
     The destination finds rows by their key, and only an unchanged value is certain to be as unique as the key.

@@ -40,7 +40,7 @@ def resolve_choices(
     draft.query_variables = tuple(sorted({*draft.query_variables, *named}))
 
 
-def unlike(
+def check_same_columns(
     statement: Statement,
     said: ParsedColumnList | None,
     spans: Sequence[Span],

@@ -61,7 +61,7 @@ def former_names(drafts: Mapping[str, UnresolvedTable]) -> Names:
             before = late_of(names.get(late.of, late.of))
             if name != late_of(late.of):  # there is one for each table that is read
                 of = draft.declared.reads[0].table
-                before = f"{before}_{_short(names.get(of, of))}"
+                before = f"{before}_{_bare_name(names.get(of, of))}"
         elif name in names:
             beside[open_table_of(name)] = open_table_of(names[name])
         if before != name:
@@ -69,5 +69,5 @@ def former_names(drafts: Mapping[str, UnresolvedTable]) -> Names:
     return beside | names
 
 
-def _short(table: str) -> str:
+def _bare_name(table: str) -> str:
     return table.rpartition(".")[2]

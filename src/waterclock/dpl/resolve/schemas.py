@@ -10,14 +10,14 @@ from sqlglot import exp
 from waterclock.dpl.query.column_scope import Resolver, unknown_column
 from waterclock.dpl.query.names_in_query import FoundTable
 from waterclock.dpl.query.now_texts import now_texts
-from waterclock.dpl.query.outputs import check_column_names, unstorable
+from waterclock.dpl.query.outputs import check_column_names, check_storable
 from waterclock.dpl.query.type_families import Family, family_of_type
 from waterclock.dpl.query.visible_columns import UNKNOWN, Entry, Names, Output, names_of, output_of
 from waterclock.dpl.resolve.endings import expressions_of
-from waterclock.dpl.resolve.for_each import lacking_parameters
+from waterclock.dpl.resolve.for_each import check_parameters
 from waterclock.dpl.resolve.input_rules import rules_of_inputs
-from waterclock.dpl.resolve.merge_keys import record_name
-from waterclock.dpl.resolve.query_choices import unlike
+from waterclock.dpl.resolve.merge_keys import record_name_error
+from waterclock.dpl.resolve.query_choices import check_same_columns
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.views import Queries
 from waterclock.dpl.syntax.source_text import Span, find_name
@@ -84,9 +84,9 @@ class Schemas:
         said = draft.statement.value("COLUMNS", ParsedColumnList)
         columns = _list_closed_columns(draft.statement)
         if draft.declared.source is not None and draft.declared.source.each is not None:
-            self.errors.extend(lacking_parameters(draft, self.columns_of(draft.declared.source.each.table)))
+            self.errors.extend(check_parameters(draft, self.columns_of(draft.declared.source.each.table)))
         if draft.kind is not Kind.COLLECT:
-            columns = columns or _with_made(said, output)
+            columns = columns or _add_computed_columns(said, output)
             self._check_declared(said, output, draft)
             self._check_reserved_names(draft, output)
         elif columns is None:
@@ -96,9 +96,9 @@ class Schemas:
             self.of_flat(argument.flat, draft.at(f"ARGUMENT {argument.name}"))
         for rule in rules_of_inputs(draft):
             if (known := self.columns_of(rule.of)) is not None:
-                self.errors.extend(_in_expression(rule.expression, known, rule.of))
+                self.errors.extend(_check_expression(rule.expression, known, rule.of))
                 families = self._families.get(rule.of, {})
-                self.errors.extend(_now_in(rule.expression, families))
+                self.errors.extend(_check_now_texts(rule.expression, families))
         if columns is not None:
             self._named_in_header(draft, columns)
         elif draft.declared.temporal is not None:  # its rows are not known, but the columns of its last run are
@@ -115,7 +115,7 @@ class Schemas:
         for part, inside in found.branches or [(said, found)]:
             if inside.tree is None:
                 return UNKNOWN
-            at = _At({table.start: table for table in inside.tables}, self)
+            at = _ColumnsByOffset({table.start: table for table in inside.tables}, self)
             resolver = Resolver(part.span.source, at, at.alias)
             outputs.append(resolver.output(inside.tree))
             spans.append(part.span)
@@ -123,9 +123,9 @@ class Schemas:
             if list_said is None or list_said.is_open:
                 self.errors.extend(check_column_names(inside.tree, part.span.source))
             if statement.kind is StatementKind.TRANSFORM:
-                self.errors.extend(unstorable(outputs[-1], part.span, list_said))
-        self.errors.extend(unlike(statement, list_said, spans, outputs, _together))
-        return _together(outputs)
+                self.errors.extend(check_storable(outputs[-1], part.span, list_said))
+        self.errors.extend(check_same_columns(statement, list_said, spans, outputs, _unite_outputs))
+        return _unite_outputs(outputs)
 
     def columns_of(self, name: str) -> Names | None:
         """Return the columns of a table or view, with `timelabel`; None if not all are known."""
@@ -201,24 +201,24 @@ class Schemas:
         for name in RECORD:
             is_time = name == RECORD[0] and (temporal.at or "").lower() == name
             if name in output and name not in said and not is_time:
-                self.errors.append(record_name(draft.at("MODE"), output[name], draft.name))
+                self.errors.append(record_name_error(draft.at("MODE"), output[name], draft.name))
 
     def _named_in_header(self, draft: UnresolvedTable, columns: Names) -> None:
         whole = {**columns, TIMELABEL: TIMELABEL}
         families = self._families[draft.name]
         shown = {**(_list_reader_columns(draft, columns) or {}), TIMELABEL: TIMELABEL}
         for expression, is_of_table in _rules(draft.statement):
-            self.errors.extend(_in_expression(expression, shown if is_of_table else whole, draft.name))
-            self.errors.extend(_now_in(expression, families))
+            self.errors.extend(_check_expression(expression, shown if is_of_table else whole, draft.name))
+            self.errors.extend(_check_now_texts(expression, families))
         said = draft.statement.value("COLUMNS", ParsedColumnList)
         for column in said.columns if said else ():
             self.errors.extend(self._check_reference(column, columns, draft.name))
-            self.errors.extend(_in_order(column, whole, draft.name))
+            self.errors.extend(_check_order(column, whole, draft.name))
         mode = draft.statement.clause("MODE")
         if mode is not None and isinstance(mode.value, ParsedMode):
-            self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.name))
+            self.errors.extend(_check_mode(mode.span, mode.value, columns, draft.name))
             if mode.value.delete_when is not None:
-                self.errors.extend(_in_expression(mode.value.delete_when, whole, draft.name))
+                self.errors.extend(_check_expression(mode.value.delete_when, whole, draft.name))
 
     def _check_reference(self, column: ParsedColumn, own: Names, table: str) -> Iterator[WaterclockError]:
         """Yield errors for unknown columns in a REFERENCES: those of the other table, and the time in this one."""
@@ -247,13 +247,13 @@ class Schemas:
         columns = {lower: name for lower, name in columns.items() if lower not in left_out}
         mode = draft.statement.clause("MODE")
         if mode is not None and isinstance(mode.value, ParsedMode):
-            self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.statement.name))
+            self.errors.extend(_check_mode(mode.span, mode.value, columns, draft.statement.name))
             if mode.value.where is not None:
                 # a published state has no column timelabel
                 published = {name: said for name, said in columns.items() if name != TIMELABEL}
-                self.errors.extend(_in_expression(mode.value.where, published, draft.statement.name))
+                self.errors.extend(_check_expression(mode.value.where, published, draft.statement.name))
         for expression, _ in _rules(draft.statement):
-            self.errors.extend(_in_expression(expression, columns, draft.statement.name))
+            self.errors.extend(_check_expression(expression, columns, draft.statement.name))
 
     def _check_published_columns(self, said: ParsedColumnList, columns: Names, table: str) -> Iterator[WaterclockError]:
         """Yield errors for unknown columns that a PUBLISH sends or uses; its expressions cannot use timelabel."""
@@ -262,12 +262,12 @@ class Schemas:
         families = self._families.get(table, {})
         for column in said.columns:
             if column.made_as is not None and column.retires is None:
-                yield from _in_expression(column.made_as, own, table)
+                yield from _check_expression(column.made_as, own, table)
                 source = column.made_as.span.source
                 yield from now_texts(column.made_as.tree, source, lambda node: families.get(node.parts[0].name.lower()))
 
 
-class _At:
+class _ColumnsByOffset:
     """A function from an offset in a query to the columns of the table, view or FLAT that is named there."""
 
     def __init__(self, tables: Mapping[int, FoundTable], schemas: Schemas) -> None:
@@ -306,7 +306,7 @@ def _declared_families(statement: Statement) -> dict[str, Family]:
     }
 
 
-def _together(outputs: Iterable[Output]) -> Output:
+def _unite_outputs(outputs: Iterable[Output]) -> Output:
     """Return the columns of several queries united by name, in the order of their first occurrence."""
     outputs = list(outputs)
     if len(outputs) == 1:
@@ -344,13 +344,13 @@ def _rules(statement: Statement) -> Iterator[tuple[Expression, bool]]:
             yield from ((expression, False) for expression in expressions_of(ending))
 
 
-def _with_made(said: ParsedColumnList | None, output: Names | None) -> Names | None:
+def _add_computed_columns(said: ParsedColumnList | None, output: Names | None) -> Names | None:
     """Return a query's columns and those of the column list that are computed until they retire."""
     made = [each.name for each in (said.columns if said else ()) if each.made_as is not None]
     return output if output is None or not made else names_of([*output.values(), *made])
 
 
-def _in_expression(expression: Expression, known: Names, table: str) -> Iterator[WaterclockError]:
+def _check_expression(expression: Expression, known: Names, table: str) -> Iterator[WaterclockError]:
     for node in expression.tree.find_all(exp.Column):
         first = node.parts[0]
         start = first.meta.get("start")
@@ -360,13 +360,13 @@ def _in_expression(expression: Expression, known: Names, table: str) -> Iterator
         yield _unknown(span, first.name, known, table)
 
 
-def _now_in(expression: Expression, families: Mapping[str, Family]) -> Iterable[WaterclockError]:
+def _check_now_texts(expression: Expression, families: Mapping[str, Family]) -> Iterable[WaterclockError]:
     """Return errors for strings such as 'now' that are compared with columns of these type families."""
     source = expression.span.source
     return now_texts(expression.tree, source, lambda node: families.get(node.parts[0].name.lower()))
 
 
-def _in_mode(span: Span, mode: ParsedMode, known: Names, table: str) -> Iterator[WaterclockError]:
+def _check_mode(span: Span, mode: ParsedMode, known: Names, table: str) -> Iterator[WaterclockError]:
     named = [(name, span) for name in (*mode.keys, *mode.order_by, *mode.per)]
     if mode.temporal is not None:
         parts = {
@@ -380,7 +380,7 @@ def _in_mode(span: Span, mode: ParsedMode, known: Names, table: str) -> Iterator
             yield _unknown(find_name(name, at), name, known, table)
 
 
-def _in_order(column: ParsedColumn, known: Names, table: str) -> Iterator[WaterclockError]:
+def _check_order(column: ParsedColumn, known: Names, table: str) -> Iterator[WaterclockError]:
     """Yield errors for unknown columns in the ORDER BY of a KEY."""
     said = column.stays
     for order in said.stays.order if said is not None else ():

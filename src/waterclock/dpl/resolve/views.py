@@ -62,7 +62,7 @@ class Queries:
         self.found[statement.name] = found
         if found.errors:
             self.incomplete.add(statement.name)
-        return self._whole(said, found, statement.name)
+        return self._resolve_branches(said, found, statement.name)
 
     def _of_choices(self, statement: Statement, saids: Sequence[ParsedQuery]) -> Query | None:
         """Return the queries of a table with WHEN as branches of one query; add them separately to `choices`."""
@@ -76,7 +76,9 @@ class Queries:
         self.errors.extend(together.errors)
         if together.errors:
             self.incomplete.add(statement.name)
-        wholes = [self._whole(said, found, statement.name) for said, found in zip(saids, founds, strict=True)]
+        wholes = [
+            self._resolve_branches(said, found, statement.name) for said, found in zip(saids, founds, strict=True)
+        ]
         queries = tuple(query for query in wholes if query is not None)
         if len(queries) < len(wholes):
             return None
@@ -84,7 +86,7 @@ class Queries:
         branches = tuple(part for query in queries for part in query.branches or (query,))
         return Query("\n".join(query.text for query in queries), queries[0].place, branches=branches)
 
-    def _whole(self, said: ParsedQuery, found: QueryNames, own: str) -> Query | None:
+    def _resolve_branches(self, said: ParsedQuery, found: QueryNames, own: str) -> Query | None:
         parts = found.branches or [(said, found)]
         if any(inside.tree is None for _, inside in parts):
             return None
@@ -188,7 +190,7 @@ class Queries:
         if table is None and found.name not in self.views:
             self.errors.append(self._unknown(found, own))
         elif table is None or (not table.has_failed("WATERMARK") and table.clause("WATERMARK") is None):
-            self.errors.append(no_watermark(found, self.tables))
+            self.errors.append(no_watermark_error(found, self.tables))
         return None
 
     def flat(self, found: FoundTable, own: str) -> Flat | None:
@@ -224,7 +226,7 @@ class Queries:
             written, query = query, _wrap_query(query, found)
             others = [it for it in list_reads(query) if (it.kind, it.span) != (found.kind, found.duration)]
             if written == query and others:
-                self.errors.append(_no_effect(found))
+                self.errors.append(_no_effect_error(found))
         shared = found.name if self.views[found.name].clause("SHARED") else None
         return replace(at, view=query, view_columns=self.columns_of(found.name), shared=shared)
 
@@ -256,10 +258,10 @@ class Queries:
             return planned_feature_error(
                 "a table that reads held rows", found.span, fix="use `waterclock query` to read it"
             )
-        return unknown_table(found.name, found.span, known, self.tables)
+        return unknown_table_error(found.name, found.span, known, self.tables)
 
 
-def no_watermark(found: FoundTable, tables: Mapping[str, Statement]) -> WaterclockError:
+def no_watermark_error(found: FoundTable, tables: Mapping[str, Statement]) -> WaterclockError:
     """Build the error for a watermark of a table that declares none."""
     is_view = found.name not in tables
     having = [name for name, statement in tables.items() if statement.clause("WATERMARK") is not None]
@@ -280,7 +282,9 @@ def queries_of(statement: Statement) -> list[ParsedQuery]:
     return [*whens, *([last] if last is not None else [])]
 
 
-def unknown_table(name: str, span: Span, known: Iterable[str], tables: Mapping[str, Statement]) -> WaterclockError:
+def unknown_table_error(
+    name: str, span: Span, known: Iterable[str], tables: Mapping[str, Statement]
+) -> WaterclockError:
     """Build the error for an unknown table; its fix is the current name of a renamed table, or a similar name."""
     now = [other for other, it in tables.items() if (said := it.value("WAS", ParsedWas)) and said.table == name]
     fix = f"it was renamed: write {now[0]}" if now else nearest_table(name, known)
@@ -296,7 +300,7 @@ def nearest_table(name: str, known: Iterable[str]) -> str:
     return did_you_mean(name, known) or "declare it by a COLLECT, TRANSFORM or CREATE VIEW"
 
 
-def _no_effect(found: FoundTable) -> WaterclockError:
+def _no_effect_error(found: FoundTable) -> WaterclockError:
     """Build the error for a read function around a view that contains no plain table name."""
     word = found.kind.name
     return found.span.refuse(

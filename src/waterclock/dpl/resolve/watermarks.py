@@ -32,7 +32,7 @@ def with_marks(
         said = statement.value("WATERMARK", ParsedWatermark)
         if said is None:
             continue
-        wrong = [*_of_columns(statement, said), *_of_name(statement, names)]
+        wrong = [*_check_columns(statement, said), *_check_name(statement, names)]
         errors.extend(wrong)
         if not wrong:
             marks.append(_mark(statement, said, variables))
@@ -52,7 +52,7 @@ def check_marks(
         asked = {mark_read: None for query in _queries(draft) for mark_read in marks_in(query)}
         if not asked or draft.is_incomplete:
             continue
-        above = _above(drafts, [read.table for read in draft.declared.reads if read not in asked])
+        above = _find_upstream(drafts, [read.table for read in draft.declared.reads if read not in asked])
         for read in asked:
             table = read.table.removesuffix(MARK)
             if table not in above:
@@ -92,7 +92,7 @@ def marks_in(query: Query) -> Iterator[Read]:
             yield from marks_in(reference.view)
 
 
-def _above(drafts: Mapping[str, UnresolvedTable], names: list[str]) -> set[str]:
+def _find_upstream(drafts: Mapping[str, UnresolvedTable], names: list[str]) -> set[str]:
     found: set[str] = set()
     while names:
         name = names.pop()
@@ -113,7 +113,7 @@ def _mark(statement: Statement, said: ParsedWatermark, variables: Mapping[str, V
     return replace(found[0], span=statement.span, clauses=(*found[0].clauses, keeps))
 
 
-def _of_columns(statement: Statement, said: ParsedWatermark) -> Iterator[WaterclockError]:
+def _check_columns(statement: Statement, said: ParsedWatermark) -> Iterator[WaterclockError]:
     listed = statement.value("COLUMNS", ParsedColumnList)
     clause = statement.clause("WATERMARK")
     if clause is None:
@@ -148,7 +148,7 @@ def _no_time(span: Span, table: str, column: str, written: str) -> WaterclockErr
     )
 
 
-def _of_name(statement: Statement, names: Mapping[str, Statement]) -> Iterable[WaterclockError]:
+def _check_name(statement: Statement, names: Mapping[str, Statement]) -> Iterable[WaterclockError]:
     other = names.get(mark_of(statement.name).lower())
     if other is not None:
         yield other.span.refuse(

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.ledger_snapshot import HELD_BACK
-from waterclock.dpl.query.aggregates import NAMES, aggregates_of, in_sparks_words
+from waterclock.dpl.query.aggregates import NAMES, aggregates_of, expand_aggregates
 from waterclock.engine.batch.row_filters import findings, row_filter_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import key_ladder, list_batch_rules, may_repeat_keys
@@ -67,7 +67,7 @@ def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, 
         if rule.scope is Scope.ROW and not is_sifted
     ]
     measures.extend(
-        (f"batch:{rule.name}", F.expr(in_sparks_words(rule.expression)))
+        (f"batch:{rule.name}", F.expr(expand_aggregates(rule.expression)))
         for rule in measured_batch_rules(table, at_rest=at_rest)
     )
     measures.extend(
@@ -272,7 +272,7 @@ class Sealed:
         from pyspark.sql import functions as F  # noqa: N812
 
         rows = frame_of_slices(self.spark, self.folder, [self.manifest])
-        columns = [F.expr(in_sparks_words(text)).cast("string") for text in texts]
+        columns = [F.expr(expand_aggregates(text)).cast("string") for text in texts]
         try:
             found = rows.agg(*(column.alias(f"a{index}") for index, column in enumerate(columns))).first()
         except PySparkException:
@@ -300,7 +300,7 @@ def answers(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
     from pyspark.sql import functions as F  # noqa: N812
 
     found = rows.agg(
-        *(F.expr(in_sparks_words(rule.expression)).alias(f"r{index}") for index, rule in enumerate(rules))
+        *(F.expr(expand_aggregates(rule.expression)).alias(f"r{index}") for index, rule in enumerate(rules))
     ).first()
     return {rule.name: found[f"r{index}"] if found else None for index, rule in enumerate(rules)}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.records import INPUTS_FOUND
-from waterclock.dpl.query.aggregates import aggregates_of, in_sparks_words
+from waterclock.dpl.query.aggregates import aggregates_of, expand_aggregates
 from waterclock.engine.batch.expectations import RuleVerdict, batch_hold_error, refusal
 from waterclock.engine.batch.multi_window_query import WINDOW, are_alike, label_shares, read_by_all
 from waterclock.engine.batch.row_filters import FATES, find_actions, measures_of, row_filter_of
@@ -182,9 +182,9 @@ def _counts(
 
 def _list_aggregates(rule: Rule) -> Iterator[tuple[str, Column]]:
     """Yield the aggregates of a rule on all rows: whether it holds, and the value of each of its aggregates."""
-    yield rule.name, F.expr(in_sparks_words(rule.expression))
+    yield rule.name, F.expr(expand_aggregates(rule.expression))
     for text in aggregates_of(rule.expression):
-        yield _value_of(rule, text), F.expr(in_sparks_words(text)).cast("string")
+        yield _value_of(rule, text), F.expr(expand_aggregates(text)).cast("string")
 
 
 def _value_of(rule: Rule, aggregate: str) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.ledger_snapshot import BEGINNING
-from waterclock.dpl.query.aggregates import in_sparks_words
+from waterclock.dpl.query.aggregates import expand_aggregates
 from waterclock.engine.batch.rule_errors import first_line
 from waterclock.engine.spark.queries import insert_values
 from waterclock.errors import WaterclockError
@@ -53,7 +53,7 @@ def measure_columns(table: Table, schema: StructType) -> Sequence[tuple[str, Col
     asked |= {of: of for rule in list_comparison_rules(table) if rule.comparison for of in rule.comparison.aggregates}
     found = [
         pair
-        for name, text in ((name, in_sparks_words(said)) for name, said in asked.items())
+        for name, text in ((name, expand_aggregates(said)) for name, said in asked.items())
         for pair in (
             (f"{_VALUE}{name}", F.expr(f"left(CAST(({text}) AS STRING), {_LONGEST})")),
             (f"{_TYPE}{name}", F.expr(f"typeof(({text}))")),

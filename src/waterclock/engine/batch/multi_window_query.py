@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.records import Slice
-from waterclock.dpl.query.splice import MARKERS, Spliced, list_reads, splice_by
+from waterclock.dpl.query.splice import MARKERS, Spliced, list_reads, splice_with
 from waterclock.dpl.query.window_wise import WindowWise, window_wise
 from waterclock.engine.reads.hidden import add_hidden_columns
 from waterclock.engine.reads.pin import PinnedRead, build_empty_frame, frame_of
@@ -102,7 +102,7 @@ def rows_of_windows(
     for read, frame in frames.items():
         frame.createOrReplaceTempView(ways.reads[read][0])
     _windows(spark, batches).createOrReplaceTempView(_WINDOWS)
-    spliced = splice_by(query, ways)
+    spliced = splice_with(query, ways)
     try:
         return _query_all_windows(work, spark, spliced, ways.columns())
     except PySparkException:

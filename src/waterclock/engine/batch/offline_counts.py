@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.query.aggregates import in_sparks_words
+from waterclock.dpl.query.aggregates import expand_aggregates
 from waterclock.dpl.query.merging import AggregateCall, SplitExpression, split_at_aggregates
 from waterclock.flow.measures import Offline
 from waterclock.spark_sql import quote_name
@@ -128,7 +128,7 @@ class Count:
     def own(self) -> str:
         """The SQL of the value of one label."""
         if self.parts is None:
-            return in_sparks_words(self.text)
+            return expand_aggregates(self.text)
         return self.parts.render(lambda at: f"({self.states[at].own})")
 
     def merged_sql(self, names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from functools import partial, reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.query.flat_alone import flat_alone
+from waterclock.dpl.query.flat_alone import find_single_flat
 from waterclock.engine.batch.code_lineage import alias_inputs, record_lineage
 from waterclock.engine.batch.input_rules import filter_query_inputs, filter_shared_input
 from waterclock.engine.batch.late_rows import find_rejected_late_rows
@@ -123,7 +123,7 @@ def _rows_of(
         frames[view.read] = view.rows[batch.label]
     own = table.with_choice(table.choice_of(batch.window))
     counted = None
-    if absent is not None and own.query is not None and flat_alone(own.query) is not None:
+    if absent is not None and own.query is not None and find_single_flat(own.query) is not None:
         counted = partial(absent.observe, batch.label)
     frames |= flat_frames(work, spark, _flats(own), reads, frames, counted)
     frames = filter_query_inputs(table, frames) if table.input_rules else frames
