@@ -110,7 +110,7 @@ class Runner:
         if not any(table.closes for table in self._work.flow.tables.values()):
             return
         request = self._request(self._force)
-        if not any(books.is_to_be_looked_at for books in self._planner.books(self.snapshot(), now, request)):
+        if not any(books.needs_check for books in self._planner.books(self.snapshot(), now, request)):
             return
         # imports Spark, which a run with nothing to do should not load
         from waterclock.engine.batch.closing import close_due_books

@@ -29,7 +29,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class InvalidOption:
     """An invalid option or combination of options: the error's code, the option or "", and the parts of the message."""
 
     code: str
@@ -84,10 +84,10 @@ class Capabilities:
     tells_unread: bool = False
     tells: frozenset[str] = frozenset()
     keeps_order: bool = False
-    wrong_options: Callable[[str, Mapping[str, Any], str], Iterable[Wrong]] | None = None
+    wrong_options: Callable[[str, Mapping[str, Any], str], Iterable[InvalidOption]] | None = None
     seals: bool = False
     copies: bool = False
     each_parameters: Callable[[str, Mapping[str, Any]], tuple[str, ...]] | None = None
     require_path: Callable[[str], object] | None = None
     driver: Driver | None = None
-    warning: Callable[[Path, Mapping[str, Any], Unit], Wrong | None] | None = None
+    warning: Callable[[Path, Mapping[str, Any], Unit], InvalidOption | None] | None = None

@@ -48,7 +48,7 @@ from waterclock.connectors.interface import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.capabilities import Capabilities, Option, Wrong
+from waterclock.flow.capabilities import Capabilities, InvalidOption, Option
 from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.flow.lookbacks import ChangeReporting
@@ -122,7 +122,7 @@ _STORE_OPTIONS = {
 }
 
 
-def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[Wrong]:
+def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[InvalidOption]:
     """Return errors for invalid or contradictory options of a unit."""
     if what == "collect":
         wrong = wrong_raw(options) if options.get("format") == RAW else wrong_reading(options, path)
@@ -130,7 +130,7 @@ def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable
     return wrong_writing(options) if what == "publish" else ()
 
 
-def _wrong_stamp(options: Mapping[str, Any], path: str) -> Iterable[Wrong]:
+def _wrong_stamp(options: Mapping[str, Any], path: str) -> Iterable[InvalidOption]:
     try:
         names = landed_names.names_of(path)
     except WaterclockError:  # `require_path` reports it
@@ -138,7 +138,7 @@ def _wrong_stamp(options: Mapping[str, Any], path: str) -> Iterable[Wrong]:
     return wrong_stamp(options, is_glob=not names.supplier)
 
 
-def _warning(folder: Path, connection: Mapping[str, Any], unit: Unit) -> Wrong | None:
+def _warning(folder: Path, connection: Mapping[str, Any], unit: Unit) -> InvalidOption | None:
     return warning_of(folder, connection, _names_of(unit))
 
 

@@ -34,7 +34,7 @@ from waterclock.flow.declarations import (
     TableDeclaration,
 )
 from waterclock.flow.flats import flats_of
-from waterclock.flow.ladders import FAILS, words
+from waterclock.flow.ladders import FAILS, format_ladder
 from waterclock.flow.origins import SOURCE
 from waterclock.flow.schema_changes import OnSchemaChange
 
@@ -179,7 +179,7 @@ def flow_fingerprint(tables: Mapping[str, Table]) -> str:
 
 def _columns(columns: Columns) -> str:
     text = [str(columns.on_change)] if columns.on_change is OnSchemaChange.TEXT else []  # others change no value
-    text += [f"parsed() {words(columns.unread.ladder)}"] if columns.unread and keeps_unread(columns) else []
+    text += [f"parsed() {format_ladder(columns.unread.ladder)}"] if columns.unread and keeps_unread(columns) else []
     return _SEPARATOR.join([*(_column(column) for column in columns.named), str(columns.is_open), *text])
 
 
@@ -190,7 +190,7 @@ def _column(column: Column) -> str:
     if column.references and column.references.otherwise:
         of = column.references
         ladders[f"REFERENCES {of.table} {of.columns} {of.role}"] = of.otherwise
-    said = [f"{what} else {words(ladder)}" for what, ladder in ladders.items() if ladder not in ((), FAILS)]
+    said = [f"{what} else {format_ladder(ladder)}" for what, ladder in ladders.items() if ladder not in ((), FAILS)]
     said += [str(column.stays)] if column.stays else []
     said += [f"AS {SOURCE}.{column.tells}"] if column.tells else []
     made_as = f" AS {column.ends.made_as}" if column.ends and column.ends.made_as else ""
@@ -199,7 +199,7 @@ def _column(column: Column) -> str:
 
 
 def _rule(rule: Rule) -> str:
-    return f"{_with_single_spaces(rule.expression)} {rule.scope.value} {words(rule.rungs)}"
+    return f"{_with_single_spaces(rule.expression)} {rule.scope.value} {format_ladder(rule.rungs)}"
 
 
 def _with_single_spaces(expression: str) -> str:

@@ -10,7 +10,7 @@ from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedOptions, ParsedRule
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.checks import MOST_CHECKS, can_quarantine_rows, marks, marks_rows
+from waterclock.flow.checks import MOST_CHECKS, can_quarantine_rows, list_marked_checks, marks_rows
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Choice, Query, Read
 
@@ -44,7 +44,7 @@ def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[st
                 )
         yield from _check_planned_features(draft, said[0][1])
         takes = can_quarantine_rows(draft.declared) or marks_rows(draft.declared)
-        if takes and len(found := marks(draft.declared)) > MOST_CHECKS:
+        if takes and len(found := list_marked_checks(draft.declared)) > MOST_CHECKS:
             yield draft.at("EXPECT").refuse(
                 "E275",
                 f"{draft.name} has {len(found)} checks of a row, for rows that it reads and rows that it makes",

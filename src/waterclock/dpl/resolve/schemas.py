@@ -33,7 +33,7 @@ from waterclock.dpl.syntax.statements import (
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flat
-from waterclock.flow.flats import clashes_of, flat_columns
+from waterclock.flow.flats import find_name_clashes, flat_columns
 from waterclock.flow.folds import RECORD
 from waterclock.timelabel.label import TIMELABEL
 
@@ -147,7 +147,7 @@ class Schemas:
         )
         if flat is None or columns is None:
             return UNKNOWN
-        clashes = clashes_of(columns)
+        clashes = find_name_clashes(columns)
         if clashes:
             tables = {name: " and of ".join(each.table for each in found) for name, found in clashes.items()}
             self.errors.append(

@@ -15,9 +15,9 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.checks import key_ladder, list_batch_rules, may_repeat_keys
 from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
-from waterclock.flow.ladders import FAILS, outcome
+from waterclock.flow.ladders import FAILS, find_outcome
 from waterclock.flow.measures import counts_rows
-from waterclock.flow.published import keys_sent
+from waterclock.flow.published import list_sent_keys
 from waterclock.storage.folds.versions import lacking_sql
 from waterclock.storage.slices.key_checks import duplicate_keys
 from waterclock.storage.slices.manifest import Manifest
@@ -195,7 +195,7 @@ def unproven_keys(table: Table, source: Table) -> tuple[str, ...]:
     """
     if table.kind is not Kind.PUBLISH or table.mode is not Mode.MERGE:
         return ()
-    known = {name.lower() for name in keys_sent(table.columns, source.keys)}
+    known = {name.lower() for name in list_sent_keys(table.columns, source.keys)}
     if known and known <= {key.lower() for key in table.keys}:
         return () if source.is_fold or not may_repeat_keys(source) else table.keys
     return table.keys
@@ -214,7 +214,7 @@ def key_findings(
 def _row_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iterator[tuple[Action, str]]:
     for rule in list_batch_rules(table):
         broken = measures.get(f"expect:{rule.name}") or 0
-        action = outcome(rule.rungs, broken, rows)
+        action = find_outcome(rule.rungs, broken, rows)
         if rule.scope is Scope.ROW and action is not None:
             yield action, f"{rule.name}: {broken} of {rows} rows violate ({rule.expression})"
 
@@ -226,7 +226,7 @@ def _null_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iter
         column = said.get(name)
         own = column.else_of_null if column else ()
         of_key = key_ladder(table) if column and column.is_key else FAILS
-        action = outcome(own or of_key, count, rows)
+        action = find_outcome(own or of_key, count, rows)
         if action is not None:
             yield action, f"{name} is null in {count} of {rows} rows"
 

@@ -25,7 +25,7 @@ from waterclock.files.filesystem import entry_path
 from waterclock.flow.checks import asks_rows
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
-from waterclock.flow.published import keys_sent
+from waterclock.flow.published import list_sent_keys
 from waterclock.planner.plan import Batch, Group
 from waterclock.storage.slices.hard_links import link_slice
 from waterclock.storage.slices.manifest import Manifest, read_manifest
@@ -172,7 +172,7 @@ def _delivery(work: RunContext, table: Table, claim: Claim, manifest: Manifest) 
         is_from_partitioned=source.is_partitioned,
         columns=tuple((name, kind) for name, kind in columns.items() if name not in _OURS),
         files=tuple(folder / file.path for file in manifest.files),
-        keys=table.keys or keys_sent(table.columns, source.keys),
+        keys=table.keys or list_sent_keys(table.columns, source.keys),
         is_whole=bool(manifest.source.get("is_whole")),
         deleted_column="" if table.is_delivered_by_label or table.mode is not Mode.MERGE else DELETED,
         label_column=ROW_LABEL if ROW_LABEL in columns else "",

@@ -13,7 +13,7 @@ from waterclock.flow.checked_references import checked_references
 from waterclock.flow.checks import Check, Demand, checks_of, key_ladder, key_stays, loose_types, marks_rows
 from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Table
-from waterclock.flow.ladders import outcome
+from waterclock.flow.ladders import find_outcome
 from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.row_filter import (
     DROPPED,
@@ -110,7 +110,7 @@ def find_actions(checks: Iterable[Check], sifted: Sifted, *, of: str = "") -> It
     """
     for check in checks:
         broken = sifted.broken.get(check.name, 0)
-        action = outcome(check.ladder, broken, sifted.rows)
+        action = find_outcome(check.ladder, broken, sifted.rows)
         if action is None or action is Action.DROP:
             continue
         yield (

@@ -17,7 +17,7 @@ from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import refuse_more_than
 from waterclock.operations.states import LOUDNESS, QUIET, State, state_of
 from waterclock.operations.withdrawing import find_withdrawable_labels
-from waterclock.planner.label_states import LabelState, StatesIn, count_states, is_in, label_states
+from waterclock.planner.label_states import LabelState, SpanStates, contains_label, count_states, label_states
 from waterclock.planner.plan import Status
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
@@ -79,8 +79,8 @@ class _OfTable:
     started by a runner. `warned`: the labels whose rows have warnings.
     """
 
-    older: StatesIn
-    states: StatesIn
+    older: SpanStates
+    states: SpanStates
     made: Container[datetime]
     done: int
     asked_for: int
@@ -127,10 +127,10 @@ def _block(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labe
     }
 
 
-def _table_batches(settled: Settled, name: str, older: StatesIn, states: StatesIn, asked: int) -> _OfTable:
+def _table_batches(settled: Settled, name: str, older: SpanStates, states: SpanStates, asked: int) -> _OfTable:
     done = settled.done.get(name, ())
     has_rows = {cell.label for cell in settled.others if cell.table == name and cell.current_claim is not None}
-    made = frozenset(one.label for one in states.listed if one.label in has_rows or is_in(done, one.label))
+    made = frozenset(one.label for one in states.listed if one.label in has_rows or contains_label(done, one.label))
     return _OfTable(older, states, made, states.counts.get(Status.DONE, 0) + len(made), asked)
 
 
