@@ -1,6 +1,6 @@
 """Reconstructs table content as known at an instant, and checks whether all of its inputs agreed then. Pure.
 
-A world is the result of all commits up to an instant. It agrees where every relevant batch read exactly the content
+A state is the result of all commits up to an instant. It agrees where every relevant batch read exactly the content
 that is there, and likewise for its inputs: then no part of it is older or newer than the others.
 """
 

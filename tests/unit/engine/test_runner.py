@@ -91,7 +91,7 @@ def drained(monkeypatch: pytest.MonkeyPatch, runner: Planned, answers: dict[str,
     monkeypatch.setattr(retry, "carry_out_with_retries", patiently)
     outcome = RunOutcome()
     with ThreadPoolExecutor(4) as threads:
-        runner._drain(day(9), threads, outcome)
+        runner._run_ready_groups(day(9), threads, outcome)
     return outcome
 
 
@@ -155,7 +155,7 @@ def test_a_label_that_was_done_or_skipped_since_the_plan_keeps_no_other_of_its_g
     monkeypatch.setattr(retry, "carry_out_with_retries", carry_out)
     outcome = RunOutcome()
     with ThreadPoolExecutor(4) as threads:
-        runner._drain(day(9), threads, outcome)
+        runner._run_ready_groups(day(9), threads, outcome)
     assert (outcome.done, outcome.failed) == (2, [])
 
 
@@ -232,7 +232,7 @@ def test_no_more_groups_run_than_there_are_threads(monkeypatch: pytest.MonkeyPat
     busy: dict[Any, Group] = {}
     ready = deque(group("a.b", number) for number in range(6))
     with ThreadPoolExecutor(8) as threads:
-        Runner(work)._take_up(ready, busy, threads, day(9))
+        Runner(work)._start_groups(ready, busy, threads, day(9))
         go.set()
     assert len(busy) == work.settings.threads == 4
     assert [of.batches[0].label for of in ready] == [day(4), day(5)]
@@ -275,7 +275,7 @@ def test_a_spark_that_does_not_start_is_one_error_of_the_whole_run() -> None:
     refusal = WaterclockError("E701", "java is missing")
     work = work_of([table("a.b"), table("c.d")], sessions=FakeSessions(refusal))
     with pytest.raises(WaterclockError) as caught, ThreadPoolExecutor(4) as threads:
-        Planned(work, group("a.b", 1), group("c.d", 1))._drain(day(9), threads, RunOutcome())
+        Planned(work, group("a.b", 1), group("c.d", 1))._run_ready_groups(day(9), threads, RunOutcome())
     assert caught.value is refusal
 
 
@@ -295,7 +295,7 @@ def test_what_lost_its_spark_is_made_once_more(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(retry, "carry_out_with_retries", patiently)
     outcome = RunOutcome()
     with ThreadPoolExecutor(1) as threads:
-        runner._drain(day(9), threads, outcome)
+        runner._run_ready_groups(day(9), threads, outcome)
     assert (outcome.done, len(outcome.failed)) == (2 - failed, failed)
     assert runner._work.sessions.revived == times  # type: ignore[attr-defined]
     for report in outcome.failed:

@@ -71,7 +71,7 @@ def close_due_books(
             return list(failed.values())
         for books, pairs in found:
             try:
-                _look_at(work, books, pairs)
+                _check_boundaries(work, books, pairs)
             except WaterclockError as error:
                 failed[books.table.name] = (books, error)
                 _record_failure(work, books, error)
@@ -107,7 +107,7 @@ def _take_late_rows(work: RunContext, books: Books) -> None:
         )
 
 
-def _look_at(work: RunContext, books: Books, pairs: Sequence[ClosingCandidate]) -> None:
+def _check_boundaries(work: RunContext, books: Books, pairs: Sequence[ClosingCandidate]) -> None:
     closes = books.table.closes
     if closes is None:
         raise AssertionError(f"{books.table.name} closes no books")

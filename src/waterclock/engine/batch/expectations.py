@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.ledger_snapshot import HELD_BACK
 from waterclock.dpl.query.aggregates import NAMES, aggregates_of, expand_aggregates
-from waterclock.engine.batch.row_filters import findings, row_filter_of
+from waterclock.engine.batch.row_filters import list_findings, row_filter_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import key_ladder, list_batch_rules, may_repeat_keys
 from waterclock.flow.choices import Action, Kind, Mode, Scope
@@ -83,10 +83,10 @@ def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, 
 
 def measured_batch_rules(table: Table, *, at_rest: bool = False) -> list[Rule]:
     """Return the batch rules that are part of `row_measures`: those that Spark can observe, or all on sealed rows."""
-    return [rule for rule in list_batch_rules(table) if (_is_of_batch(rule) if at_rest else _is_in_pass(rule))]
+    return [rule for rule in list_batch_rules(table) if (_is_of_batch(rule) if at_rest else _is_observable(rule))]
 
 
-def has_unasked(table: Table, measures: Mapping[str, Any]) -> bool:
+def has_unmeasured_rules(table: Table, measures: Mapping[str, Any]) -> bool:
     """Return whether a batch rule was not measured, so that it needs a job of its own."""
     return any(_is_of_batch(rule) and f"batch:{rule.name}" not in measures for rule in list_batch_rules(table))
 
@@ -114,11 +114,11 @@ def judge(  # noqa: PLR0913 - the parts of one verdict
     holds: list[str] = []
     kept_by = {Action.FAIL: refusals, Action.HOLD: holds}
     observed: Mapping[str, Any] = measures
-    if manifest.digest is None and any(map(_is_in_pass, list_batch_rules(table))):
+    if manifest.digest is None and any(map(_is_observable, list_batch_rules(table))):
         # a task that ran twice was observed twice, so batch rules are evaluated on the sealed rows
         rows, observed = frame_of_slices(spark, folder, [manifest]), {}
-    found = [*(findings(table, sifted) if sifted else _row_findings(table, measures, manifest.rows))]
-    found += _batch_findings(table, observed, rows, Sealed(spark, folder, manifest))
+    found = [*(list_findings(table, sifted) if sifted else _row_findings(table, measures, manifest.rows))]
+    found += _batch_findings(table, observed, rows, SealedLabel(spark, folder, manifest))
     found += _null_findings(table, measures, manifest.rows)
     found += of_table
     for action, said in found:
@@ -131,7 +131,7 @@ def judge(  # noqa: PLR0913 - the parts of one verdict
     return RuleVerdict(tuple(warnings), tuple(refusals), tuple(holds))
 
 
-def refusal(table: Table, where: str, verdict: RuleVerdict) -> WaterclockError:
+def refused_batch_error(table: Table, where: str, verdict: RuleVerdict) -> WaterclockError:
     """Build the error for a batch that its audit refused."""
     return WaterclockError(
         "E740",
@@ -248,7 +248,7 @@ def excluded_row_warnings(counts: Mapping[str, int]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class SealedLabel:
     """The sealed rows of one label."""
 
     spark: SparkSession
@@ -281,13 +281,13 @@ class Sealed:
 
 
 def _batch_findings(
-    table: Table, measures: Mapping[str, Any], rows: DataFrame | None, sealed: Sealed
+    table: Table, measures: Mapping[str, Any], rows: DataFrame | None, sealed: SealedLabel
 ) -> Iterator[tuple[Action, str]]:
     rules = [rule for rule in list_batch_rules(table) if _is_of_batch(rule)]
     found = {rule.name: measures[f"batch:{rule.name}"] for rule in rules if f"batch:{rule.name}" in measures}
     asked = [rule for rule in rules if rule.name not in found]
     if rows is not None and asked:
-        found |= answers(rows, asked)
+        found |= evaluate_rules(rows, asked)
     for rule in rules:
         if found.get(rule.name) is not True:
             values = "; ".join(sealed.values(rule.expression, by_job=rule.action in {Action.FAIL, Action.HOLD}))
@@ -295,7 +295,7 @@ def _batch_findings(
             yield rule.action, f"{rule.name}: the batch is not ({rule.expression}){where}"
 
 
-def answers(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
+def evaluate_rules(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
     """Return the value of each rule with aggregates over some rows, by one job."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -310,7 +310,7 @@ def _is_of_batch(rule: Rule) -> bool:
     return rule.scope is Scope.BATCH and rule.comparison is None
 
 
-def _is_in_pass(rule: Rule) -> bool:
+def _is_observable(rule: Rule) -> bool:
     """Return whether Spark can observe a batch rule during the write: plain aggregates, none of them DISTINCT."""
     called = {name.lower() for name in _CALLED.findall(rule.expression)}
     is_plain = bool(called & _AGGREGATES) and called <= _AGGREGATES | _OF_VALUES

@@ -51,11 +51,11 @@ class OfflineState:
         """The stored state of a label, as text columns."""
         by, text = self.call.merge_aggregate, self.call.text
         if by == "mean":
-            return f"CAST(sum({self._of}) AS STRING)", f"CAST(count({self._of}) AS STRING)"
+            return f"CAST(sum({self._argument}) AS STRING)", f"CAST(count({self._argument}) AS STRING)"
         if by == "hll":
             return (f"base64({self._sketch_sql})",)
         if by == "kll":
-            return (f"CASE WHEN count({self._of}) > 0 THEN base64({self._sketch_sql}) END",)
+            return (f"CASE WHEN count({self._argument}) > 0 THEN base64({self._sketch_sql}) END",)
         return (f"CAST({text} AS STRING)",)
 
     @property
@@ -64,7 +64,7 @@ class OfflineState:
         if self.call.merge_aggregate == "hll":
             return f"hll_sketch_estimate({self._sketch_sql})"
         if self.call.merge_aggregate == "kll":
-            return f"CASE WHEN count({self._of}) > 0 THEN {self._quantile(self._sketch_sql)} END"
+            return f"CASE WHEN count({self._argument}) > 0 THEN {self._quantile(self._sketch_sql)} END"
         return self.call.text
 
     def merged_sql(self, names: Sequence[str]) -> str:
@@ -83,7 +83,7 @@ class OfflineState:
         return f"CAST({by}(CAST({first} AS {self.type})) AS {self.type})"
 
     @property
-    def _of(self) -> str:
+    def _argument(self) -> str:
         return self.call.arguments[0]
 
     @property
@@ -95,8 +95,8 @@ class OfflineState:
     @property
     def _sketch_sql(self) -> str:
         if self.call.merge_aggregate == "hll":
-            return f"hll_sketch_agg(CAST(({self._of}) AS STRING), {self.sketch})"
-        return f"kll_sketch_agg_{self._kll}(CAST(({self._of}) AS {self._kll}), {_QUANTILES})"
+            return f"hll_sketch_agg(CAST(({self._argument}) AS STRING), {self.sketch})"
+        return f"kll_sketch_agg_{self._kll}(CAST(({self._argument}) AS {self._kll}), {_QUANTILES})"
 
     def _quantile(self, sketch: str) -> str:
         ranks = self.call.arguments[1] if len(self.call.arguments) > 1 else "0.5"

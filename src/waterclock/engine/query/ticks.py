@@ -71,7 +71,7 @@ class Moment:
     shown_open: Mapping[str, VisibleWindows] = field(default_factory=dict)
 
 
-def reservations(moment: Moment) -> list[str]:
+def list_limitations(moment: Moment) -> list[str]:
     """Return the limitations of an answer as text: batches that have not followed a restatement, and gaps."""
     said = []
     if moment.is_rippling and moment.known_at is not None:
@@ -90,11 +90,11 @@ def reservations(moment: Moment) -> list[str]:
 
 def moment_of(work: RunContext, tables: Collection[str], asked: AsOf) -> Moment:
     """Find the moment for a query of several tables, and views of them, as `Questions.moment`."""
-    return Questions(Planner(work.flow), work.ledger, work.real_now()).moment(tables, asked)
+    return MomentFinder(Planner(work.flow), work.ledger, work.real_now()).moment(tables, asked)
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
+class MomentFinder:
     """Finds the moments at which tables can be queried together, from one ledger at one time of its clock."""
 
     planner: Planner
@@ -133,7 +133,7 @@ class Questions:
 class _Search:
     """The search for the instant of one request."""
 
-    questions: Questions
+    questions: MomentFinder
     ticks: Ticks
     tables: tuple[str, ...]
     asked: AsOf
@@ -147,7 +147,7 @@ class _Search:
     def moment(self, tick: datetime, states: KnownStates) -> Moment:
         """Return the newest moment as of a tick, going back restatement by restatement."""
         missing = self.ticks.find_missing_windows(self.tables, tick)
-        if any(not self._may_lack(name) for name in missing):
+        if any(not self._can_be_missing(name) for name in missing):
             is_newest = self.asked.known_at is not None and self.asked.tick.strip().lower() == LATEST
             raise unmade_windows_error(
                 self.ticks, missing, tick, is_partial=self.asked.is_partial, is_newest_known=is_newest
@@ -159,10 +159,12 @@ class _Search:
         while conflicts:
             at = states.find_instant_before_conflicts(conflicts, at)
             if at < states.history.since:
-                states = self.known_states(tick, self._further(at))
+                states = self.known_states(tick, self._history_start(at))
             lacks = states.find_missing_windows(needs, at)
             if lacks != left_out:
-                raise no_common_tick_error(self.ticks, self._sort_conflicts(first), _more(lacks, left_out), tick)
+                raise no_common_tick_error(
+                    self.ticks, self._sort_conflicts(first), _find_new_gaps(lacks, left_out), tick
+                )
             conflicts = states.conflicts(needs, at)
         return Moment(
             tick,
@@ -186,15 +188,15 @@ class _Search:
     def _refuse_unknown(self, left_out: Mapping[str, IntervalSet], tick: datetime, states: KnownStates) -> None:
         """Raise an error if some labels were not made yet at the instant `known_at` of the query."""
         for name, gaps in left_out.items():
-            if self.asked.known_at is not None and not self._may_lack(name):
+            if self.asked.known_at is not None and not self._can_be_missing(name):
                 node = self.ticks.graph.nodes[name]
                 first = states.first_record_time(name, node.table.cadence.floor(next(iter(gaps))[0]))
                 raise unknown_windows_error(node, gaps, tick, self.asked.known_at, first)
 
-    def _may_lack(self, name: str) -> bool:
+    def _can_be_missing(self, name: str) -> bool:
         return self.asked.is_partial and can_be_partial(self.ticks.graph.nodes[name])
 
-    def _further(self, at: datetime) -> datetime:
+    def _history_start(self, at: datetime) -> datetime:
         """Return the start of the history to query, so that it includes an instant."""
         passed = max(self.questions.now - at, _LEAST)
         return max(BEGINNING, at - _FURTHER * passed)
@@ -211,7 +213,7 @@ class _Search:
         return tuple(found)
 
 
-def _more(lacks: Mapping[str, IntervalSet], left_out: Mapping[str, IntervalSet]) -> dict[str, IntervalSet]:
+def _find_new_gaps(lacks: Mapping[str, IntervalSet], left_out: Mapping[str, IntervalSet]) -> dict[str, IntervalSet]:
     """Return the missing labels that are not in `left_out`."""
     found = {name: gaps - left_out.get(name, IntervalSet()) for name, gaps in lacks.items()}
     return {name: gaps for name, gaps in found.items() if gaps}
