@@ -207,13 +207,15 @@ def test_a_source_that_cannot_tell_its_clock_is_told_of_once_while_it_says_the_s
 
 def test_a_log_that_is_older_than_the_ledger_is_told_of_once_while_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     older = {"a.b": WaterclockError("E754", "the log of a.b is older than the ledger")}
-    monkeypatch.setattr("waterclock.engine.runner.older_logs", lambda _: older)
+    monkeypatch.setattr("waterclock.engine.runner.find_log_errors", lambda _: older)
     runner = Planned(work_of([table("a.b")]), group("a.b", 1))
     assert [len(drained(monkeypatch, runner, {}).failed) for _ in range(2)] == [1, 0]
 
     there_again = WaterclockError("E730", "division by zero")
     for is_older, failed in ((False, 1), (True, 1), (True, 0)):
-        monkeypatch.setattr("waterclock.engine.runner.older_logs", lambda _, is_it=is_older: older if is_it else {})
+        monkeypatch.setattr(
+            "waterclock.engine.runner.find_log_errors", lambda _, is_it=is_older: older if is_it else {}
+        )
         assert len(drained(monkeypatch, runner, {"a.b": there_again}).failed) == failed
 
 
@@ -252,7 +254,7 @@ def test_a_store_that_is_away_at_a_look_ends_the_run_once_what_runs_is_finished(
             raise away
         return {}
 
-    monkeypatch.setattr("waterclock.engine.runner.older_logs", look)
+    monkeypatch.setattr("waterclock.engine.runner.find_log_errors", look)
     first, second, third = (drained(monkeypatch, runner, {}) for _ in range(3))
     assert (first.done, first.away, first.has_failed) == (1, away, True)
     assert (second.done, second.away) == (0, away)
@@ -266,7 +268,7 @@ def test_a_store_that_lets_nobody_in_ends_the_run_at_once(monkeypatch: pytest.Mo
     def look(_: Any) -> dict[str, WaterclockError]:
         raise WaterclockError("E609", "it cannot be reached", why="it refuses this user")
 
-    monkeypatch.setattr("waterclock.engine.runner.older_logs", look)
+    monkeypatch.setattr("waterclock.engine.runner.find_log_errors", look)
     with pytest.raises(WaterclockError, match="E609"):
         drained(monkeypatch, Planned(work_of([table("a.b")]), group("a.b", 1)), {})
 

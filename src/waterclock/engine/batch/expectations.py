@@ -18,7 +18,7 @@ from waterclock.flow.declarations import Rule, Table
 from waterclock.flow.ladders import FAILS, find_outcome
 from waterclock.flow.measures import counts_rows
 from waterclock.flow.published import list_sent_keys
-from waterclock.storage.folds.versions import lacking_sql
+from waterclock.storage.folds.versions import fault_conditions
 from waterclock.storage.slices.key_checks import duplicate_keys
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
@@ -76,7 +76,7 @@ def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, 
         if not is_sifted
     )
     if table.temporal is not None:
-        texts = lacking_sql(table.temporal).items()
+        texts = fault_conditions(table.temporal).items()
         measures.extend((f"aside:{name}", F.expr(f"count_if({text})")) for name, text in texts)
     return measures
 
@@ -106,7 +106,7 @@ def judge(  # noqa: PLR0913 - the parts of one verdict
 
     `measures` are the counted `row_measures`. `sifted` is the result of the row filter, if there is one: batch rules
     apply to the rows that stay. `of_table` are the findings of table rules and of rules that compare. `rows` is the
-    sealed slice, read only where `has_unasked` (one job). KEY costs one group-by on the slice; small slices need no
+    sealed slice, read only where `has_unmeasured_rules` (one job). KEY costs one group-by on the slice; small slices need no
     Spark job.
     """
     warnings: list[str] = []

@@ -17,7 +17,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import GIVE_UP, Group
-from waterclock.storage.folds.table_columns import brought_schema
+from waterclock.storage.folds.table_columns import written_schema
 from waterclock.storage.slices.damage import damage_of
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_of_slices
@@ -87,7 +87,7 @@ def _rows(
 ) -> DataFrame:
     if stand_in is not None:
         return frame_of_slices(spark, work.folder(table), [stand_in])
-    return spark.createDataFrame([], known or brought_schema(work.folder(table), table))
+    return spark.createDataFrame([], known or written_schema(work.folder(table), table))
 
 
 def _find_stand_in(work: RunContext, table: Table, label: datetime) -> Manifest | None:

@@ -45,7 +45,7 @@ _MOST_COPIES = 4
 
 
 def split_batches(work: RunContext, batches: Sequence[Batch], pins: Pins) -> list[Sequence[Batch]]:
-    """Split windows into shares for one query each, in order, as `label_shares` does."""
+    """Split windows into shares for one query each, in order, as `split_labels` does."""
     by_label = {batch.label: batch for batch in batches}
     return [[by_label[label] for label in share] for share in split_labels(work, list(by_label), pins)]
 
