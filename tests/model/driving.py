@@ -84,7 +84,7 @@ class Driver:
     decides anything. `pause_rate`: how often tables, or all of them, are paused and resumed meanwhile; `refused` counts
     the claims refused for that.
     `begins_earlier`: START moves back at the end; `began`: where tables began before that;
-    `find_earlier_starts` counts what is asked to be made again for it.
+    `begun_earlier` counts what is asked to be made again for it.
     `partial` are batches that were made without some of what they read, `went_without` counts all that ever were.
     """
 

@@ -106,8 +106,8 @@ def judge(  # noqa: PLR0913 - the parts of one verdict
 
     `measures` are the counted `row_measures`. `sifted` is the result of the row filter, if there is one: batch rules
     apply to the rows that stay. `of_table` are the findings of table rules and of rules that compare. `rows` is the
-    sealed slice, read only where `has_unmeasured_rules` (one job). KEY costs one group-by on the slice; small slices need no
-    Spark job.
+    sealed slice, read only where `has_unmeasured_rules` (one job). KEY costs one group-by on the slice; small slices
+    need no Spark job.
     """
     warnings: list[str] = []
     refusals: list[str] = []

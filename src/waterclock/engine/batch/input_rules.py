@@ -118,7 +118,7 @@ def evaluate_input_rules(
 
     Cost: one job for each table that has rules. It scans the columns that the rules name, or, if rows are quarantined,
     all columns, and writes these rows. In the latter case the total costs one more job over the columns of rules on all
-    rows together; none if there are no such rules and the inputs are slices. `_read_labelled_inputs` describes the scans.
+    rows together; none if there are no such rules and the inputs are slices. The scans: `_read_labelled_inputs`.
     Raises  E740 where a rule fails its batch, E755 where a rule holds some of several batches
     """
     set_shuffle_partitions(spark, bytes_read(work.lake, work.flow, map(tuple, pins.values())))

@@ -89,7 +89,7 @@ def list_limitations(moment: Moment) -> list[str]:
 
 
 def moment_of(work: RunContext, tables: Collection[str], asked: AsOf) -> Moment:
-    """Find the moment for a query of several tables, and views of them, as `Questions.moment`."""
+    """Find the moment for a query of several tables, and views of them, as `MomentFinder.moment`."""
     return MomentFinder(Planner(work.flow), work.ledger, work.real_now()).moment(tables, asked)
 
 

@@ -133,8 +133,8 @@ def renew_log(
 ) -> None:
     """Replace an unusable log of a table by a new one, above every version that was ever recorded.
 
-    The claim of a `former` rebuild or reset is killed, as by `kill_earlier_claim`. Abandoned claims are resolved afterwards:
-    before, nothing could be committed.
+    The claim of a `former` rebuild or reset is killed, as by `kill_earlier_claim`. Abandoned claims are resolved
+    afterwards: before, nothing could be committed.
     """
     folder, above = work.folder(table), work.ledger.reads.table(table.name).head_version
     project = work.flow.project
