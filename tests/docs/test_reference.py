@@ -10,7 +10,7 @@ from waterclock.dpl.config.model import (
     _LATER_SECTIONS,
     Defaults,
     Environment,
-    SparkSaid,
+    SparkSection,
     _File,
     _ProjectSection,
 )
@@ -58,7 +58,7 @@ def test_every_setting_of_openlineage_is_documented_and_no_other() -> None:
 
 def test_every_setting_of_spark_is_documented_and_no_other() -> None:
     below = SETTINGS[SETTINGS.index("Where Spark runs, `[env.prod.spark]`:") :]
-    assert [row[0] for row in rows_of("\n## spark\n" + below, "spark")] == list(SparkSaid.model_fields)
+    assert [row[0] for row in rows_of("\n## spark\n" + below, "spark")] == list(SparkSection.model_fields)
 
 
 def test_defaults_of_settings_are_those_of_the_code() -> None:

@@ -18,7 +18,7 @@ from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
 from waterclock.planner.plan import Batch
 from waterclock.planner.planning import Planner
-from waterclock.planner.prerequisites import to_make
+from waterclock.planner.prerequisites import find_prerequisites
 from waterclock.selection import Labels
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def made_first(tiny: Tiny, tables: list[str]) -> list[Batch]:
         snapshot = work.ledger.reads.snapshot(work.flow)
         assert planner.plan(snapshot, day(3)).behind == {"sales.twice": (day(1),)}
         ticks = planner.ticks(snapshot, day(3))
-        needed = to_make(work.flow, ticks, tables, day(2))
+        needed = find_prerequisites(work.flow, ticks, tables, day(2))
         for name, of_table in needed.follow.items():
             work.ledger.decisions.request_restate(name, sorted(of_table), FOLLOW, who="ann")
         spans = {name: Labels.from_range(*span) for name, span in needed.spans.items()}

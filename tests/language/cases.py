@@ -13,7 +13,7 @@ from waterclock.dpl.project import Project, check_project
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
 from waterclock.flow.choices import Batching, Mode, Sign
-from waterclock.flow.lookbacks import Tells
+from waterclock.flow.lookbacks import ChangeReporting
 
 HERE = Path(__file__).parent
 FORMATS = Option(choices=("csv", "json", "parquet", "raw"))
@@ -26,7 +26,7 @@ CAPABILITIES = {
         frozenset({Batching.ARRIVAL_TIME, Batching.DATA_TIME, Batching.SNAPSHOT}),
         frozenset({Mode.APPEND, Mode.REPLACE}),
         awaits=frozenset({Sign.MARKER, Sign.NEXT}),
-        changes=Tells.BY_ITSELF,
+        changes=ChangeReporting.BY_ITSELF,
         tells_unread=True,
         tells=frozenset({"file", "row"}),
         copies=True,
@@ -53,7 +53,7 @@ CAPABILITIES = {
         frozenset({Mode.APPEND, Mode.REPLACE, Mode.MERGE}),
         takes_query=True,
         awaits=frozenset({Sign.QUERY}),
-        changes=Tells.BY_COLUMN,
+        changes=ChangeReporting.BY_COLUMN,
         replaces_some=True,
     ),
     "postgres": Capabilities(

@@ -18,7 +18,7 @@ from waterclock.flow.conditions import Term
 from waterclock.flow.declarations import Column, Flat, Read, Table
 from waterclock.flow.flats import flats_of
 from waterclock.flow.folds import Merge
-from waterclock.flow.ladders import words
+from waterclock.flow.ladders import format_ladder
 
 FOLDER = HERE / "accepted"
 AS_READ = [clause for clause in CLAUSES if clause.table_field]
@@ -74,7 +74,7 @@ def references_of(column: Column) -> Iterator[object]:
     if column.references is not None:
         yield column.references
         if column.references.otherwise:
-            yield f"reference else {words(column.references.otherwise)}"
+            yield f"reference else {format_ladder(column.references.otherwise)}"
 
 
 def parts_of(table: Table) -> Iterator[str]:
@@ -108,18 +108,18 @@ def parts_of(table: Table) -> Iterator[str]:
             yield f"  {key}: {value}"
     for column in table.columns.named:
         marks = " ".join(word for word, on in _marks(column) if on)
-        rules = [(rule.expression, rule.name, words(rule.rungs)) for rule in column.rules]
+        rules = [(rule.expression, rule.name, format_ladder(rule.rungs)) for rule in column.rules]
         ladders = {"type": column.else_of_type, "null": column.else_of_null, "key": column.else_of_key}
-        otherwise = [f"{what} else {words(ladder)}" for what, ladder in ladders.items() if ladder]
+        otherwise = [f"{what} else {format_ladder(ladder)}" for what, ladder in ladders.items() if ladder]
         of_column = (*references_of(column), column.comment, column.tags, rules, *otherwise, column.stays, column.tells)
         of_column = (*of_column, column.made_as and column.made_as.expression)
         notes = [note for note in of_column if note]
         yield f"  column {column.name} {column.type} {marks} {notes or ''}".rstrip()
     yield f"  open: {table.columns.is_open}"
     yield from (f"  left out: {name}" for name in table.columns.left_out)
-    yield from (f"  lines {of.name!r}: {words(of.ladder)}" for of in [table.columns.unread] if of)
+    yield from (f"  lines {of.name!r}: {format_ladder(of.ladder)}" for of in [table.columns.unread] if of)
     for rule in (*table.rules, *table.input_rules):
-        said_of = f"({rule.scope}{f' of {rule.of}' if rule.of else ''}, {words(rule.rungs)})"
+        said_of = f"({rule.scope}{f' of {rule.of}' if rule.of else ''}, {format_ladder(rule.rungs)})"
         yield f"  rule {rule.name!r}: {rule.expression} {said_of} {rule.variables or ''}".rstrip()
         if rule.comparison is not None:
             yield f"    compares: {' | '.join(map(str, rule.comparison.values))}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Callable, Mapping, Sequence
 
-from waterclock.dpl.syntax.statements import Clause, FunctionSaid, OptionsSaid, Statement, StatementKind, WhenSaid
+from waterclock.dpl.syntax.statements import Clause, ParsedFunction, ParsedOptions, ParsedWhen, Statement, StatementKind
 from waterclock.flow.declarations import Secret
 
 FUNCTIONS = {
@@ -40,7 +40,7 @@ def arguments_of(statement: Statement) -> dict[str, object]:
     """Return the arguments of a statement's call: each clause's own words, and its own text."""
     arguments: dict[str, object] = {}
     for clause in statement.clauses:
-        if isinstance(clause.value, WhenSaid):
+        if isinstance(clause.value, ParsedWhen):
             pair = [clause.value.condition.span.text, clause.value.query.span.text]
             arguments["when"] = [*arguments.get("when", []), pair]  # type: ignore[misc]  # a list, made here
             continue
@@ -59,9 +59,9 @@ def argument_of(clause: Clause) -> tuple[str, object]:
         return clause.value.value, True
     if clause.word in {"SEQUENTIAL", "SHARED"}:
         return clause.word.lower(), True
-    if isinstance(clause.value, FunctionSaid):
+    if isinstance(clause.value, ParsedFunction):
         return "return_", function_arguments(clause.value)
-    if isinstance(clause.value, OptionsSaid):
+    if isinstance(clause.value, ParsedOptions):
         return "options", dict(clause.value.values)
     name = clause.word.lower().replace(" ", "_")
     return (f"{name}_" if keyword.iskeyword(name) else name), own_text(clause)
@@ -78,7 +78,7 @@ def own_text(clause: Clause) -> str:
     return text[len(clause.word) :].strip()
 
 
-def function_arguments(said: FunctionSaid) -> dict[str, object]:
+def function_arguments(said: ParsedFunction) -> dict[str, object]:
     assert said.body is not None
     parameters = ", ".join(f"{name} {kind}" for name, kind in said.parameters)
     return {"parameters": parameters, "returns": said.returns, "return_": said.body.span.text}

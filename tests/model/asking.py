@@ -1,7 +1,7 @@
 """What a question as of a tick must answer, found by going back through the history of commits one by one.
 
-It shares nothing with `planner.ticks` and `planner.worlds`: a world is what all commits up to an instant left, and it
-agrees where every batch that counts saw what lies there.
+It shares nothing with `planner.ticks` and `planner.known_states`: a world is what all commits up to an instant left,
+and it agrees where every batch that counts saw what lies there.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.closings import Closes
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.closings import Books, Pair, manual_closing_tick
+from waterclock.planner.closings import Books, ClosingCandidate, manual_closing_tick
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.window import Window
@@ -58,7 +58,7 @@ class Bookkeeper:
     lake: ToyLake
     ledger: Ledger
     planner: Planner
-    held: list[tuple[Books, Found, dict[Pair, bool]]] = field(default_factory=list)
+    held: list[tuple[Books, Found, dict[ClosingCandidate, bool]]] = field(default_factory=list)
     seen: defaultdict[Key, set[datetime]] = field(default_factory=lambda: defaultdict(set))
     ticks: dict[Key, datetime] = field(default_factory=dict)
     closed: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -141,7 +141,9 @@ class Bookkeeper:
         ]
         return self.random.choice(found) if found else None
 
-    def _looked(self, books: Books, pairs: Sequence[Pair]) -> tuple[Books, Found, dict[Pair, bool]]:
+    def _looked(
+        self, books: Books, pairs: Sequence[ClosingCandidate]
+    ) -> tuple[Books, Found, dict[ClosingCandidate, bool]]:
         closes = books.table.closes
         assert closes is not None
         assert len(pairs) == len(set(pairs)) <= 48
@@ -169,7 +171,7 @@ class Bookkeeper:
         slices = self.lake.tables[read.table].slices
         return ((label, rows) for label, rows in slices.items() if low <= label < boundary and rows)
 
-    def _check(self, table: Table, window: Window, closing: Closing, holds: Mapping[Pair, bool]) -> None:
+    def _check(self, table: Table, window: Window, closing: Closing, holds: Mapping[ClosingCandidate, bool]) -> None:
         """Hold a tick that was just written down against the definition."""
         key, tick = (table.name, window.start), closing.tick
         assert tick is not None
@@ -188,7 +190,7 @@ class Bookkeeper:
         if closing.reason == AT_LAST:
             assert tick == last, f"{where}: {last}"
         elif closing.reason == CONDITION:
-            assert holds[Pair(window, tick)], where
+            assert holds[ClosingCandidate(window, tick)], where
             assert last is None or tick <= last, f"{where}: behind {last}"
         is_asked = table.closes is not None and table.closes.is_asked and closing.reason != BY_HAND
         wanted = {it for it in boundaries if it < tick and it >= (before or window.end)} if is_asked else set()

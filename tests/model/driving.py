@@ -23,7 +23,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import Batch, BoundRead, Group, ReadScope
 from waterclock.planner.planning import Planner
-from waterclock.planner.prerequisites import ToMake
+from waterclock.planner.prerequisites import Prerequisites
 from waterclock.planner.request import PlanRequest
 from waterclock.planner.starts import starts_to_write
 from waterclock.selection import Labels
@@ -214,7 +214,7 @@ class Driver:
             self.ledger.decisions.skip(name, [window], who="test", why="nobody misses it")
             self.skipped.add((name, window.start))
 
-    def make(self, needed: ToMake) -> None:
+    def make(self, needed: Prerequisites) -> None:
         """Make what a question needs, and nothing else, as `query --make` does."""
         self.is_wild = False
         self.commits.clear()

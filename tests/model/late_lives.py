@@ -26,7 +26,12 @@ from waterclock.flow.late_rows import CAME_EARLY, CAME_LATE, NO_TIME, LateRows
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.closings import Books, manual_closing_tick
-from waterclock.planner.late_rows import early_from, find_closed_windows, find_remakeable_windows, may_open
+from waterclock.planner.late_rows import (
+    find_closed_windows,
+    find_remakeable_windows,
+    find_reopenable_windows,
+    first_window_after,
+)
 from waterclock.planner.plan import Batch, Group, ReadScope, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest
@@ -396,7 +401,7 @@ class Life:
         since = self.ledger.reads.read_closed_since(of.name, min(labels), of.cadence.floor(max(labels)))
         ticks: dict[datetime, datetime] = {}
         for batch in flight.group.batches:
-            for window in self._again(of, may_open(of, late, since, batch.label)):
+            for window in self._again(of, find_reopenable_windows(of, late, since, batch.label)):
                 times = [at for _, (at, _) in flight.rows[batch.label]]
                 if any(at is not None and window.start <= at < window.end for at in times):
                     ticks[window.start] = max(batch.window.end, ticks.get(window.start, batch.window.end))
@@ -409,7 +414,7 @@ class Life:
             begins = batch.begins or BEGINNING
             closed, early = (
                 find_closed_windows(of, late, since, batch.label, begins),
-                early_from(of, late, batch.label, begins),
+                first_window_after(of, late, batch.label, begins),
             )
             told: list[Late] = []
             for _, (at, id_) in flight.rows[batch.label]:

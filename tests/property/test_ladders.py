@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.flow.choices import Action
-from waterclock.flow.ladders import SETS_ASIDE, Ladder, Rung, outcome
+from waterclock.flow.ladders import SETS_ASIDE, Ladder, Rung, find_outcome
 from waterclock.storage.slices.row_filter import DROPPED, SET_ASIDE, STAYS, RowFilter, RowRule, count_broken_rules
 
 FATES = st.sampled_from([STAYS, SET_ASIDE, DROPPED])
@@ -72,13 +72,13 @@ def test_a_step_is_taken_while_its_limit_bears_what_is_broken(ladder: Ladder, br
         share = Fraction(broken * 100, of) if of else Fraction(0)
         within = rung.most is None or (share if rung.is_percent else broken) <= Fraction(rung.most)
         wanted = rung.action if within else wanted
-    assert outcome(ladder, broken, of) == (wanted if broken else None)
+    assert find_outcome(ladder, broken, of) == (wanted if broken else None)
 
 
 @given(ladders(), st.integers(1, 40), st.integers(0, 40))
 def test_more_broken_rows_never_come_to_less(ladder: Ladder, broken: int, others: int) -> None:
     strength = [Action.WARN, *SETS_ASIDE, Action.HOLD, Action.FAIL]
-    less, more = outcome(ladder, broken, broken + others), outcome(ladder, broken + 1, broken + 1 + others)
+    less, more = find_outcome(ladder, broken, broken + others), find_outcome(ladder, broken + 1, broken + 1 + others)
     assert less is not None
     assert more is not None
     assert strength.index(less) <= strength.index(more)

@@ -17,7 +17,7 @@ from tests.model.oracle import Key, Oracle
 from tests.model.random_flow import random_flow
 from waterclock.flow.choices import Kind
 from waterclock.planner.plan import Status
-from waterclock.planner.prerequisites import newest_tick, to_make
+from waterclock.planner.prerequisites import find_prerequisites, newest_tick
 
 FLOWS = int(os.environ.get("WATERCLOCK_MODEL_FLOWS", "200"))
 FIRST = int(os.environ.get("WATERCLOCK_MODEL_SEED", "0"))
@@ -153,7 +153,7 @@ def make_and_compare(driver: Driver, oracle: Oracle) -> None:
     if set(tables) <= set(behind):
         ends = [driver.flow.tables[name].cadence.next(label) for name in tables for label in behind[name]]
     tick = driver.random.choice(ends)
-    driver.make(to_make(driver.flow, ticks, tables, tick))
+    driver.make(find_prerequisites(driver.flow, ticks, tables, tick))
     behind = driver.behind()
     for name, (low, high) in ticks.find_kept_intervals(tables, tick).items():
         table = driver.flow.tables[name]

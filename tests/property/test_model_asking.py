@@ -18,7 +18,7 @@ from tests.model.asking import Past, Shown
 from tests.model.driving import Driver
 from tests.model.oracle import ERA, floor, windows_of
 from tests.model.random_flow import random_flow
-from waterclock.engine.query.ticks import AsOf, Moment, Questions
+from waterclock.engine.query.ticks import AsOf, Moment, MomentFinder
 from waterclock.engine.reads.as_of import commit_records
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, Mode
@@ -133,9 +133,9 @@ class Asker:
             self.compare(past, tables, tick, known_at, is_partial=is_partial)
             self.latest += 1
 
-    def questions(self) -> Questions:
+    def questions(self) -> MomentFinder:
         """Return what is under test."""
-        return Questions(self.driver.planner, self.driver.ledger, self.driver.clock.at)
+        return MomentFinder(self.driver.planner, self.driver.ledger, self.driver.clock.at)
 
     def compare(
         self, past: Past, tables: Collection[str], tick: datetime, known_at: datetime | None, *, is_partial: bool

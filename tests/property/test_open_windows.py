@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from tests.model.open_windows import EVE, HOUR, SLOT, TABLES, Life, flow_in
-from waterclock.engine.query.ticks import AsOf, Moment, Questions
+from waterclock.engine.query.ticks import AsOf, Moment, MomentFinder
 from waterclock.engine.query.view_rows import find_shown_windows
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
@@ -107,7 +107,7 @@ def ask(life: Life, counts: Counter[str]) -> None:
 
 def answered(life: Life, names: list[str], asked: AsOf) -> Moment | None:
     try:
-        return Questions(life.planner, life.ledger, life.now).moment(names, asked)
+        return MomentFinder(life.planner, life.ledger, life.now).moment(names, asked)
     except WaterclockError as error:
         if error.code not in {"E521", "E522", "E523"}:
             raise

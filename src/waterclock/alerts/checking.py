@@ -70,7 +70,7 @@ def _record_check(
 ) -> AlertsNow | None:
     """Record the result of a check in the ledger. Return None if another process has checked newer state meanwhile."""
     words = Words(project.name, project.env, project.flow)
-    since = ledger.alerts.warned_since_look(snapshot.sequence, list(_warned_tables(ledger)))
+    since = ledger.alerts.find_warned_batches(snapshot.sequence, list(_warned_tables(ledger)))
     if since.since > snapshot.sequence:
         return None
     plan = Planner(project.flow).plan(snapshot, now, PlanRequest(clock=ledger.now()))

@@ -15,7 +15,7 @@ from waterclock.dpl.query.references import find_references
 from waterclock.dpl.query.spark_functions import CALLS_OF_CODE, MOST_ARGUMENTS
 from waterclock.dpl.resolve.views import nearest_table
 from waterclock.dpl.syntax.source_text import SourceText
-from waterclock.dpl.syntax.statements import QuerySaid
+from waterclock.dpl.syntax.statements import ParsedQuery
 from waterclock.dpl.syntax.tokens import refuse_touching, statements_of
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.choices import ReadKind
@@ -49,7 +49,7 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
         refuse_touching(source, statements[0].tokens)
     except WaterclockError as error:
         raise ProjectErrors([error]) from None
-    found = find_references(QuerySaid(span, statements[0].tokens))
+    found = find_references(ParsedQuery(span, statements[0].tokens))
     errors = [error for error in found.errors if error.code != _ANSWERS_DIFFER]
     errors.extend(_refused_calls(statements[0].tokens, source))
     errors.extend(_windows(found, source))

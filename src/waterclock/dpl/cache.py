@@ -38,7 +38,7 @@ class CachedProject:
 
 def key_of(root: Path, env: str, text: str, capabilities: Mapping[str, Capabilities]) -> bytes:
     """Return the cache key of a project; `text` is its project file, `env` the requested environment."""
-    able = (_can(name, capabilities[name]) for name in sorted(capabilities))
+    able = (_describe_capabilities(name, capabilities[name]) for name in sorted(capabilities))
     return _digest([str(root), env, text, *_code(), *able])
 
 
@@ -67,7 +67,7 @@ def read_cached_project(root: Path, env: str, key: bytes) -> CachedProject | Non
     return None
 
 
-def remember(root: Path, env: str, key: bytes, kept: CachedProject, tables: int) -> None:
+def write_cached_project(root: Path, env: str, key: bytes, kept: CachedProject, tables: int) -> None:
     """Write a project of at least 100 tables to the cache, in place of its older entry; errors are ignored."""
     if tables < _WORTH_IT:
         return
@@ -104,7 +104,7 @@ def _code() -> Iterator[str]:
         yield f"{file} {stat.st_mtime_ns} {stat.st_size}"
 
 
-def _can(name: str, can: Capabilities) -> str:
+def _describe_capabilities(name: str, can: Capabilities) -> str:
     options = (can.connection_options, can.collect_options, can.publish_options)
     sets = (sorted(each.value for each in can.collects), sorted(each.value for each in can.publishes))
     return repr((name, can.type, [sorted(each.items()) for each in options], sets, can.takes_query))

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.cache import CachedProject, digest_of, key_of, read_cached_project, remember
+from waterclock.dpl.cache import CachedProject, digest_of, key_of, read_cached_project, write_cached_project
 from waterclock.dpl.config.file_name import FILE
-from waterclock.dpl.project_files import read_project_file, read_sources, undecodable
+from waterclock.dpl.project_files import not_utf8_error, read_project_file, read_sources
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.files.object_stores import bucket_of, is_remote, no_option, options_of
 from waterclock.flow.alerts import Alerting
@@ -24,7 +24,7 @@ from waterclock.secrets.reader import SecretPlaces, Secrets
 from waterclock.spark_sql import option_text
 
 if TYPE_CHECKING:
-    from waterclock.dpl.config.model import Config, SecretSaid, SparkSaid
+    from waterclock.dpl.config.model import Config, SecretSetting, SparkSection
     from waterclock.dpl.resolve.schemas import RecordedColumns
     from waterclock.dpl.syntax.statements import Statement
 
@@ -35,7 +35,7 @@ _NO_PATH_OF_DELTA = re.compile(r"\\|%[0-9A-Fa-f]{2}|[\x00-\x1f\x7f\ud800-\udfff]
 
 
 @dataclass(frozen=True, slots=True)
-class SparkHere:
+class SparkDeclaration:
     """The Spark settings of an environment; each value in `confs` is a text or the name of a secret."""
 
     master: str | None = None
@@ -64,7 +64,7 @@ class Project:
     pools: Mapping[str, int]
     variables: Mapping[str, Any]
     secrets: SecretPlaces
-    spark: SparkHere = field(default_factory=SparkHere)
+    spark: SparkDeclaration = field(default_factory=SparkDeclaration)
     storage_options: Mapping[str, str | Secret] = field(default_factory=dict)
     owner: str | None = None
     alerts: Alerting = field(default_factory=Alerting)
@@ -151,7 +151,7 @@ def _check(
     try:
         text = read_project_file(root)
     except UnicodeDecodeError as error:
-        return None, (undecodable(FILE, error),)
+        return None, (not_utf8_error(FILE, error),)
     except WaterclockError as error:
         return None, (error,)
     # not cached: a flow checked against `known` columns, and one with Python files, whose run may depend on anything
@@ -159,10 +159,10 @@ def _check(
     project = _load_cached(root, env or "", key) if key else None
     if project is not None:
         return project, ()
-    project, patterns, errors = _read_anew(root, text, env, capabilities, known)
+    project, patterns, errors = _read_without_cache(root, text, env, capabilities, known)
     if project is not None and key and not any(name.endswith(".py") for name in project.sources):
         kept = CachedProject(patterns, digest_of(project.sources), replace(project, sources={}))
-        remember(root, env or "", key, kept, len(project.flow.tables))
+        write_cached_project(root, env or "", key, kept, len(project.flow.tables))
     return project, _sort_errors(errors)
 
 
@@ -187,7 +187,7 @@ def _secrets_of(project: Project) -> Iterator[str]:
     yield from (value.name for value in (project.ledger, *options, *lineage) if isinstance(value, Secret))
 
 
-def _read_anew(
+def _read_without_cache(
     root: Path, text: str, env: str | None, capabilities: Mapping[str, Capabilities], known: RecordedColumns | None
 ) -> tuple[Project | None, tuple[str, ...], list[WaterclockError]]:
     """Read a project without the cache; return it, the patterns of its files, and all errors."""
@@ -198,12 +198,12 @@ def _read_anew(
     config, errors = read_config(text, env=env)
     if config is None:
         return None, (), errors
-    errors += _unfit(_resolve_location(root, config.environment.storage), config)
+    errors += _check_storage_path(_resolve_location(root, config.environment.storage), config)
     errors += secret_place_errors(config)
     errors += _check_ledger_secret(root, config)
     errors += written_setting_errors(config)
     sources, wrong = read_sources(root, config.files)
-    errors += wrong or ([] if sources else [_empty(config)])
+    errors += wrong or ([] if sources else [_no_statements_error(config)])
     if not sources:  # without statements, all further errors would only be consequences
         return None, (), errors
     flow = _compile(root, config, sources, capabilities, known, errors)
@@ -237,11 +237,11 @@ def _compile(
     unread = len(errors)
     flow = compile_flow(statements, config, root=root, capabilities=capabilities, known=known, errors=errors)
     if unread:  # a table is not unknown because its statement could not be parsed
-        errors[unread:] = [error for error in errors[unread:] if not _is_of_unread(error, sources)]
+        errors[unread:] = [error for error in errors[unread:] if not _is_declared_in_unread_file(error, sources)]
     return flow
 
 
-def _is_of_unread(error: WaterclockError, sources: Mapping[str, str]) -> bool:
+def _is_declared_in_unread_file(error: WaterclockError, sources: Mapping[str, str]) -> bool:
     name = error.what.removeprefix("unknown table ") if error.code == "E213" else ""
     declared = re.compile(rf"\b(COLLECT|TRANSFORM|VIEW)\s+{re.escape(name)}(?![\w.])", re.IGNORECASE)
     return bool(name) and any(map(declared.search, sources.values()))
@@ -278,11 +278,13 @@ def addresses(root: Path, config: Config) -> tuple[str, str | Secret]:
     return storage, _ledger(root, config.env, config.environment.ledger, storage)
 
 
-def _spark(said: SparkSaid) -> SparkHere:
-    return SparkHere(said.master, said.connect, said.memory, said.python, tuple(said.packages), _texts(said.confs))
+def _spark(said: SparkSection) -> SparkDeclaration:
+    return SparkDeclaration(
+        said.master, said.connect, said.memory, said.python, tuple(said.packages), _texts(said.confs)
+    )
 
 
-def _texts(said: Mapping[str, str | float | SecretSaid]) -> dict[str, str | Secret]:
+def _texts(said: Mapping[str, str | float | SecretSetting]) -> dict[str, str | Secret]:
     """Return settings with their values as texts, and secrets as references."""
     return {
         name: option_text(value) if isinstance(value, str | int | float) else Secret(value.secret)
@@ -295,7 +297,7 @@ def _resolve_location(root: Path, location: str) -> str:
     return location if is_remote(location) else str(root / location)
 
 
-def _unfit(storage: str, config: Config) -> list[WaterclockError]:
+def _check_storage_path(storage: str, config: Config) -> list[WaterclockError]:
     """Return errors for a storage location that Delta's libraries cannot use, such as a path with a backslash."""
     if is_remote(storage):
         return _unreachable(storage, config)
@@ -349,7 +351,7 @@ def _check_ledger_secret(root: Path, config: Config) -> list[WaterclockError]:
     return [config.place(("env", config.env, "ledger")).locate_error(secrets.unresolved_error(said.secret))]
 
 
-def _ledger(root: Path, env: str, said: str | SecretSaid | None, storage: str) -> str | Secret:
+def _ledger(root: Path, env: str, said: str | SecretSetting | None, storage: str) -> str | Secret:
     if said is None:
         folder = root / WORK / env if is_remote(storage) else Path(storage)
         return f"sqlite:///{folder / 'ledger.db'}"
@@ -361,7 +363,7 @@ def _ledger(root: Path, env: str, said: str | SecretSaid | None, storage: str) -
     return said
 
 
-def _empty(config: Config) -> WaterclockError:
+def _no_statements_error(config: Config) -> WaterclockError:
     return config.place(("project", "files")).refuse(
         "E244",
         "no statements here",

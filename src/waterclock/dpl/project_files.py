@@ -19,7 +19,7 @@ def read_project_file(root: Path) -> str:
 def read_sources(root: Path, patterns: Iterable[str]) -> tuple[dict[str, str], list[WaterclockError]]:
     """Return the texts of the files that match `patterns`, by their paths below `root`, and all errors."""
     errors: list[WaterclockError] = []
-    files = sorted({path for pattern in patterns for path in _matching(root, pattern, errors)})
+    files = sorted({path for pattern in patterns for path in _find_files(root, pattern, errors)})
     texts: dict[str, str] = {}
     for path in files:
         name = path.relative_to(root).as_posix()
@@ -33,11 +33,11 @@ def read_sources(root: Path, patterns: Iterable[str]) -> tuple[dict[str, str], l
         try:
             texts[name] = _lines(content.decode("utf-8-sig"))
         except UnicodeDecodeError as error:
-            errors.append(undecodable(name, error))
+            errors.append(not_utf8_error(name, error))
     return texts, errors
 
 
-def _matching(root: Path, pattern: str, errors: list[WaterclockError]) -> list[Path]:
+def _find_files(root: Path, pattern: str, errors: list[WaterclockError]) -> list[Path]:
     """Return the files that a pattern matches; add an error for an invalid pattern, or for a name without a file."""
     try:
         found = [path for path in root.glob(pattern) if path.is_file()]
@@ -51,7 +51,7 @@ def _matching(root: Path, pattern: str, errors: list[WaterclockError]) -> list[P
     return found
 
 
-def undecodable(name: str, error: UnicodeDecodeError) -> WaterclockError:
+def not_utf8_error(name: str, error: UnicodeDecodeError) -> WaterclockError:
     """Build the error for a file that is not UTF-8, at its first invalid byte."""
     line = error.object[: error.start].count(b"\n") + 1
     column = error.start - (error.object.rfind(b"\n", 0, error.start) + 1) + 1

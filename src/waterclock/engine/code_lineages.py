@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from waterclock.dpl.python.collected_values import CodeLooks, look_at
+from waterclock.dpl.python.collected_values import CodeFindings, inspect_code
 from waterclock.flow.code_lineage import CodeLineage
 from waterclock.flow.declarations import PythonFunction, Table
 from waterclock.ledger.ledger import Ledger
@@ -17,17 +17,17 @@ class CodeLineages:
     def __init__(self, root: Path, ledger: Ledger) -> None:
         self._root = root
         self._ledger = ledger
-        self._looks: dict[tuple[str, str, str], CodeLooks] = {}
+        self._looks: dict[tuple[str, str, str], CodeFindings] = {}
         self._known: dict[tuple[str, str], CodeLineage] = {}
         self._shown: set[tuple[str, str, object]] = set()
         self._lock = threading.Lock()
 
-    def analyse(self, function: PythonFunction) -> CodeLooks:
+    def analyse(self, function: PythonFunction) -> CodeFindings:
         """Return the results of analysing a function's code. Cost: a parse of its files, once per fingerprint."""
         key = (function.file, function.name, function.fingerprint)
         with self._lock:
             if key not in self._looks:
-                self._looks[key] = look_at(self._root, function.file, function.name)
+                self._looks[key] = inspect_code(self._root, function.file, function.name)
             return self._looks[key]
 
     def is_shown(self, table: Table, inputs: object) -> bool:

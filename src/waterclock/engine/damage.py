@@ -80,8 +80,8 @@ def damage_error(work: RunContext, error: BaseException) -> WaterclockError | No
     if place.is_of_log:
         if of_log is not None:
             return damaged_log(work.lake.folder(table.name), of_log.where or where, of_log.why, name=table.name)
-        return damaged_log(work.lake.folder(table.name), where, _why(work, place), name=table.name)
-    why = error.why if isinstance(error, WaterclockError) and error.code == "E605" else _why(work, place)
+        return damaged_log(work.lake.folder(table.name), where, _damage_reason(work, place), name=table.name)
+    why = error.why if isinstance(error, WaterclockError) and error.code == "E605" else _damage_reason(work, place)
     if place.label is None:
         return _shown_error(table, where, why)
     piece = current_slice(work, table.name, place.label)
@@ -113,7 +113,7 @@ def slice_error(
         f"{table.name}@{label_of(piece.label)} is damaged",
         where=where,
         why=why,
-        fix=_mend(work, table, piece, is_manifest=is_manifest),
+        fix=_fix(work, table, piece, is_manifest=is_manifest),
     )
 
 
@@ -156,12 +156,12 @@ def verb_of(work: RunContext, table: Table, label: datetime) -> str | None:
 
 def require_log(work: RunContext, name: str) -> None:
     """Check that a table's log and the ledger know the same commits, and that its rows exist. Raises  E754, E758."""
-    error = older_log(work, name)
+    error = find_log_error(work, name)
     if error is not None:
         raise error
 
 
-def older_log(work: RunContext, name: str) -> WaterclockError | None:
+def find_log_error(work: RunContext, name: str) -> WaterclockError | None:
     """Return the error that `require_log` would raise, or None if log and ledger agree."""
     record = work.ledger.reads.find_table(name)
     return None if record is None else _log_errors(work, [record]).get(name)
@@ -171,10 +171,10 @@ def require_versions(work: RunContext, name: str) -> None:
     """Check that a table's log contains every version that the ledger knows. Raises  E754 where it is older or gone."""
     folder, known = work.lake.folder(name), work.ledger.reads.table(name).head_version
     if is_older_than(folder, known):
-        raise _older_log(work, name, known, head(folder))
+        raise _older_log_error(work, name, known, head(folder))
 
 
-def older_logs(work: RunContext) -> dict[str, WaterclockError]:
+def find_log_errors(work: RunContext) -> dict[str, WaterclockError]:
     """Return by table the error of a log that disagrees with the ledger.
 
     A log is older than the ledger, missing or recreated without rows (E754), or newer than the ledger (E758). It is
@@ -197,13 +197,13 @@ def _check_log(work: RunContext, record: TableRecord) -> WaterclockError | froze
     """Return the error of a log in itself, or else the claims of its commits that the ledger has not recorded."""
     folder = work.lake.folder(record.name)
     if is_older_than(folder, record.head_version):
-        return _older_log(work, record.name, record.head_version, head(folder))
+        return _older_log_error(work, record.name, record.head_version, head(folder))
     if is_unfinished(folder, record.head_version):
         return _unfinished_log(work, record.name, record.head_version)
     return read_claims(folder, record.head_version, project=work.flow.project)
 
 
-def _older_log(work: RunContext, name: str, known: int, found: int) -> WaterclockError:
+def _older_log_error(work: RunContext, name: str, known: int, found: int) -> WaterclockError:
     return WaterclockError(
         "E754",
         f"the log of {name} is older than the ledger" if found >= 0 else f"the log of {name} is gone",
@@ -243,7 +243,7 @@ def _unfinished_log(work: RunContext, name: str, known: int) -> WaterclockError:
     )
 
 
-def _mend(work: RunContext, table: Table, piece: Slice, *, is_manifest: bool) -> str:
+def _fix(work: RunContext, table: Table, piece: Slice, *, is_manifest: bool) -> str:
     if is_manifest and table.kind is not Kind.PUBLISH:
         return (
             f"`waterclock rebuild {table.name}` seals it again if its rows are intact, and requests the batch "
@@ -260,7 +260,7 @@ def _mend(work: RunContext, table: Table, piece: Slice, *, is_manifest: bool) ->
     return f"`waterclock {verb} {which}` {asks}; if they are no longer there, {without} continues without its rows"
 
 
-def _why(work: RunContext, place: FilePlace) -> str:
+def _damage_reason(work: RunContext, place: FilePlace) -> str:
     path = entry_path(work.lake.folder(place.table), place.path)
     if place.path == place.slice_path:
         return "its manifest is missing" if is_folder(path) else "its folder is gone"

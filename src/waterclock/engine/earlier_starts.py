@@ -8,7 +8,7 @@ from waterclock.batches.ledger_snapshot import RECOMPUTE, LedgerSnapshot
 from waterclock.batches.records import Input
 from waterclock.flow.declarations import Flow
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.earlier_starts import Batch, begun_earlier, reading_more
+from waterclock.planner.earlier_starts import Batch, find_earlier_starts, find_shortened_labels
 from waterclock.planner.planning import Planner
 
 
@@ -26,9 +26,9 @@ def find_shortened_reads(
     planner = Planner(flow)
     starts = planner.starts(snapshot, now)
     recorded: dict[Batch, tuple[Input, ...]] = {}
-    for name, (start, first) in begun_earlier(starts, snapshot).items():
+    for name, (start, first) in find_earlier_starts(starts, snapshot).items():
         recorded |= ledger.reads.reads_starting_within(name, start, first)
-    return reading_more(flow, planner.graph, starts, snapshot, recorded) if recorded else {}
+    return find_shortened_labels(flow, planner.graph, starts, snapshot, recorded) if recorded else {}
 
 
 def snapshot_once_applied(ledger: Ledger, flow: Flow, now: datetime) -> LedgerSnapshot:

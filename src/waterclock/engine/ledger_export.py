@@ -17,7 +17,7 @@ _CHAINS_KEPT = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportResult:
     """The result of an export: its name below `ledger/`, its size, and the export it follows (None: it is a full one).
 
     `name` is None if nothing was written to the ledger since the newest export.
@@ -28,24 +28,24 @@ class Exported:
     follows: str | None = None
 
 
-def export_ledger(ledger: Ledger, root: str, *, is_whole: bool = False) -> Exported:
+def export_ledger(ledger: Ledger, root: str, *, is_whole: bool = False) -> ExportResult:
     """Write the ledger's changes since the newest export, or all of it. Remove chains that newer ones replace."""
     moment = ledger.keeping.moment()
-    known = heads(root)
+    known = list_exports(root)
     newest = next(((name, head) for name, head in known if moment.continues(head)), None)
     if newest is not None and newest[1].sequence == moment.sequence and not is_whole:
-        return Exported(None)
-    earlier = [newest] if newest is not None and not is_whole and _may_follow(root, newest[0]) else []
+        return ExportResult(None)
+    earlier = [newest] if newest is not None and not is_whole and _can_extend(root, newest[0]) else []
     lines = ledger.keeping.export_lines(earlier)
     head_line = next(lines)
     head = Head.of_line(head_line)
     name = export_name(ledger.now(), head.sequence)
     size = write_export(root, name, (line for part in ([head_line], lines) for line in part))
-    _forget_old(root)
-    return Exported(name, size, head.follows)
+    _remove_old_exports(root)
+    return ExportResult(name, size, head.follows)
 
 
-def heads(root: str) -> list[tuple[str, Head]]:
+def list_exports(root: str) -> list[tuple[str, Head]]:
     """Return the exports of a storage with their heads, newest first. Unreadable exports are left out.
 
     Those of one ledger are in the order of its sequence, since the clock, and with it their names, may have been set
@@ -62,7 +62,7 @@ def heads(root: str) -> list[tuple[str, Head]]:
 
 def chain_of(root: str, name: str) -> list[str]:
     """Return an export and those that it follows, newest first. Raises  E418 for a missing or damaged one."""
-    by_name = dict(heads(root))
+    by_name = dict(list_exports(root))
     chain = [name]
     while True:
         head = by_name.get(chain[-1])
@@ -73,16 +73,16 @@ def chain_of(root: str, name: str) -> list[str]:
         chain.append(head.follows)
 
 
-def _may_follow(root: str, name: str) -> bool:
+def _can_extend(root: str, name: str) -> bool:
     try:
         return len(chain_of(root, name)) < MOST_IN_CHAIN
     except WaterclockError:
         return False
 
 
-def _forget_old(root: str) -> None:
+def _remove_old_exports(root: str) -> None:
     """Remove the exports before the oldest full one that is kept."""
-    known = heads(root)
+    known = list_exports(root)
     whole = [name for name, head in known if head.follows is None]
     if len(whole) > _CHAINS_KEPT:
         order = [name for name, _ in known]

@@ -28,7 +28,7 @@ def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
     ledger = Ledger.open(ledger_url(project), create=False)
     if ledger is None:
         try:
-            refuse_lost(project)
+            refuse_lost_ledger(project)
         except WaterclockError:
             # another runner may have created it since, and then made the tables that were found
             ledger = Ledger.open(ledger_url(project), create=False)
@@ -47,7 +47,7 @@ def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
     return ledger
 
 
-def make_ledger(project: Project) -> Ledger:
+def open_or_create_ledger(project: Project) -> Ledger:
     """Open a project's ledger, and create it if it does not exist yet. Raises as `Ledger.open`."""
     from waterclock.ledger.ledger import Ledger
 
@@ -67,7 +67,7 @@ def ledger_url(project: Project) -> str:
     return Secrets.of(project.secrets).value_of(project.ledger)
 
 
-def refuse_unknown(project: Project) -> None:
+def refuse_unknown_url(project: Project) -> None:
     """Check that a ledger URL is valid, without connecting. Raises  E403, E424 without its driver, E225."""
     url = ledger_url(project)
     if not url.startswith("sqlite:///"):
@@ -76,7 +76,7 @@ def refuse_unknown(project: Project) -> None:
         check_ledger_url(url)
 
 
-def refuse_lost(project: Project) -> None:
+def refuse_lost_ledger(project: Project) -> None:
     """Raise E421 if a storage with the project's tables has no ledger. An empty one would make all of them again."""
     from waterclock.ledger.refusals import lost_ledger_error
     from waterclock.ledger.store.locations import place_of, redact_url_text
@@ -84,13 +84,13 @@ def refuse_lost(project: Project) -> None:
     lake = Lake(project.storage)
     names = {*project.flow.tables, *(table.was for table in project.flow.tables.values() if table.was)}
     there = [name for name in sorted(names) if is_folder(entry_path(lake.folder(name), "_delta_log"))]
-    tables = [name for name in there if not _is_anothers(lake.folder(name), project.flow.project)]
+    tables = [name for name in there if not _is_of_other_project(lake.folder(name), project.flow.project)]
     if tables or export_names(lake.root):
         url = ledger_url(project)
         raise lost_ledger_error(redact_url_text(url), tables, place_of(url).others(project.flow.project))
 
 
-def _is_anothers(folder: str, project: str) -> bool:
+def _is_of_other_project(folder: str, project: str) -> bool:
     """Return whether another project made the table; its batches will report that. False if its log is unreadable."""
     from deltalake.exceptions import DeltaError  # imported only if a ledger is missing next to tables
 

@@ -130,7 +130,7 @@ class Links:
             return link
         is_of_slices = link.mode is Mode.APPEND
         if is_of_slices != is_by_label(table):
-            return replace(link, problem=_read_otherwise(table, link, is_of_slices=is_of_slices))
+            return replace(link, problem=_read_mode_error(table, link, is_of_slices=is_of_slices))
         if (found := explain_window_mismatch(table, link)) is None:
             return link
         why, fix = found
@@ -214,7 +214,7 @@ def problems(links: Mapping[str, LinkFacts], batches: tuple[Batch, ...]) -> dict
     return found
 
 
-def _read_otherwise(table: Table, link: LinkFacts, *, is_of_slices: bool) -> WaterclockError:
+def _read_mode_error(table: Table, link: LinkFacts, *, is_of_slices: bool) -> WaterclockError:
     why = "is stored by labels, which are read one by one" if is_of_slices else "is one state, without rows by label"
     return WaterclockError(
         "E834",

@@ -24,6 +24,6 @@ def measure_due(work: RunContext, now: datetime, only: Collection[str] | None, s
             continue
         current = {it.label: it for it in work.ledger.reads.slices(table.name, BEGINNING, FOREVER) if it.slice_path}
         if current:
-            from waterclock.engine.batch.measuring_offline import look_at
+            from waterclock.engine.batch.measuring_offline import measure_offline
 
-            look_at(work, table, look, now, current)
+            measure_offline(work, table, look, now, current)

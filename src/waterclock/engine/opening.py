@@ -14,8 +14,8 @@ from waterclock.dpl.statement_texts import statement_texts
 from waterclock.engine.collect.source_clocks import SourceClocks
 from waterclock.engine.connections import connections_of
 from waterclock.engine.earlier_starts import find_shortened_reads
-from waterclock.engine.ledger_export import export_ledger, heads
-from waterclock.engine.ledger_opening import lake_of, make_ledger, open_ledger
+from waterclock.engine.ledger_export import export_ledger, list_exports
+from waterclock.engine.ledger_opening import lake_of, open_ledger, open_or_create_ledger
 from waterclock.engine.progress import Listener
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_settings import RunSettings
@@ -52,7 +52,9 @@ def open_workplace(
     Raises  E421 where the ledger is missing from a storage that has tables, E422 where it is damaged
     """
     reach_storage(project)
-    ledger = ledger or open_ledger(project) or (Ledger.open("sqlite://") if is_question else make_ledger(project))
+    ledger = (
+        ledger or open_ledger(project) or (Ledger.open("sqlite://") if is_question else open_or_create_ledger(project))
+    )
     if not is_question:
         for folder in (entry_path(project.storage), project.work_folder):
             make_folder(folder)
@@ -132,7 +134,7 @@ def _follow_renames(work: RunContext) -> None:
     for name in {*work.former.tables, *work.former.tables.values()}:  # a new table may have taken an old name
         work.forget_schemas(name)
     moment = work.ledger.keeping.moment()
-    if not any(moment.continues(head) for _, head in heads(work.lake.root)):
+    if not any(moment.continues(head) for _, head in list_exports(work.lake.root)):
         export_ledger(work.ledger, work.lake.root)
 
 

@@ -90,14 +90,14 @@ class Reloading:
 def stamps_of(project: Project) -> Stamps:
     """Return modification time and size of each file of the project, and of files that could become part of it."""
     stamps: Stamps = {}
-    for path in {project.root / FILE, *(project.root / name for name in project.files), *_others(project)}:
+    for path in {project.root / FILE, *(project.root / name for name in project.files), *_list_other_files(project)}:
         with suppress(OSError):
             stat = path.stat()
             stamps[path.relative_to(project.root).as_posix()] = (stat.st_mtime_ns, stat.st_size)
     return stamps
 
 
-def _others(project: Project) -> Iterator[Path]:
+def _list_other_files(project: Project) -> Iterator[Path]:
     """Yield other files next to the statements, since a new file is a change too, and the project's own modules."""
     root = project.root
     for folder in {(root / name).parent for name in project.files}:

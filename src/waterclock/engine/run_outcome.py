@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from waterclock.engine.collect.source_clocks import HeldBack
+from waterclock.engine.collect.source_clocks import UnfinishedSource
 from waterclock.engine.progress import GroupReport
 from waterclock.errors import WaterclockError
 from waterclock.planner.plan import Plan, Status
@@ -26,7 +26,7 @@ class RunOutcome:
     failed: list[GroupReport] = field(default_factory=list)
     was_stopped: bool = False
     plan: Plan | None = None
-    held_back: tuple[HeldBack, ...] = ()
+    held_back: tuple[UnfinishedSource, ...] = ()
     unsettled: tuple[WaterclockError, ...] = ()
     away: WaterclockError | None = None
     unclaimed: dict[str, GroupReport] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from datetime import datetime
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.records import ClaimRequest
 from waterclock.engine.collect.source_clocks import SourceClocks
-from waterclock.engine.damage import older_logs
+from waterclock.engine.damage import find_log_errors
 from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.linked_projects import problems
@@ -110,7 +110,7 @@ class Runner:
         if not any(table.closes for table in self._work.flow.tables.values()):
             return
         request = self._request(self._force)
-        if not any(books.is_to_be_looked_at for books in self._planner.books(self.snapshot(), now, request)):
+        if not any(books.needs_check for books in self._planner.books(self.snapshot(), now, request)):
             return
         # imports Spark, which a run with nothing to do should not load
         from waterclock.engine.batch.closing import close_due_books
@@ -142,13 +142,13 @@ class Runner:
         if has_newer_flow(self._work):
             outcome.plan, outcome.is_outdated = self.plan(now), True
             return outcome
-        self._revive()
+        self._restart_spark()
         self._take_over()
         with (
             Heartbeat(self._work),
             ThreadPoolExecutor(self._work.settings.threads, thread_name_prefix="batch") as threads,
         ):
-            self._drain(now, threads, outcome)
+            self._run_ready_groups(now, threads, outcome)
         outcome.was_stopped, outcome.unsettled = self.is_stopping, self._unsettled
         self._remove_shared_view_rows()
         if not outcome.is_outdated:
@@ -206,45 +206,47 @@ class Runner:
             return found.settled > 0
         return False
 
-    def _revive(self) -> None:
+    def _restart_spark(self) -> None:
         ending, self._is_spark_lost = self._work.sessions.end_of_jvm(), False
         if self._work.sessions.revive():
             self._work.listener.on_message("Spark has ended and is started again" + (f" ({ending})" if ending else ""))
 
-    def _drain(self, now: datetime, threads: ThreadPoolExecutor, outcome: RunOutcome) -> None:
+    def _run_ready_groups(self, now: datetime, threads: ThreadPoolExecutor, outcome: RunOutcome) -> None:
         running: dict[Future[tuple[GroupReport, ...]], Group] = {}
         tried: set[tuple[str, datetime]] = set()
         clocks = SourceClocks(self._work, now)
         self._absent = {}
-        ready = self._fresh(now, tried, clocks, outcome)
+        ready = self._find_startable_groups(now, tried, clocks, outcome)
         while True:
             if not self.is_stopping and not self._is_spark_lost:
-                self._take_up(ready, running, threads, now)
+                self._start_groups(ready, running, threads, now)
             if not running:
-                if not self.is_stopping and not (ready or self._is_spark_lost) and self._has_waited():
+                if not self.is_stopping and not (ready or self._is_spark_lost) and self._wait_for_progress():
                     self._refused.clear()
-                    ready = self._fresh(now, tried, clocks, outcome)
+                    ready = self._find_startable_groups(now, tried, clocks, outcome)
                     continue
                 if self.is_stopping or not (ready or self._is_spark_lost):
                     outcome.held_back = clocks.waiting_windows
                     return
                 if self._is_spark_lost:
-                    self._revive()
-                    ready = self._fresh(now, tried, clocks, outcome)
+                    self._restart_spark()
+                    ready = self._find_startable_groups(now, tried, clocks, outcome)
                 continue
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
                 running.pop(future)
                 for report in future.result():
-                    self._note(report, tried, outcome)
+                    self._record_report(report, tried, outcome)
             # ready groups stay ready, so planning again can wait until the queue cannot fill the free threads
             if not self.is_stopping and not self._could_take(ready, running):
                 busy = {group.table for group in running.values()}
                 ready = deque(
-                    group for group in self._fresh(now, tried, clocks, outcome) if not _is_running(group, running, busy)
+                    group
+                    for group in self._find_startable_groups(now, tried, clocks, outcome)
+                    if not _is_running(group, running, busy)
                 )
 
-    def _has_waited(self) -> bool:
+    def _wait_for_progress(self) -> bool:
         """Wait until another runner that has batches due here makes progress. False if there is none to wait for.
 
         Claims that this runner left open are resolved first: no other runner does so before their lease expires.
@@ -279,7 +281,7 @@ class Runner:
             )
         ]
 
-    def _fresh(
+    def _find_startable_groups(
         self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
     ) -> deque[Group]:
         """Return the groups that can start now; none under another applied flow, or without the object store."""
@@ -324,7 +326,7 @@ class Runner:
         self._elsewhere = {(each.table, each.label) for each in plan.batches if each.status is Status.RUNNING}
         fresh: deque[Group] = deque()
         self._report_refused(plan, tried, outcome)
-        older = older_logs(self._work)
+        older = find_log_errors(self._work)
         for batch, wrong in problems(self._work.links.read_progress(self._work.ledger), plan.batches).values():
             if (batch.table, batch.label) not in tried:
                 placed = add_batch_place(wrong, batch.table, f"{batch.table}@{label_of(batch.label)}")
@@ -334,7 +336,7 @@ class Runner:
                 continue
             table = self._work.flow.tables[group.table]
             own = {read for batch in group.batches for read in table.reads_for_window(batch.window)} if older else ()
-            if error := _first_of(older, group.table, own):
+            if error := _first_error(older, group.table, own):
                 # nothing is claimed, so nothing is failed: the next run continues once the table is rebuilt
                 self._report_unclaimed(GroupReport(group, None, error=error), tried, outcome)
                 continue
@@ -378,9 +380,9 @@ class Runner:
             tried.update((table, batch.label) for batch in report.group.batches)
             return
         self._unclaimed[table] = said
-        self._note(report, tried, outcome)
+        self._record_report(report, tried, outcome)
 
-    def _once(self, report: GroupReport) -> GroupReport:
+    def _mark_repeated(self, report: GroupReport) -> GroupReport:
         """Mark a report as a repeat if it was reported before, or if it is reported once for all tables."""
         table = report.group.table
         if not report.is_of_other_runner or report.error is None:
@@ -394,7 +396,7 @@ class Runner:
     def _could_take(self, ready: deque[Group], running: dict[Future[tuple[GroupReport, ...]], Group]) -> bool:
         return any(self._has_slot(group, running) for group in ready)
 
-    def _take_up(
+    def _start_groups(
         self,
         ready: deque[Group],
         running: dict[Future[tuple[GroupReport, ...]], Group],
@@ -424,11 +426,11 @@ class Runner:
         is_alone = not table.is_partitioned or table.source is not None or table.is_in_label_order
         return not (is_alone and any(other.table == group.table for other in running.values()))
 
-    def _note(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
+    def _record_report(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
         if report.error is not None and lost_spark(report.error):
             self._is_spark_lost = True
             report.error.why = self._work.sessions.end_of_jvm() or report.error.why
-        self._work.listener.on_group_finish(self._once(report))
+        self._work.listener.on_group_finish(self._mark_repeated(report))
         if report.error is None:
             outcome.done += len(report.group.batches)
             outcome.rows += report.rows
@@ -452,7 +454,7 @@ class Runner:
         outcome.failed.append(report)
 
 
-def _first_of(errors: Mapping[str, WaterclockError], table: str, reads: Iterable[Read]) -> WaterclockError | None:
+def _first_error(errors: Mapping[str, WaterclockError], table: str, reads: Iterable[Read]) -> WaterclockError | None:
     """Return the error of a table, or else of one that it reads."""
     return next((errors[name] for name in (table, *(read.table for read in reads)) if name in errors), None)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Unit
-from waterclock.flow.lookbacks import Tells
+from waterclock.flow.lookbacks import ChangeReporting
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class InvalidOption:
     """An invalid option or combination of options: the error's code, the option or "", and the parts of the message."""
 
     code: str
@@ -79,15 +79,15 @@ class Capabilities:
     publishes: frozenset[Mode] = frozenset()
     takes_query: bool = False
     awaits: frozenset[Sign] = frozenset()
-    changes: Tells | None = None
+    changes: ChangeReporting | None = None
     replaces_some: bool = False
     tells_unread: bool = False
     tells: frozenset[str] = frozenset()
     keeps_order: bool = False
-    wrong_options: Callable[[str, Mapping[str, Any], str], Iterable[Wrong]] | None = None
+    wrong_options: Callable[[str, Mapping[str, Any], str], Iterable[InvalidOption]] | None = None
     seals: bool = False
     copies: bool = False
     each_parameters: Callable[[str, Mapping[str, Any]], tuple[str, ...]] | None = None
     require_path: Callable[[str], object] | None = None
     driver: Driver | None = None
-    warning: Callable[[Path, Mapping[str, Any], Unit], Wrong | None] | None = None
+    warning: Callable[[Path, Mapping[str, Any], Unit], InvalidOption | None] | None = None

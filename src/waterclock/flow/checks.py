@@ -39,7 +39,7 @@ class Demand(StrEnum):
     KEY = "key"
 
 
-class Ruled(Protocol):
+class TableWithRules(Protocol):
     """Any object with rules on rows: a table, resolved or not."""
 
     @property
@@ -90,22 +90,22 @@ class Check:
         }[self.demand]
 
 
-def list_batch_rules(table: Ruled) -> tuple[Rule, ...]:
+def list_batch_rules(table: TableWithRules) -> tuple[Rule, ...]:
     """Return the EXPECTs on the batch's result: those of the table, then those of its columns."""
     return (*table.rules, *(rule for column in table.columns.named for rule in column.rules))
 
 
-def every_rule(table: Ruled) -> tuple[Rule, ...]:
+def every_rule(table: TableWithRules) -> tuple[Rule, ...]:
     """Return all EXPECTs: those on the batch's inputs, then those on its result."""
     return (*table.input_rules, *list_batch_rules(table))
 
 
-def asks_rows(table: Ruled) -> bool:
+def asks_rows(table: TableWithRules) -> bool:
     """Return whether a rule checks the rows of a batch, one by one or by an aggregate."""
     return any(rule.scope is not Scope.TABLE for rule in list_batch_rules(table))
 
 
-def checks_of(table: Ruled) -> tuple[Check, ...]:
+def checks_of(table: TableWithRules) -> tuple[Check, ...]:
     """Return the checks of each row: parsed lines first, then columns, then rules, and the key on rows that pass.
 
     Types and unparsed lines whose violation fails the batch are not included: reading such a row fails by itself.
@@ -113,23 +113,23 @@ def checks_of(table: Ruled) -> tuple[Check, ...]:
     return (*_format_checks(table.columns), *_columns_checks(table), *_rule_checks(table.rules), *_key_checks(table))
 
 
-def takes_rows_out(table: Ruled) -> bool:
+def has_row_actions(table: TableWithRules) -> bool:
     """Return whether a check of the table's result may quarantine or drop single rows."""
     return any(check.row_action for check in checks_of(table))
 
 
-def marks_rows(table: Ruled) -> bool:
+def marks_rows(table: TableWithRules) -> bool:
     """Return whether a batch records for each row of its result which checks the row fails."""
     is_loose = keeps_unread(table.columns) or loose_types(table) or checked_references(table.columns)
-    return bool(is_loose) or takes_rows_out(table)
+    return bool(is_loose) or has_row_actions(table)
 
 
-def can_quarantine_rows(table: Ruled) -> bool:
+def can_quarantine_rows(table: TableWithRules) -> bool:
     """Return whether the table's batches may quarantine rows, of their result or of their inputs."""
     return any(check.row_action is Action.QUARANTINE for check in (*checks_of(table), *input_checks(table.input_rules)))
 
 
-def input_rules_of(table: Ruled) -> dict[str, tuple[Rule, ...]]:
+def input_rules_of(table: TableWithRules) -> dict[str, tuple[Rule, ...]]:
     """Return the rules on input rows by input table, in the order written."""
     found: dict[str, tuple[Rule, ...]] = {}
     for rule in table.input_rules:
@@ -142,7 +142,7 @@ def input_checks(rules: Iterable[Rule]) -> tuple[Check, ...]:
     return tuple(_rule_checks(rules))
 
 
-def marks(table: Ruled) -> tuple[Check, ...]:
+def list_marked_checks(table: TableWithRules) -> tuple[Check, ...]:
     """Return the checks that the bits of a quarantined row stand for: those on the result, then those on the inputs.
 
     Checks on the result are included only if a batch records which of them a row fails.
@@ -150,7 +150,7 @@ def marks(table: Ruled) -> tuple[Check, ...]:
     return (*(checks_of(table) if marks_rows(table) else ()), *input_checks(table.input_rules))
 
 
-def loose_types(table: Ruled) -> dict[str, str]:
+def loose_types(table: TableWithRules) -> dict[str, str]:
     """Return the columns, in lower case, whose values may fail the declared type, each with the name of its check."""
     return {check.columns[0].lower(): check.name for check in checks_of(table) if check.demand is Demand.TYPE}
 
@@ -202,12 +202,12 @@ def _choose_read_type(type_text: str | None) -> str | None:
     return None if is_time else "STRING"
 
 
-def key_ladder(table: Ruled) -> Ladder:
+def key_ladder(table: TableWithRules) -> Ladder:
     """Return the actions for keys that are NULL or not unique: those of the first key column that declares any."""
     return next((column.else_of_key for column in table.columns.named if column.else_of_key), FAILS)
 
 
-def may_repeat_keys(table: Ruled) -> bool:
+def may_repeat_keys(table: TableWithRules) -> bool:
     """Return whether several rows of a visible batch may have the same key, because the KEY only warns or holds."""
     return key_ladder(table)[0].action in {Action.WARN, Action.HOLD}
 
@@ -217,7 +217,7 @@ def _format_checks(columns: Columns) -> Iterator[Check]:
         yield Check(columns.unread.name, Demand.PARSED, "parsed()", columns.unread.ladder)
 
 
-def key_stays(table: Ruled) -> KeyStays:
+def key_stays(table: TableWithRules) -> KeyStays:
     """Return the rule for rows with the same key, combined from the declarations of the key columns."""
     said = [column.stays for column in table.columns.named if column.stays]
     return KeyStays(
@@ -230,7 +230,7 @@ def is_of_key(read: Read) -> bool:
     return read.kind is ReadKind.PREVIOUS and read.span is not None
 
 
-def _columns_checks(table: Ruled) -> Iterator[Check]:
+def _columns_checks(table: TableWithRules) -> Iterator[Check]:
     in_key = key_ladder(table) != FAILS
     checked = {each.columns[0]: each for each in checked_references(table.columns)}
     for column in table.columns.named:
@@ -254,7 +254,7 @@ def _rule_checks(rules: Iterable[Rule]) -> Iterator[Check]:
             yield Check(rule.name, Demand.EXPRESSION, rule.expression, rule.rungs)
 
 
-def _key_checks(table: Ruled) -> Iterator[Check]:
+def _key_checks(table: TableWithRules) -> Iterator[Check]:
     keys, ladder, stays = table.columns.keys, key_ladder(table), key_stays(table)
     if keys and ladder != FAILS:
         name = f"KEY ({', '.join(keys)})"

@@ -103,7 +103,7 @@ def can_read(reader: TableSchema, writer: TableSchema) -> tuple[Incompatibility,
     former name.
     Cost    0.1 µs for a column that is the same
     """
-    return tuple(_misfits(reader, writer))
+    return tuple(_find_incompatibilities(reader, writer))
 
 
 def find_violations(
@@ -122,7 +122,7 @@ def find_violations(
 
 def is_widening(have: ColumnType, wanted: ColumnType) -> bool:
     """Return whether each value of the type `have` is also a value of the type `wanted`."""
-    return not any(_unlike(wanted, have, ""))
+    return not any(_find_type_differences(wanted, have, ""))
 
 
 def wider(one: str, other: str) -> str:
@@ -133,7 +133,7 @@ def wider(one: str, other: str) -> str:
     return other if is_widening(first, second) else one if is_widening(second, first) else "STRING"
 
 
-def _misfits(reader: TableSchema, writer: TableSchema) -> Iterator[Incompatibility]:
+def _find_incompatibilities(reader: TableSchema, writer: TableSchema) -> Iterator[Incompatibility]:
     theirs = writer.signatures
     for name, signature in reader.signatures.items():
         if theirs.get(name) == signature:
@@ -148,8 +148,8 @@ def _misfits(reader: TableSchema, writer: TableSchema) -> Iterator[Incompatibili
             continue
         if written.is_nullable and not mine.is_nullable:
             yield Incompatibility(mine.name, "may be null where it is written, but not where it is read")
-        yield from _unlike(mine.type, written.type, mine.name)
-    yield from _otherwise_keyed(reader, writer)
+        yield from _find_type_differences(mine.type, written.type, mine.name)
+    yield from _find_key_differences(reader, writer)
 
 
 def _find_written_column(mine: SchemaColumn, writer: TableSchema) -> SchemaColumn | None:
@@ -157,7 +157,7 @@ def _find_written_column(mine: SchemaColumn, writer: TableSchema) -> SchemaColum
     return next((found for name in names if (found := writer.by_name.get(name.lower())) is not None), None)
 
 
-def _otherwise_keyed(reader: TableSchema, writer: TableSchema) -> Iterator[Incompatibility]:
+def _find_key_differences(reader: TableSchema, writer: TableSchema) -> Iterator[Incompatibility]:
     for what, mine, theirs in (
         ("the key", reader.keys, writer.keys),
         ("the partition", reader.partitioned_by, writer.partitioned_by),
@@ -170,27 +170,27 @@ def _otherwise_keyed(reader: TableSchema, writer: TableSchema) -> Iterator[Incom
         yield Incompatibility(f"the rule {rule}", "is checked where it is read, but not where it is written")
 
 
-def _unlike(mine: ColumnType, theirs: ColumnType, path: str) -> Iterator[Incompatibility]:
+def _find_type_differences(mine: ColumnType, theirs: ColumnType, path: str) -> Iterator[Incompatibility]:
     """Yield the reasons why values of type `theirs` cannot be read as `mine`, also within nested types."""
     if mine == theirs:
         return
     if isinstance(mine, Struct) and isinstance(theirs, Struct):
-        yield from _unlike_members(mine, theirs, path)
+        yield from _find_member_differences(mine, theirs, path)
     elif isinstance(mine, Array) and isinstance(theirs, Array):
         yield from _nulls(f"an element of {path}", mine, theirs)
-        yield from _unlike(mine.element, theirs.element, f"{path}[]")
+        yield from _find_type_differences(mine.element, theirs.element, f"{path}[]")
     elif isinstance(mine, Dictionary) and isinstance(theirs, Dictionary):
         if mine.key != theirs.key:
             yield Incompatibility(
                 f"the key of {path}", f"is {text_of_type(theirs.key)}, and must stay {text_of_type(mine.key)}"
             )
         yield from _nulls(f"a value of {path}", mine, theirs)
-        yield from _unlike(mine.value, theirs.value, f"{path}.value")
+        yield from _find_type_differences(mine.value, theirs.value, f"{path}.value")
     elif not (isinstance(mine, str) and isinstance(theirs, str) and _widens(theirs, mine)):
         yield Incompatibility(path, f"is {text_of_type(theirs)}, which cannot be read as {text_of_type(mine)}")
 
 
-def _unlike_members(mine: Struct, theirs: Struct, path: str) -> Iterator[Incompatibility]:
+def _find_member_differences(mine: Struct, theirs: Struct, path: str) -> Iterator[Incompatibility]:
     written = {member.name.lower(): member for member in theirs.members}
     for member in mine.members:
         at = f"{path}.{member.name}" if path else member.name
@@ -201,7 +201,7 @@ def _unlike_members(mine: Struct, theirs: Struct, path: str) -> Iterator[Incompa
             continue
         if found.is_nullable and not member.is_nullable:
             yield Incompatibility(at, "may be null where it is written, but not where it is read")
-        yield from _unlike(member.type, found.type, at)
+        yield from _find_type_differences(member.type, found.type, at)
 
 
 def _nulls(what: str, mine: Array | Dictionary, theirs: Array | Dictionary) -> Iterator[Incompatibility]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from waterclock.errors import WaterclockError
-from waterclock.flow.checks import Ruled, may_repeat_keys
+from waterclock.flow.checks import TableWithRules, may_repeat_keys
 from waterclock.flow.choices import Mode, TableType
 from waterclock.flow.declarations import Column, Flat, FlatJoin, Read
 from waterclock.flow.folds import Temporal
@@ -17,7 +17,7 @@ _ALIKE = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINY
           "NUMERIC": "DECIMAL", "TIMESTAMP_LTZ": "TIMESTAMP"}  # fmt: skip
 
 
-class Referring(Ruled, Protocol):
+class ReferringTable(TableWithRules, Protocol):
     """The properties of a table that FLAT needs; the table may be resolved or not."""
 
     @property
@@ -35,7 +35,7 @@ class Referring(Ruled, Protocol):
 
 
 def flat_of(
-    tables: Mapping[str, Referring], name: str, errors: list[WaterclockError], *, is_exact: bool = False
+    tables: Mapping[str, ReferringTable], name: str, errors: list[WaterclockError], *, is_exact: bool = False
 ) -> Flat | None:
     """Return FLAT of a table: its joins with all parents, and theirs. Return None if a join is invalid.
 
@@ -71,7 +71,7 @@ def flat_of(
 
 @dataclass(frozen=True, slots=True)
 class _ParentFollower:
-    tables: Mapping[str, Referring]
+    tables: Mapping[str, ReferringTable]
     errors: list[WaterclockError]
     is_exact: bool
 
@@ -86,7 +86,7 @@ class _ParentFollower:
         joins: list[FlatJoin | None] = []
         for (target, role), group in groups.items():
             if role and roles.setdefault(role, target) != target:
-                self._role_twice(table, group[0][0], group[0][1], roles[role])
+                self._refuse_repeated_role(table, group[0][0], group[0][1], roles[role])
                 joins.append(None)
             else:
                 joins.append(self._join(table, target, group, (*path, name)))
@@ -96,14 +96,14 @@ class _ParentFollower:
         return flat if len(made) == len(joins) else None
 
     def _join(
-        self, table: Referring, target: str, group: list[tuple[Column, Reference]], path: tuple[str, ...]
+        self, table: ReferringTable, target: str, group: list[tuple[Column, Reference]], path: tuple[str, ...]
     ) -> FlatJoin | None:
         parent = self.tables.get(target)
         if parent is None:
             return None
         before = len(self.errors)
         parent_columns = self._parent_columns(table, parent, group, path)
-        at = self._at(table, parent, group)
+        at = self._reference_time(table, parent, group)
         if parent_columns is None or len(self.errors) > before:
             return None
         for (column, _), theirs in zip(group, parent_columns, strict=True):
@@ -115,7 +115,11 @@ class _ParentFollower:
         return FlatJoin(inner, columns, parent_columns, group[0][1].role, at, _find_unused_hidden(parent))
 
     def _parent_columns(
-        self, table: Referring, parent: Referring, group: list[tuple[Column, Reference]], path: tuple[str, ...]
+        self,
+        table: ReferringTable,
+        parent: ReferringTable,
+        group: list[tuple[Column, Reference]],
+        path: tuple[str, ...],
     ) -> tuple[str, ...] | None:
         column, reference = group[0]
         if parent.name in path:
@@ -160,11 +164,11 @@ class _ParentFollower:
         spelt = {key.lower(): key for key in parent.keys}
         if len(named) == len(group) == len(spelt) and {name.lower() for name in named} == spelt.keys():
             return tuple(spelt[name.lower()] for name in named)
-        self._no_pairs(table, parent, group, reference.role)
+        self._refuse_pairs(table, parent, group, reference.role)
         return None
 
-    def _no_pairs(
-        self, table: Referring, parent: Referring, group: list[tuple[Column, Reference]], role: str | None
+    def _refuse_pairs(
+        self, table: ReferringTable, parent: ReferringTable, group: list[tuple[Column, Reference]], role: str | None
     ) -> None:
         column, _ = group[-1]
         names = [each.name for each, _ in group]
@@ -189,7 +193,9 @@ class _ParentFollower:
             + (f" ROLE {role}" if role else "") + ", in the order of the key",
         )  # fmt: skip
 
-    def _at(self, table: Referring, parent: Referring, group: list[tuple[Column, Reference]]) -> str | None:
+    def _reference_time(
+        self, table: ReferringTable, parent: ReferringTable, group: list[tuple[Column, Reference]]
+    ) -> str | None:
         said = {(each.at or "").lower(): (column, each.at) for column, each in group if each.at is not None}
         if len(said) > 1:
             column, _ = list(said.values())[1]
@@ -203,7 +209,7 @@ class _ParentFollower:
             return None
         column, at = next(iter(said.values()), (group[0][0], None))
         if at is not None and (parent.temporal is None or table.temporal is not None):
-            self._no_time(table, parent, column, at)
+            self._refuse_time(table, parent, column, at)
             return None
         if at is None and parent.temporal is not None and table.temporal is None:
             self._refuse(
@@ -222,7 +228,7 @@ class _ParentFollower:
             )
         return time.name if time else at
 
-    def _no_time(self, table: Referring, parent: Referring, column: Column, at: str) -> None:
+    def _refuse_time(self, table: ReferringTable, parent: ReferringTable, column: Column, at: str) -> None:
         if parent.temporal is None:
             self._refuse(
                 column,
@@ -238,7 +244,7 @@ class _ParentFollower:
             fix=f"leave AT {at} out",
         )
 
-    def _pair(self, table: Referring, column: Column, parent: Referring, theirs: str) -> None:
+    def _pair(self, table: ReferringTable, column: Column, parent: ReferringTable, theirs: str) -> None:
         if table.temporal is not None and column.name not in table.temporal.outputs((column.name,)):
             self._refuse(
                 column,
@@ -255,7 +261,7 @@ class _ParentFollower:
                 fix="declare the same type for both, and cast where the columns are made",
             )
 
-    def _role_twice(self, table: Referring, column: Column, reference: Reference, first: str) -> None:
+    def _refuse_repeated_role(self, table: ReferringTable, column: Column, reference: Reference, first: str) -> None:
         self._refuse(
             column,
             f"role {reference.role} of {table.name} is used twice",
@@ -267,7 +273,7 @@ class _ParentFollower:
         self.errors.append(WaterclockError("E237", what, where=str(column.place), why=why, fix=fix))
 
 
-def _find_unused_hidden(parent: Referring) -> tuple[str, ...]:
+def _find_unused_hidden(parent: ReferringTable) -> tuple[str, ...]:
     """Return the HIDDEN columns of a parent that its own references do not use."""
     leading = {each.name for each in parent.columns.named if each.references is not None}
     leading |= {each.references.at for each in parent.columns.named if each.references and each.references.at}

@@ -61,7 +61,7 @@ def select_parent_columns(join: FlatJoin, columns: Iterable[FlatColumn]) -> list
     ]
 
 
-def clashes_of(columns: Iterable[FlatColumn]) -> dict[str, tuple[FlatColumn, ...]]:
+def find_name_clashes(columns: Iterable[FlatColumn]) -> dict[str, tuple[FlatColumn, ...]]:
     """Return the names that several of the columns have, ignoring case, each with these columns."""
     by_name: dict[str, list[FlatColumn]] = {}
     for each in columns:

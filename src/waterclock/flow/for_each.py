@@ -17,6 +17,6 @@ class Each:
     parameters: tuple[str, ...]
 
 
-def places_in(texts: Iterable[str]) -> tuple[str, ...]:
+def list_placeholders(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the distinct columns that texts name in braces, as in `users/{user_id}`, in order."""
     return tuple(dict.fromkeys(name for text in texts for name in _PLACE.findall(text)))

@@ -47,7 +47,7 @@ class Unread:
     ladder: Ladder
 
 
-def outcome(ladder: Ladder, broken: int, of: int) -> Action | None:
+def find_outcome(ladder: Ladder, broken: int, of: int) -> Action | None:
     """Return the action if `broken` of `of` rows break a rule: FAIL if above all limits, None if no row does."""
     if not broken:
         return None
@@ -65,6 +65,6 @@ def is_weaker(rung: Action, before: Action) -> bool:
     return _STRENGTH[rung] <= _STRENGTH[before]
 
 
-def words(ladder: Sequence[Rung]) -> str:
+def format_ladder(ladder: Sequence[Rung]) -> str:
     """Return a ladder as text for messages: "warn at most 5, else fail"."""
     return ", else ".join(map(str, ladder))

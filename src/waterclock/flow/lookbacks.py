@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Tells(StrEnum):
+class ChangeReporting(StrEnum):
     """How a type of source reports which windows changed: by a column of its rows, or without one."""
 
     BY_COLUMN = "by column"

@@ -24,7 +24,7 @@ class LineageSink:
     place: str = ""
 
     @property
-    def is_said(self) -> bool:
+    def is_declared(self) -> bool:
         """Whether the project file has this section."""
         return self.url is not None or self.file is not None
 

@@ -34,7 +34,7 @@ def find_sent_name(columns: Columns, name: str) -> str | None:
     return None
 
 
-def keys_sent(columns: Columns, keys: Sequence[str]) -> tuple[str, ...]:
+def list_sent_keys(columns: Columns, keys: Sequence[str]) -> tuple[str, ...]:
     """Return the names under which the columns of a table's key are sent; empty if a computed column has such a name.
 
     Computed values may be the same for two rows, and a destination that uses them as a key would lose one.

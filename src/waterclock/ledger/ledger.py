@@ -79,7 +79,7 @@ class Alerts(Section):
     record_lost = DatabaseMethod(alerts.record_lost)
     known = DatabaseMethod(known_alerts.list_alerts)
     outgoing_messages = DatabaseMethod(known_alerts.list_outgoing_messages)
-    warned_since_look = DatabaseMethod(known_alerts.warned_since_look)
+    find_warned_batches = DatabaseMethod(known_alerts.find_warned_batches)
 
 
 class LineageSection(Section):

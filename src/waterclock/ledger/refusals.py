@@ -391,7 +391,7 @@ def impossible(table: str, label: datetime, what: str, *, why: str, fix: str | N
     )
 
 
-def closed_already(table: str, label: datetime, tick: datetime) -> WaterclockError:
+def already_closed_error(table: str, label: datetime, tick: datetime) -> WaterclockError:
     """Build the error for closing a window that is already closed."""
     where = f"{table}@{label_of(label)}"
     return WaterclockError(

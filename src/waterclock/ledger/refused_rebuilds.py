@@ -48,7 +48,7 @@ def cannot_follow(
     )
 
 
-def not_whole(where: str, why: str) -> WaterclockError:
+def incomplete_tables_error(where: str, why: str) -> WaterclockError:
     """Build the error for a `rebuild --all` whose new tables are missing data of the current ones."""
     return WaterclockError(
         "E433",

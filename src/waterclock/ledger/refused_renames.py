@@ -8,7 +8,7 @@ from waterclock.batches.ledger_snapshot import OpenClaim
 from waterclock.errors import WaterclockError, did_you_mean
 
 
-def both_have_data(table: str, was: str, where: str) -> WaterclockError:
+def both_have_data_error(table: str, was: str, where: str) -> WaterclockError:
     """Build the error for renaming a table to one that has batches of its own."""
     return WaterclockError(
         "E318",
@@ -19,7 +19,7 @@ def both_have_data(table: str, was: str, where: str) -> WaterclockError:
     )
 
 
-def both_were(table: str, other: str, was: str, where: str) -> WaterclockError:
+def same_former_name_error(table: str, other: str, was: str, where: str) -> WaterclockError:
     """Build the error for two tables that both declare a former name of the same table."""
     return WaterclockError(
         "E318",
@@ -56,7 +56,7 @@ def renamed_table_error(table: str, now: str, where: str) -> WaterclockError:
     )
 
 
-def renamed_at_work(table: str, holder: OpenClaim) -> WaterclockError:
+def busy_rename_error(table: str, holder: OpenClaim) -> WaterclockError:
     """Build the error for renaming a table, or its readers, while a batch runs."""
     return WaterclockError(
         "E407",

@@ -19,7 +19,7 @@ from waterclock.connectors.registry import capabilities
 from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.syntax.clause_parsing import parse_clause
 from waterclock.dpl.syntax.source_text import SourceText
-from waterclock.dpl.syntax.statements import ColumnsSaid, OptionsSaid, UnitSaid
+from waterclock.dpl.syntax.statements import ParsedColumnList, ParsedOptions, ParsedUnit
 from waterclock.engine.connections import Connections, connections_of
 from waterclock.engine.query.notebook import sessions_to_keep
 from waterclock.engine.spark.errors import to_error
@@ -229,13 +229,13 @@ def _unit(project: Project, text: str, options: Mapping[str, Value], *, is_sourc
     source = SourceText("wc.read" if is_source else "wc.write", text)
     errors: list[WaterclockError] = []
     try:
-        said: UnitSaid = parse_clause("FROM" if is_source else "TO", text, source, variables={})
+        said: ParsedUnit = parse_clause("FROM" if is_source else "TO", text, source, variables={})
     except WaterclockError as error:
         raise ProjectErrors([error]) from None
     whole = source.span(0, max(len(text), 1))
     known = project.flow.connections
     systems = Systems(known, frozenset(known), capabilities())
-    unit = systems.unit(said, OptionsSaid(dict(options), dict.fromkeys(options, whole)), errors, is_source=is_source)
+    unit = systems.unit(said, ParsedOptions(dict(options), dict.fromkeys(options, whole)), errors, is_source=is_source)
     if errors:
         raise ProjectErrors(errors)
     return unit
@@ -244,7 +244,7 @@ def _unit(project: Project, text: str, options: Mapping[str, Value], *, is_sourc
 def _columns(text: str) -> Columns:
     source = SourceText("wc.read", text)
     try:
-        said: ColumnsSaid = parse_clause("COLUMNS", text, source, variables={})
+        said: ParsedColumnList = parse_clause("COLUMNS", text, source, variables={})
     except WaterclockError as error:
         raise ProjectErrors([error]) from None
     return Columns(
@@ -260,7 +260,7 @@ def _columns(text: str) -> Columns:
 
 def _rename_columns(frame: DataFrame, columns: str) -> DataFrame:
     """Order columns as requested, with the source columns under the requested names."""
-    said: ColumnsSaid = parse_clause("COLUMNS", columns, SourceText("wc.read", columns), variables={})
+    said: ParsedColumnList = parse_clause("COLUMNS", columns, SourceText("wc.read", columns), variables={})
     asked = {IN_ROWS[one.tells.what] if one.tells is not None else one.name: one.name for one in said.columns}
     others = [name for name in frame.columns if name not in asked]
     there = [f"{quote_name(name)} AS {quote_name(shown)}" for name, shown in asked.items() if name in frame.columns]

@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from waterclock.dpl.project import Project
-from waterclock.dpl.query.column_trace import UNTOLD, ColumnOf, TracedColumn
+from waterclock.dpl.query.column_trace import UNKNOWN_ORIGIN, ColumnOf, TracedColumn
 from waterclock.dpl.query.column_uses import FILTER, GROUP, JOIN, SORT, VALUE, WINDOW, uses_of
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.errors import WaterclockError
@@ -83,7 +83,7 @@ class ColumnFacets:
             made = self.lineage.trace_column(ColumnOf(table.name, name))
         except WaterclockError:  # a former column that the query no longer has
             return
-        everything = tuple(ColumnOf(read.table, "*") for read in table.reads) if made.note == UNTOLD else ()
+        everything = tuple(ColumnOf(read.table, "*") for read in table.reads) if made.note == UNKNOWN_ORIGIN else ()
         sure = [each for each in made.inputs if each not in made.unknown]
         columns = dict.fromkeys(
             column for each in (*sure, *made.inputs, *everything) for column in self._columns_of(each)

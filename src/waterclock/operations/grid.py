@@ -10,7 +10,7 @@ from datetime import datetime
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.states import State, state_of, worst
-from waterclock.planner.label_states import StatesIn
+from waterclock.planner.label_states import SpanStates
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import Period, TimeUnit
 from waterclock.timelabel.zone import nominal_zone, resolve_local
@@ -95,7 +95,7 @@ def newest_span(tables: Sequence[Table], by: Cadence, now: datetime, count: int)
 
 def make_grid(
     flow: Flow,
-    states: Mapping[str, Sequence[StatesIn]],
+    states: Mapping[str, Sequence[SpanStates]],
     by: Cadence,
     columns: Sequence[datetime],
     warned: Container[tuple[str, datetime]] = frozenset(),
@@ -140,7 +140,7 @@ def parse_columns(text: str, zone: str) -> Cadence:
         raise error.at("--by") from None
 
 
-def _count_states(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]) -> Counter[State]:
+def _count_states(name: str, found: SpanStates, warned: Container[tuple[str, datetime]]) -> Counter[State]:
     """Count the labels of one column by displayed state."""
     counts: Counter[State] = Counter()
     for status, count in found.counts.items():
@@ -152,12 +152,12 @@ def _count_states(name: str, found: StatesIn, warned: Container[tuple[str, datet
 
 
 def _cells(
-    name: str, states: Sequence[StatesIn], warned: Container[tuple[str, datetime]]
+    name: str, states: Sequence[SpanStates], warned: Container[tuple[str, datetime]]
 ) -> tuple[GridCell | None, ...]:
     return tuple(cell_of(name, of_column, warned) for of_column in states)
 
 
-def cell_of(name: str, found: StatesIn, warned: Container[tuple[str, datetime]]) -> GridCell | None:
+def cell_of(name: str, found: SpanStates, warned: Container[tuple[str, datetime]]) -> GridCell | None:
     """Return the cell for some labels of a table, with their most severe state, or None if there are no labels."""
     if not found.listed and len(found.counts) == 1:  # nearly all cells of a large grid are like this
         [(status, count)] = found.counts.items()

@@ -37,7 +37,7 @@ def select_held_labels(at: OpenedProject, which: str) -> tuple[str, tuple[dateti
 
 def _not_held_error(at: OpenedProject, which: str, table: Table, said: Labels | None) -> WaterclockError:
     name, requested = table.name, at.snapshot.of(table.name).requested
-    asked = _within(table, said, (label for label, verb in requested.items() if verb == RELEASE))
+    asked = _select(table, said, (label for label, verb in requested.items() if verb == RELEASE))
     if asked:
         return WaterclockError(
             "E440",
@@ -82,9 +82,9 @@ def releasable_labels(plan: Plan, table: str) -> frozenset[datetime]:
 
 def _list_held_labels(at: OpenedProject, table: Table, said: Labels | None) -> tuple[datetime, ...]:
     troubles = at.snapshot.of(table.name).troubles
-    return _within(table, said, (label for label, it in troubles.items() if it.status is BatchStatus.HELD))
+    return _select(table, said, (label for label, it in troubles.items() if it.status is BatchStatus.HELD))
 
 
-def _within(table: Table, said: Labels | None, labels: Iterable[datetime]) -> tuple[datetime, ...]:
+def _select(table: Table, said: Labels | None, labels: Iterable[datetime]) -> tuple[datetime, ...]:
     """Return the selected of some labels, oldest first."""
     return tuple(sorted(label for label in labels if said is None or said.contains(label, table.cadence)))

@@ -14,7 +14,7 @@ from waterclock.selection import select
 _MOST_NAMED = 3
 
 
-def tables_meant(flow: Flow, texts: list[str] | None, labels: str | None = None) -> tuple[str, ...] | None:
+def select_paused_tables(flow: Flow, texts: list[str] | None, labels: str | None = None) -> tuple[str, ...] | None:
     """Return the tables to pause or resume, None for the whole project. Raises  E430 for labels; as `select`."""
     found = select(flow, *texts) if texts else None
     if labels or (found and found.labels):

@@ -8,14 +8,14 @@ from datetime import datetime
 from waterclock.batches.ledger_snapshot import Pause
 from waterclock.ledger.ledger import Ledger
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.pauses import tables_meant
+from waterclock.operations.pauses import select_paused_tables
 from waterclock.operations.required_reasons import need_reason_of_pause
 from waterclock.planner.plan import NEEDS_SOMEBODY, Status
 from waterclock.planner.request import PlanRequest
 
 
 @dataclass(frozen=True, slots=True)
-class OfTables:
+class TablesToPause:
     """A pause or resume of whole tables: of `names`, or of all. `pauses` are the other pauses that stay in effect."""
 
     names: tuple[str, ...] = ()
@@ -28,27 +28,27 @@ class OfTables:
         return bool(self.names) or self.is_of_all
 
 
-def to_pause(at: OpenedProject, selection: str, labels: str | None) -> OfTables:
+def to_pause(at: OpenedProject, selection: str, labels: str | None) -> TablesToPause:
     """Return the tables that are not paused by name yet; empty means all. Raises  E430 for labels; as `select`."""
-    names = tables_meant(at.flow, [selection] if selection else None, labels)
+    names = select_paused_tables(at.flow, [selection] if selection else None, labels)
     if names is None:
         of_all = at.snapshot.paused
-        return OfTables(is_of_all=True) if of_all is None else OfTables(pauses=(of_all,))
+        return TablesToPause(is_of_all=True) if of_all is None else TablesToPause(pauses=(of_all,))
     found = {name: at.snapshot.of(name).paused for name in names}
     new = tuple(name for name, known in found.items() if known is None)
-    return OfTables(new, pauses=tuple(known for known in found.values() if known is not None))
+    return TablesToPause(new, pauses=tuple(known for known in found.values() if known is not None))
 
 
-def to_resume(at: OpenedProject, selection: str, labels: str | None) -> OfTables:
+def to_resume(at: OpenedProject, selection: str, labels: str | None) -> TablesToPause:
     """Return the tables that are paused by name, or whether all is; an empty selection means all. Raises  E430."""
-    names, of_all = tables_meant(at.flow, [selection] if selection else None, labels), at.snapshot.paused
+    names, of_all = select_paused_tables(at.flow, [selection] if selection else None, labels), at.snapshot.paused
     by_name = {name: known for name in at.flow.tables if (known := at.snapshot.of(name).paused)}
     if names is None:
-        return OfTables(is_of_all=of_all is not None, pauses=tuple(dict.fromkeys(by_name.values())))
-    return OfTables(tuple(name for name in names if name in by_name), pauses=(of_all,) if of_all else ())
+        return TablesToPause(is_of_all=of_all is not None, pauses=tuple(dict.fromkeys(by_name.values())))
+    return TablesToPause(tuple(name for name in names if name in by_name), pauses=(of_all,) if of_all else ())
 
 
-def due_of(at: OpenedProject, of: OfTables) -> dict[str, list[datetime]]:
+def due_of(at: OpenedProject, of: TablesToPause) -> dict[str, list[datetime]]:
     """Return by table the due labels of the paused or resumed tables that no runner has started. Cost: a plan."""
     due: dict[str, list[datetime]] = {}
     if of.has_changes:
@@ -59,7 +59,7 @@ def due_of(at: OpenedProject, of: OfTables) -> dict[str, list[datetime]]:
     return due
 
 
-def pause(ledger: Ledger, of: OfTables, *, who: str, why: str) -> None:
+def pause(ledger: Ledger, of: TablesToPause, *, who: str, why: str) -> None:
     """Pause the tables found by `to_pause`. Raises  E903, E430 where it is paused already, E412 if it never ran."""
     need_reason_of_pause(why)
     if of.is_of_all:
@@ -68,7 +68,7 @@ def pause(ledger: Ledger, of: OfTables, *, who: str, why: str) -> None:
         ledger.decisions.pause_tables(of.names, who=who, why=why)
 
 
-def resume(ledger: Ledger, of: OfTables, *, who: str, why: str) -> None:
+def resume(ledger: Ledger, of: TablesToPause, *, who: str, why: str) -> None:
     """Resume the tables found by `to_resume`. Raises  E430 where it is not paused any more."""
     if of.is_of_all:
         ledger.decisions.resume_all(who=who, why=why)

@@ -10,7 +10,7 @@ from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.flow.declarations import Table
 from waterclock.operations.grid import Grid, bounds, make_grid, newest_span
 from waterclock.operations.opening import OpenedProject
-from waterclock.planner.label_states import StatesIn, count_states
+from waterclock.planner.label_states import SpanStates, count_states
 from waterclock.selection import Labels
 from waterclock.timelabel.cadence import Cadence
 
@@ -26,7 +26,7 @@ def project_grid(at: OpenedProject, tables: Sequence[Table], cadence: Cadence, s
 
 def states_in_spans(
     at: OpenedProject, edges: Mapping[str, Sequence[datetime]]
-) -> tuple[Mapping[str, tuple[StatesIn, ...]], Mapping[tuple[str, datetime], tuple[str, ...]]]:
+) -> tuple[Mapping[str, tuple[SpanStates, ...]], Mapping[tuple[str, datetime], tuple[str, ...]]]:
     """Return the states of the labels between the edges of each table, and the warnings about rows by table and label.
 
     Cost: two queries of the ledger and a plan of the span; none if there are no tables.

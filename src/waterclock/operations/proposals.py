@@ -24,7 +24,7 @@ from waterclock.ledger.ledger import Ledger
 from waterclock.operations.backfilling import find_prerequisite_batches, missing_labels
 from waterclock.operations.held_batches import find_held_labels, releasable_labels
 from waterclock.operations.opening import OpenedProject, nothing_ran, one_table
-from waterclock.operations.pausing import OfTables, due_of, pause, resume, to_pause, to_resume
+from waterclock.operations.pausing import TablesToPause, due_of, pause, resume, to_pause, to_resume
 from waterclock.operations.replaying import find_replayable_labels
 from waterclock.operations.required_reasons import need_reason, need_reason_of_release
 from waterclock.operations.restating import Asking, build_requests, done_labels, labels_of_sources, refuse_more_than
@@ -34,7 +34,7 @@ from waterclock.operations.retrying import (
     find_partial_batches,
     plan_of_readers,
 )
-from waterclock.operations.withdrawing import withdrawable
+from waterclock.operations.withdrawing import find_withdrawable
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
@@ -49,7 +49,7 @@ class _Found(NamedTuple):
     asked: Windows
     following: Windows
     asking: Asking | None = None
-    of_tables: OfTables | None = None
+    of_tables: TablesToPause | None = None
 
 
 class Verb(StrEnum):
@@ -86,7 +86,7 @@ class Proposal:
     command: str
     may_differ: bool = False
     asking: Asking = field(default_factory=dict)
-    of_tables: OfTables | None = None
+    of_tables: TablesToPause | None = None
 
     @property
     def is_possible(self) -> bool:
@@ -269,7 +269,7 @@ def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | Non
 
 
 def _withdrawn(at: OpenedProject, selection: str, labels: str | None, _: int | None) -> _Found:
-    return _Found(_windows(at.flow, withdrawable(at, selection, labels)), {})
+    return _Found(_windows(at.flow, find_withdrawable(at, selection, labels)), {})
 
 
 def _withdraw(

@@ -16,7 +16,7 @@ from waterclock.operations.grid import GridCell, bounds, cell_of, sort_by_schema
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.project_grid import states_in_spans
 from waterclock.operations.states import State
-from waterclock.planner.label_states import StatesIn
+from waterclock.planner.label_states import SpanStates
 from waterclock.planner.plan import Batch, Status
 from waterclock.timelabel.cadence import Cadence
 
@@ -125,7 +125,7 @@ class _Spans:
 
 
 def _pieces(
-    name: str, spans: _Spans, states: Sequence[StatesIn], warned: Container[At], causes: Mapping[At, At]
+    name: str, spans: _Spans, states: Sequence[SpanStates], warned: Container[At], causes: Mapping[At, At]
 ) -> Iterator[RibbonPiece]:
     for index, found in enumerate(states):
         cell = cell_of(name, found, warned)
@@ -142,7 +142,7 @@ def _part(cell: GridCell, due: int) -> float:
     return 1.0 if cell.of >= due else cell.of / due
 
 
-def _cause(name: str, found: StatesIn, causes: Mapping[At, At]) -> At | None:
+def _cause(name: str, found: SpanStates, causes: Mapping[At, At]) -> At | None:
     return next((causes[name, one.label] for one in found.listed if (name, one.label) in causes), None)
 
 

@@ -12,7 +12,7 @@ from waterclock.batches.records import warnings_of
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import Check, Demand, checks_of, every_rule
 from waterclock.flow.declarations import Table
-from waterclock.flow.ladders import words
+from waterclock.flow.ladders import format_ladder
 from waterclock.operations.opening import OpenedProject, nothing_ran, one_table
 from waterclock.operations.states import State
 
@@ -150,10 +150,10 @@ def store_rule_note(at: OpenedProject, table: str, rule: str, text: str, who: st
 def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
     """Yield name, expression and consequence of each rule, including NOT NULL, and types and keys with an ELSE."""
     for rule in every_rule(table):
-        yield rule.name, f"{rule.expression}{f' of {rule.of}' if rule.of else ''}", words(rule.rungs)
+        yield rule.name, f"{rule.expression}{f' of {rule.of}' if rule.of else ''}", format_ladder(rule.rungs)
     for check in checks_of(table):
         if check.demand is not Demand.EXPRESSION:
-            yield check.name, _describe_check(check), words(check.ladder)
+            yield check.name, _describe_check(check), format_ladder(check.ladder)
 
 
 def _describe_check(check: Check) -> str:

@@ -15,7 +15,7 @@ Found = dict[str, frozenset[datetime]]
 _MOST_NAMED = 3
 
 
-def withdrawable(at: OpenedProject, selection: str, labels: str | None) -> Found:
+def find_withdrawable(at: OpenedProject, selection: str, labels: str | None) -> Found:
     """Return the requested batches that no runner has started, also those before START. Raises  as `select`."""
     found, by_table = select_tables(at.flow, [selection], labels)
     asked = {}

@@ -37,7 +37,7 @@ _OF_OPEN, _OF_NEW = 24, 4
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ClosingCandidate:
     """A window and a boundary at which it may close."""
 
     window: Window
@@ -133,7 +133,7 @@ class Books:
         return max([*bounds, *([before] if before is not None else [])])
 
     @property
-    def is_to_be_looked_at(self) -> bool:
+    def needs_check(self) -> bool:
         """Whether there are boundaries to check, or requested windows, to which late rows are added."""
         return bool(self.past.requested) or bool(self.pairs())
 
@@ -148,7 +148,7 @@ class Books:
             return last is None or max(begins, last) > boundary
         return begins > boundary
 
-    def pairs(self) -> tuple[Pair, ...]:
+    def pairs(self) -> tuple[ClosingCandidate, ...]:
         """Return the windows to check with their boundaries, oldest first; empty where a check can find nothing new.
 
         If the oldest open window was checked before, only its own new boundaries are checked. The results of later
@@ -157,7 +157,7 @@ class Books:
         """
         first = self.first_open()
         limit = None if first is None else self.find_settled_boundary(first)
-        found: list[Pair] = []
+        found: list[ClosingCandidate] = []
         if first is None or limit is None or self.table.closes is None:
             return ()
         for window in (it for it in self.windows() if it.start >= first.start and not self.is_closed(it)):
@@ -166,7 +166,7 @@ class Books:
             new = list(islice(self._boundaries(window, limit, is_first=is_first), most))
             if not new or len(found) + len(new) > MOST_PAIRS:
                 break
-            found += (Pair(window, boundary) for boundary in new)
+            found += (ClosingCandidate(window, boundary) for boundary in new)
             if is_first and self._is_checked(window):
                 break
         return tuple(found)
@@ -183,7 +183,9 @@ class Books:
             yield boundary
             boundary = self.cadence.next(boundary)
 
-    def collect_closings(self, pairs: Sequence[Pair], holds: Mapping[Pair, bool]) -> list[tuple[Window, Closing]]:
+    def collect_closings(
+        self, pairs: Sequence[ClosingCandidate], holds: Mapping[ClosingCandidate, bool]
+    ) -> list[tuple[Window, Closing]]:
         """Return the result of checking `pairs`: the windows that close, and how far the next open one was checked.
 
         `holds`: whether the condition is TRUE for each pair.
@@ -204,7 +206,11 @@ class Books:
         return closings
 
     def _find_closing(
-        self, window: Window, seen: Iterable[Pair], holds: Mapping[Pair, bool], before: datetime | None
+        self,
+        window: Window,
+        seen: Iterable[ClosingCandidate],
+        holds: Mapping[ClosingCandidate, bool],
+        before: datetime | None,
     ) -> Closing | None:
         last = self.last(window)
         if last is not None and before is not None:
@@ -273,13 +279,13 @@ def closed_windows(past: TableFacts, cadence: Cadence) -> IntervalSet:
     return IntervalSet.from_intervals((label, cadence.next(label)) for label in labels)
 
 
-def refuse_by_hand(table: Table) -> None:
+def require_closing_by_hand(table: Table) -> None:
     """Raise E266 if the table does not allow closing its windows by hand."""
     closes = table.closes
     if closes is None or not closes.is_by_hand:
         why = f"CLOSE WHEN {closes.text}" if closes else "it has no CLOSE WHEN"
         fix = f"add {'OR' if closes else 'CLOSE WHEN'} closed_by_hand()"
-        raise _not_by_hand(table.name, f"windows of {table.name} are not closed by hand", why, fix)
+        raise _not_by_hand_error(table.name, f"windows of {table.name} are not closed by hand", why, fix)
 
 
 def manual_closing_tick(books: Books, window: Window) -> datetime:
@@ -289,25 +295,27 @@ def manual_closing_tick(books: Books, window: Window) -> datetime:
     """
     table = books.table
     first, where = books.first_open(), f"{table.name}@{window.label}"
-    refuse_by_hand(table)
+    require_closing_by_hand(table)
     closing = books.past.closings.get(window.start)
     if books.past.covered.covers_instant(window.start) or (closing is not None and closing.tick is not None):
         has_late = bool(late_tables(books.flow, table.name))
         fix = f"`waterclock recompute {where}` adds the rows that arrived too late for it" if has_late else None
-        raise _not_by_hand(where, f"the books of {where} are closed", "a window is closed once", fix)
+        raise _not_by_hand_error(where, f"the books of {where} are closed", "a window is closed once", fix)
     begin, zone = books.starts[table.name], table.cadence.zone
     if window.start < begin:
         first_label = f"{table.name}@{table.cadence.window_of(begin).label}"
-        raise _not_by_hand(where, f"{where} is before START", f"its first window is {first_label}")
+        raise _not_by_hand_error(where, f"{where} is before START", f"its first window is {first_label}")
     if window.end > books.now or first is None:
-        raise _not_by_hand(where, f"{where} has not ended", f"it can be closed from {local_text(window.end, zone)} on")
+        raise _not_by_hand_error(
+            where, f"{where} has not ended", f"it can be closed from {local_text(window.end, zone)} on"
+        )
     if first.start < window.start:
         fix = f"run `waterclock close {table.name}@{first.label} --why ...`"
         what = f"the books of {table.name}@{first.label} are open"
-        raise _not_by_hand(where, what, "windows are closed in order", fix)
+        raise _not_by_hand_error(where, what, "windows are closed in order", fix)
     tick = books.find_settled_boundary(window)
     if tick is None or tick < books.cadence.ceil(window.end):
-        raise _not_by_hand(
+        raise _not_by_hand_error(
             where,
             f"not all inputs of {where} are settled",
             f"it can close at a boundary from {local_text(window.end, zone)} on, once all earlier inputs are settled",
@@ -317,5 +325,5 @@ def manual_closing_tick(books: Books, window: Window) -> datetime:
     return tick if before is None else max(tick, before)
 
 
-def _not_by_hand(where: str, what: str, why: str, fix: str | None = None) -> WaterclockError:
+def _not_by_hand_error(where: str, what: str, why: str, fix: str | None = None) -> WaterclockError:
     return WaterclockError("E266", what, where=where, why=why, fix=fix)

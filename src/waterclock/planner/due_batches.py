@@ -79,7 +79,7 @@ _IDLE = TableWork(_NOTHING, ())
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _WorkFacts:
     """The data from which the work of all tables is computed.
 
     `ripe`: by table, the end of the newest window that is due and whose inputs are all due; filled on first use.
@@ -105,19 +105,19 @@ def work_by_table(
     forced: Mapping[str, frozenset[datetime]],
 ) -> dict[str, TableWork]:
     """Find the work of every table, readers before the tables that they read, since readers determine needed labels."""
-    question = _Question(flow, graph, snapshot, now, starts, settlement, forced)
+    question = _WorkFacts(flow, graph, snapshot, now, starts, settlement, forced)
     found: dict[str, TableWork] = {}
     for name in reversed(graph.nodes):
-        found[name] = _to_do_of(question, graph.nodes[name], found)
+        found[name] = _find_work(question, graph.nodes[name], found)
     return found
 
 
-def _to_do_of(question: _Question, node: Node, found: Mapping[str, TableWork]) -> TableWork:
+def _find_work(question: _WorkFacts, node: Node, found: Mapping[str, TableWork]) -> TableWork:
     name, cadence = node.table.name, node.table.cadence
     facts = question.snapshot.of(name)
     begin, end = find_first_label(node, facts, question.starts), cadence.last_due(question.now)
     if node.table.is_snapshot:
-        return _snapshot_to_do(question, node, facts, end)
+        return _find_snapshot_work(question, node, facts, end)
     missing = facts.covered.gaps(begin, end) if begin < end else _NOTHING
     unsettled = question.settlement.unsettled.get(name, _NOTHING)
     if not missing and not unsettled:
@@ -135,11 +135,11 @@ def _to_do_of(question: _Question, node: Node, found: Mapping[str, TableWork]) -
 
 
 def _find_needed_windows(
-    question: _Question, node: Node, found: Mapping[str, TableWork], open_: IntervalSet, asked: frozenset[datetime]
+    question: _WorkFacts, node: Node, found: Mapping[str, TableWork], open_: IntervalSet, asked: frozenset[datetime]
 ) -> IntervalSet:
     """Return the needed windows among `open_`: the newest, the requested ones, and those that readers need."""
     name, cadence = node.table.name, node.table.cadence
-    facts, newest = question.snapshot.of(name), _ripe_end(question, name)
+    facts, newest = question.snapshot.of(name), _find_ripe_end(question, name)
     is_begun = find_first_label(node, facts, question.starts) < newest
     needed = IntervalSet.from_intervals([(cadence.previous(newest), newest)] if is_begun else [])
     due = cadence.last_due(question.now)
@@ -147,11 +147,11 @@ def _find_needed_windows(
         needed = needed.add(cadence.previous(due), due)
     needed = _add_requested(needed, node, question.forced.get(name, frozenset()) | asked | facts.following)
     if node.is_made_if_needed and open_ - needed:
-        needed |= _needed_by_readers(question, node, found)
+        needed |= _find_windows_for_readers(question, node, found)
     return needed
 
 
-def _ripe_end(question: _Question, name: str) -> datetime:
+def _find_ripe_end(question: _WorkFacts, name: str) -> datetime:
     """Return the end of the newest window that is due and whose inputs, direct and indirect, are all due, too.
 
     The newest due window alone is not enough: if an input has a longer DELAY, that window would never be ready in time,
@@ -159,15 +159,15 @@ def _ripe_end(question: _Question, name: str) -> datetime:
     """
     nodes, ripe = question.graph.nodes, question.ripe
     if not ripe:
-        ripe |= {other: _newest_due(question, node) for other, node in nodes.items()}
+        ripe |= {other: _find_newest_due_window_end(question, node) for other, node in nodes.items()}
         for node in nodes.values():
             members = [nodes[other] for other in node.cycle or (node.table.name,)]
-            while any(_lower(question, member) for member in members):
+            while any(_lower_ripe_end(question, member) for member in members):
                 pass
-    return _newest_ripe(question, nodes[name]) if nodes[name].table.choices else ripe[name]
+    return _find_newest_ripe_end(question, nodes[name]) if nodes[name].table.choices else ripe[name]
 
 
-def _newest_due(question: _Question, node: Node) -> datetime:
+def _find_newest_due_window_end(question: _WorkFacts, node: Node) -> datetime:
     """Return the end of the newest due window. For a linked table, its upstream windows must be settled, too.
 
     The delay of the other project is unknown here: the newest window by the clock might always be ahead of it.
@@ -177,7 +177,7 @@ def _newest_due(question: _Question, node: Node) -> datetime:
     return due if served is None else min(due, served)
 
 
-def _newest_ripe(question: _Question, node: Node) -> datetime:
+def _find_newest_ripe_end(question: _WorkFacts, node: Node) -> datetime:
     """Return the end of the newest window whose inputs by its own query are due, where windows choose queries."""
     table, cadence, least = node.table, node.table.cadence, question.ripe[node.table.name]
     end = cadence.last_due(question.now)
@@ -189,7 +189,7 @@ def _newest_ripe(question: _Question, node: Node) -> datetime:
     return least
 
 
-def _lower(question: _Question, node: Node) -> bool:
+def _lower_ripe_end(question: _WorkFacts, node: Node) -> bool:
     """Lower a table's newest window to the bound of its reads. Return whether it changed.
 
     Where windows choose between queries, the reads of all of them count: a reader may need all windows up to one,
@@ -202,7 +202,7 @@ def _lower(question: _Question, node: Node) -> bool:
     return is_lower
 
 
-def _find_newest_due_end(question: _Question, node: Node, reads: Iterable[Read], end: datetime) -> datetime:
+def _find_newest_due_end(question: _WorkFacts, node: Node, reads: Iterable[Read], end: datetime) -> datetime:
     """Return the end of the newest window, not after `end`, whose given reads are due."""
     name, cadence = node.table.name, node.table.cadence
     for read in reads:
@@ -217,12 +217,12 @@ def _find_newest_due_end(question: _Question, node: Node, reads: Iterable[Read],
                 closed = newest_closed(question.snapshot.of(name), cadence)
                 newest = question.starts[name] if closed is None else closed
             elif read.kind is ReadKind.UNTIL and read.span is not None and node.table.open_of is None:
-                newest = _newest_until(node.table, read.span, ripe)
+                newest = _find_newest_until_end(node.table, read.span, ripe)
             end = min(end, newest)
     return end
 
 
-def _newest_until(table: Table, span: Duration, ripe: datetime) -> datetime:
+def _find_newest_until_end(table: Table, span: Duration, ripe: datetime) -> datetime:
     """Return the end of the newest window for which UNTIL reads no further than `ripe`."""
     end = table.cadence.ceil(span.subtract_from(ripe, table.cadence.zone))
     # a calendar span added to several last days of a month may give the same instant
@@ -233,7 +233,7 @@ def _newest_until(table: Table, span: Duration, ripe: datetime) -> datetime:
     return end
 
 
-def _find_requested_labels(question: _Question, name: str, facts: TableFacts) -> frozenset[datetime]:
+def _find_requested_labels(question: _WorkFacts, name: str, facts: TableFacts) -> frozenset[datetime]:
     running = {label for claim in facts.open_claims for label in claim.labels}
     asked = running.union(facts.requested, question.forced.get(name, frozenset()))
     return frozenset(label for label in asked if facts.covered.covers_instant(label))
@@ -246,7 +246,7 @@ def _add_requested(needed: IntervalSet, node: Node, labels: frozenset[datetime])
     return needed | IntervalSet.from_intervals((label, cadence.next(label)) for label in labels)
 
 
-def _snapshot_to_do(question: _Question, node: Node, facts: TableFacts, end: datetime) -> TableWork:
+def _find_snapshot_work(question: _WorkFacts, node: Node, facts: TableFacts, end: datetime) -> TableWork:
     """Return the newest complete label as the only work: it covers all labels since the previous snapshot."""
     begin = node.table.cadence.previous(end)
     is_due = begin >= question.starts[node.table.name] and not facts.covered.covers_instant(begin)
@@ -260,7 +260,7 @@ def find_snapshot_start(facts: TableFacts) -> datetime:
     return spans[0][1] if spans and spans[0][0] == BEGINNING else BEGINNING
 
 
-def _needed_by_readers(question: _Question, node: Node, found: Mapping[str, TableWork]) -> IntervalSet:
+def _find_windows_for_readers(question: _WorkFacts, node: Node, found: Mapping[str, TableWork]) -> IntervalSet:
     """Return the windows of a REPLACE transform whose state an unfinished or unsettled batch of a reader needs."""
     name = node.table.name
     spans: list[tuple[datetime, datetime]] = []
@@ -269,7 +269,7 @@ def _needed_by_readers(question: _Question, node: Node, found: Mapping[str, Tabl
         facts = question.snapshot.of(reader)
         to_do = found[reader].missing | found[reader].awaited
         if read.kind is not ReadKind.LATEST:
-            spans += _image(question, above, read, node, to_do)
+            spans += _map_spans_to_input(question, above, read, node, to_do)
         for label, inputs in facts.suspects.items():
             if to_do.covers_instant(label):
                 spans += [(fact.low, fact.high) for fact in inputs if fact.table == name]
@@ -281,8 +281,8 @@ def _needed_by_readers(question: _Question, node: Node, found: Mapping[str, Tabl
     return IntervalSet.from_intervals(spans)
 
 
-def _image(
-    question: _Question, reader: Node, read: Read, node: Node, spans: IntervalSet
+def _map_spans_to_input(
+    question: _WorkFacts, reader: Node, read: Read, node: Node, spans: IntervalSet
 ) -> Iterator[tuple[datetime, datetime]]:
     """Yield the windows of `node` that a reference reads for the reader's windows in `spans`.
 
@@ -291,7 +291,7 @@ def _image(
     table.
     """
     table, cadence = reader.table, reader.table.cadence
-    is_finer = _longest(cadence.period) <= _shortest(node.table.cadence.period)
+    is_finer = _longest_minutes(cadence.period) <= _shortest_minutes(node.table.cadence.period)
     for low, high in spans:
         if is_finer and not table.choices:
             first, last = cadence.window_of(low), Window(cadence.previous(high), high)
@@ -303,11 +303,11 @@ def _image(
                 yield bound.low, bound.high
 
 
-def _longest(period: Period) -> int:
+def _longest_minutes(period: Period) -> int:
     """Return an upper bound of a window's length in minutes: days have 25 hours or more where clocks change."""
     return period.minutes if period.unit is TimeUnit.MINUTE else period.minutes + 3 * 1440
 
 
-def _shortest(period: Period) -> int:
+def _shortest_minutes(period: Period) -> int:
     """Return a lower bound of a window's length in minutes."""
     return period.minutes if period.unit is TimeUnit.MINUTE else period.minutes * 9 // 10 - 3 * 60

@@ -17,7 +17,9 @@ from waterclock.planner.settlement import is_dropped
 Batch = tuple[str, datetime]
 
 
-def begun_earlier(starts: Mapping[str, datetime], snapshot: LedgerSnapshot) -> dict[str, tuple[datetime, datetime]]:
+def find_earlier_starts(
+    starts: Mapping[str, datetime], snapshot: LedgerSnapshot
+) -> dict[str, tuple[datetime, datetime]]:
     """Return the START and the start of the oldest batch of each table whose START is now before all of its batches."""
     found: dict[str, tuple[datetime, datetime]] = {}
     for name, start in starts.items():
@@ -30,7 +32,7 @@ def begun_earlier(starts: Mapping[str, datetime], snapshot: LedgerSnapshot) -> d
     return found
 
 
-def reading_more(
+def find_shortened_labels(
     flow: Flow,
     graph: FlowGraph,
     starts: Mapping[str, datetime],

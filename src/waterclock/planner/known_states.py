@@ -1,6 +1,6 @@
 """Reconstructs table content as known at an instant, and checks whether all of its inputs agreed then. Pure.
 
-A world is the result of all commits up to an instant. It agrees where every relevant batch read exactly the content
+A state is the result of all commits up to an instant. It agrees where every relevant batch read exactly the content
 that is there, and likewise for its inputs: then no part of it is older or newer than the others.
 """
 
@@ -59,7 +59,7 @@ def current_history(snapshot: LedgerSnapshot, modes: Mapping[str, Mode], now: da
     return History(now, tables)
 
 
-class Worlds:
+class KnownStates:
     """The content of all tables at any instant since `history.since`; the instant None means now."""
 
     def __init__(
@@ -73,7 +73,7 @@ class Worlds:
         self._read = {name: sorted(table.read) for name, table in history.tables.items()}
         self._made = {name: sorted(table.made) for name, table in history.tables.items()}
         self._from = {name: _find_coverage_starts(table, self._made[name]) for name, table in history.tables.items()}
-        self._undone: dict[str, _Undone] = {}
+        self._undone: dict[str, _ContentAfter] = {}
 
     def find_missing_windows(self, needs: Needs, at: datetime | None) -> dict[str, IntervalSet]:
         """Return by table the parts of the needed intervals that were not covered at an instant."""
@@ -186,7 +186,7 @@ class Worlds:
             inputs = next(iter(by_claim.values()), ())
         if self._is_kept_partial(self._missing_inputs(name, label, at), at):
             return ()
-        if self._is_any_dropped and self._is_gone(name, label, inputs):
+        if self._is_any_dropped and self._is_dropped(name, label, inputs):
             return ()
         return tuple(fact for fact in inputs if fact.low < fact.high)
 
@@ -204,7 +204,7 @@ class Worlds:
             return True
         return not all(self.find_covered_windows(it.table, at).covers(it.low, it.high) for it in missing)
 
-    def _is_gone(self, name: str, label: datetime, inputs: tuple[InputFact, ...]) -> bool:
+    def _is_dropped(self, name: str, label: datetime, inputs: tuple[InputFact, ...]) -> bool:
         dropped = self._snapshot.of(name).dropped_before
         if dropped is not None and label < dropped:
             return True
@@ -216,13 +216,13 @@ class Worlds:
         if at is None or table is None or not table.made:
             return fact.current
         if table.mode is Mode.REPLACE:
-            return _find_covering_content([table.made[label] for label in self._may_stand(fact)], fact, at)
+            return _find_covering_content([table.made[label] for label in self._list_covering_labels(fact)], fact, at)
         labels = self._made[fact.table]
         if fact.table not in self._undone:
-            self._undone[fact.table] = _Undone([table.made[label] for label in labels])
+            self._undone[fact.table] = _ContentAfter([table.made[label] for label in labels])
         undone = self._undone[fact.table]
         undone.go_to(at)
-        by_high, by_low = undone.between(*self._within(fact))
+        by_high, by_low = undone.sum_between(*self._label_positions(fact))
         of_high, of_low = content_sums(fact.current)
         return content_text(of_high - by_high, of_low - by_low)
 
@@ -239,39 +239,39 @@ class Worlds:
         fact, made = conflict.read, self.history.tables[conflict.table].made.get(conflict.label)
         revision = _revision_as_of(made, at) if made else None
         oldest = max(self.history.since, revision.at if revision is not None else self.history.since)
-        equal = next((then for then in self._agreements(fact, at) if then >= oldest), oldest - INSTANT)
+        equal = next((then for then in self._list_agreements(fact, at) if then >= oldest), oldest - INSTANT)
         missing = self._missing_inputs(conflict.table, conflict.label, at)
-        firsts = sorted({first for it in missing for first in self._first_made_within(it, at)}, reverse=True)
+        firsts = sorted({first for it in missing for first in self._list_first_record_times(it, at)}, reverse=True)
         partial = (then for first in firsts if self._is_kept_partial(missing, then := first - INSTANT))
         return max(equal, next(partial, equal))
 
-    def _first_made_within(self, missing: Missing, at: datetime | None) -> Iterator[datetime]:
+    def _list_first_record_times(self, missing: Missing, at: datetime | None) -> Iterator[datetime]:
         """Yield the instants up to `at` when batches that cover a missing input were first recorded."""
         for made in self.history.tables[missing.table].made.values():
             is_within = any(each.low < missing.high and missing.low < each.high for each in made)
             if is_within and made[0].at > self.history.since and (at is None or made[0].at <= at):
                 yield made[0].at
 
-    def _agreements(self, fact: InputFact, at: datetime | None) -> Iterator[datetime]:
+    def _list_agreements(self, fact: InputFact, at: datetime | None) -> Iterator[datetime]:
         """Yield the instants before `at`, newest first, up to which an interval had the recorded content."""
         table = self.history.tables.get(fact.table)
         if table is None or not table.made:
             return
         if table.mode is Mode.REPLACE:
-            may_stand = [table.made[label] for label in self._may_stand(fact)]
+            may_stand = [table.made[label] for label in self._list_covering_labels(fact)]
             for instant, _, _ in self._changes(may_stand, at):
                 if _find_covering_content(may_stand, fact, then := instant - INSTANT) == fact.recorded:
                     yield then
             return
         labels, (high, low) = self._made[fact.table], content_sums(self._content(fact, at))
-        first, last = self._within(fact)
+        first, last = self._label_positions(fact)
         within = labels[first:last]
         for instant, by_high, by_low in self._changes((table.made[label] for label in within), at):
             high, low = high - by_high, low - by_low
             if content_text(high, low) == fact.recorded:
                 yield instant - INSTANT
 
-    def _within(self, fact: InputFact) -> tuple[int, int]:
+    def _label_positions(self, fact: InputFact) -> tuple[int, int]:
         """Return the position of an interval's first label and the one after its last.
 
         The interval includes a later snapshot that covers its last window.
@@ -279,7 +279,7 @@ class Worlds:
         labels, since_when = self._made[fact.table], self._from[fact.table]
         return bisect_left(labels, fact.low), bisect_left(since_when, fact.high)
 
-    def _may_stand(self, fact: InputFact) -> list[datetime]:
+    def _list_covering_labels(self, fact: InputFact) -> list[datetime]:
         """Return the labels that may have covered the window read: its own, or those of later snapshots."""
         labels, since_when = self._made[fact.table], self._from[fact.table]
         found = []
@@ -303,7 +303,7 @@ class Worlds:
         return sorted(found, reverse=True)
 
 
-class _Undone:
+class _ContentAfter:
     """The content added to a table after an instant, by label, with sums over any range of its changed labels.
 
     Cost: moving to an older instant visits the changes in between, moving to a newer one visits all since; a sum takes
@@ -335,12 +335,12 @@ class _Undone:
                 self._sums[place] = (high + by_high, low + by_low)
                 place += place & -place
 
-    def between(self, first: int, end: int) -> tuple[int, int]:
+    def sum_between(self, first: int, end: int) -> tuple[int, int]:
         """Return the sums over the labels from one position up to another."""
-        (of_high, of_low), (less_high, less_low) = self._sum_before(end), self._sum_before(first)
+        (of_high, of_low), (less_high, less_low) = self._prefix_sum(end), self._prefix_sum(first)
         return of_high - less_high, of_low - less_low
 
-    def _sum_before(self, place: int) -> tuple[int, int]:
+    def _prefix_sum(self, place: int) -> tuple[int, int]:
         of_high = of_low = 0
         while place:
             high, low = self._sums[place]

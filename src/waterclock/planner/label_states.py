@@ -55,7 +55,7 @@ class IdleCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class StatesIn:
+class SpanStates:
     """The states of the labels of a span: some labels are in `listed`, all others are counted by state."""
 
     listed: tuple[LabelState, ...] = ()
@@ -99,7 +99,7 @@ def count_states(
     bounds: Mapping[str, Sequence[datetime]],
     *,
     apart: Mapping[str, Collection[datetime]],
-) -> dict[str, tuple[StatesIn, ...]]:
+) -> dict[str, tuple[SpanStates, ...]]:
     """Return by table the states of its due labels, span by span: the spans between neighbours of its `bounds`.
 
     `settled` are the ledger's states of all these labels. `apart` are done labels to list one by one. The result is the
@@ -117,12 +117,12 @@ def count_states(
     for name, of_table in bounds.items():
         cadence, done = planner.graph.nodes[name].table.cadence, settled.done.get(name, ())
         begin = cadence.ceil(min([starts[name], *kept.get(name, ()), *done[:1]]))
-        counted = _Counted(cadence, facts[name], done, apart.get(name, ()))
+        counted = _StateCounter(cadence, facts[name], done, apart.get(name, ()))
         key = (cadence, max(begin, of_table[0]), tuple(of_table))
         if key not in shared:
             shared[key] = _spans(cadence, begin, cadence.last_due(now), of_table)
         spans = shared[key]
-        found[name] = counted.over(spans)
+        found[name] = counted.count_spans(spans)
     return found
 
 
@@ -140,7 +140,7 @@ class _StateSpans:
     """Consecutive spans of windows. `done`: the states of each span if all of its labels are done."""
 
     each: tuple[_Span, ...]
-    done: tuple[StatesIn, ...]
+    done: tuple[SpanStates, ...]
     lows: tuple[datetime, ...]
     count: int
 
@@ -149,7 +149,7 @@ def _spans(cadence: Cadence, begin: datetime, end: datetime, edges: Iterable[dat
     """Return the spans of windows between neighbouring edges, limited to `begin` to `end`."""
     bounded = ((cadence.ceil(max(low, begin)), cadence.ceil(min(high, end))) for low, high in pairwise(edges))
     each = tuple(_Span(low, high, cadence.count(low, high)) for low, high in bounded)
-    done = tuple(StatesIn(counts={Status.DONE: span.count} if span.count else {}) for span in each)
+    done = tuple(SpanStates(counts={Status.DONE: span.count} if span.count else {}) for span in each)
     return _StateSpans(each, done, tuple(span.low for span in each), sum(span.count for span in each))
 
 
@@ -273,41 +273,41 @@ class _StateFacts:
         return self.is_snapshot and cell.status in _TROUBLE and cell.current_claim is None
 
 
-class _Counted:
+class _StateCounter:
     """Counts the states of one table's labels between two instants."""
 
     def __init__(
         self, cadence: Cadence, facts: _StateFacts, done: Sequence[datetime], apart: Collection[datetime]
     ) -> None:
         self._cadence, self._facts, self._done = cadence, facts, done
-        self._done_apart = [label for label in sorted({*facts.labels, *apart}) if is_in(done, label)]
+        self._done_apart = [label for label in sorted({*facts.labels, *apart}) if contains_label(done, label)]
         self._apart = sorted({*facts.labels, *self._done_apart})
 
-    def over(self, spans: _StateSpans) -> tuple[StatesIn, ...]:
+    def count_spans(self, spans: _StateSpans) -> tuple[SpanStates, ...]:
         """Return the states of each span. Cost: if all unlisted labels are done, only that of the listed labels."""
         first, last = spans.each[0].low, spans.each[-1].high
-        apart = _within(self._apart, first, last)
-        others = len(apart) - len(_within(self._done_apart, first, last))
-        if len(_within(self._done, first, last)) + others != spans.count:
-            return tuple(map(self.between, spans.each))
+        apart = _slice_between(self._apart, first, last)
+        others = len(apart) - len(_slice_between(self._done_apart, first, last))
+        if len(_slice_between(self._done, first, last)) + others != spans.count:
+            return tuple(map(self.count_span, spans.each))
         found = list(spans.done)
         for index in {bisect_right(spans.lows, label) - 1 for label in apart}:
-            found[index] = self.between(spans.each[index])
+            found[index] = self.count_span(spans.each[index])
         return tuple(found)
 
-    def between(self, span: _Span) -> StatesIn:
+    def count_span(self, span: _Span) -> SpanStates:
         low, high = span.low, span.high
         if low >= high:
-            return StatesIn()
-        done = len(_within(self._done, low, high))
+            return SpanStates()
+        done = len(_slice_between(self._done, low, high))
         listed: tuple[LabelState, ...] = ()
         if self._apart:
-            listed = tuple(self._state(label) for label in _within(self._apart, low, high))
-            done -= len(_within(self._done_apart, low, high))
+            listed = tuple(self._state(label) for label in _slice_between(self._apart, low, high))
+            done -= len(_slice_between(self._done_apart, low, high))
         rest = span.count - len(listed) - done
         stood = rest if self._facts.is_snapshot else self._count_covered(low, high) if rest else 0
         counts = {Status.DONE: done, Status.STOOD_FOR: stood, Status.NOT_NEEDED: rest - stood}
-        return StatesIn(listed, {status: count for status, count in counts.items() if count})
+        return SpanStates(listed, {status: count for status, count in counts.items() if count})
 
     def _state(self, label: datetime) -> LabelState:
         return self._facts.state(label) if label in self._facts.labels else LabelState(label, Status.DONE)
@@ -317,16 +317,16 @@ class _Counted:
         count = 0
         for begin, end in self._facts.covered & IntervalSet.from_intervals([(low, high)]):
             first, last = self._cadence.ceil(begin), self._cadence.ceil(end)
-            known = {*_within(self._apart, first, last), *_within(self._done, first, last)}
+            known = {*_slice_between(self._apart, first, last), *_slice_between(self._done, first, last)}
             count += self._cadence.count(first, last) - len(known)
         return count
 
 
-def _within(ordered: Sequence[datetime], low: datetime, high: datetime) -> Sequence[datetime]:
+def _slice_between(ordered: Sequence[datetime], low: datetime, high: datetime) -> Sequence[datetime]:
     return ordered[bisect_left(ordered, low) : bisect_left(ordered, high)]
 
 
-def is_in(ordered: Sequence[datetime], label: datetime) -> bool:
+def contains_label(ordered: Sequence[datetime], label: datetime) -> bool:
     """Return whether a label is in a sorted sequence."""
     place = bisect_left(ordered, label)
     return place < len(ordered) and ordered[place] == label

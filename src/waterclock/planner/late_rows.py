@@ -57,7 +57,7 @@ def _windows(table: Table, labels: Iterable[datetime]) -> IntervalSet:
     return IntervalSet.from_intervals((label, table.cadence.next(label)) for label in labels)
 
 
-def early_from(table: Table, late_rows: LateRows, at: datetime, begins: datetime) -> datetime:
+def first_window_after(table: Table, late_rows: LateRows, at: datetime, begins: datetime) -> datetime:
     """Return the start of the first window that does not read the slice at `at`. `begins` is the table's START."""
     cadence = table.cadence
     start = cadence.floor(late_rows.reach.add_to(at, cadence.zone))
@@ -68,7 +68,7 @@ def early_from(table: Table, late_rows: LateRows, at: datetime, begins: datetime
     return max(start, begins)
 
 
-def may_open(table: Table, late_rows: LateRows, since: ClosedSince, at: datetime) -> tuple[Window, ...]:
+def find_reopenable_windows(table: Table, late_rows: LateRows, since: ClosedSince, at: datetime) -> tuple[Window, ...]:
     """Return the closed windows that a row of the slice at `at` reopens, since it is within MAX LATENESS."""
     if late_rows.within is None:
         return ()

@@ -27,7 +27,7 @@ def add_links(snapshot: LedgerSnapshot, links: Mapping[str, LinkFacts]) -> Ledge
     tables = dict(snapshot.tables)
     for name, link in links.items():
         facts = snapshot.of(name)
-        suspects = {label: _others(inputs, link) for label, inputs in facts.suspects.items()}
+        suspects = {label: _list_other_inputs(inputs, link) for label, inputs in facts.suspects.items()}
         for label, changed in link.changed.items():
             suspects[label] = (*suspects.get(label, ()), changed)
         # an input that is no longer suspect was read again there, or is the same as before
@@ -35,7 +35,7 @@ def add_links(snapshot: LedgerSnapshot, links: Mapping[str, LinkFacts]) -> Ledge
     return replace(snapshot, tables=tables, links=links)
 
 
-def _others(inputs: tuple[InputFact, ...], link: LinkFacts) -> tuple[InputFact, ...]:
+def _list_other_inputs(inputs: tuple[InputFact, ...], link: LinkFacts) -> tuple[InputFact, ...]:
     return tuple(fact for fact in inputs if fact.table != link.upstream)
 
 
@@ -73,19 +73,19 @@ def find_linked_wait_cause(table: Table, link: LinkFacts, window: Window) -> Cau
     span = linked_span(table, link, window)
     if span is None or link.cadence is None:
         what = "has no batch yet" if link.cadence else "has not run yet"
-        return Cause(link.upstream, window, Status.WAITING, f"which {what}{_circle(link)}")
+        return Cause(link.upstream, window, Status.WAITING, f"which {what}{_circle_words(link)}")
     low, high = span
     begins = link.oldest_instant
     if begins is not None and (low < begins or high <= begins):
-        detail = f"which begins at {label_of(link.cadence.ceil(begins))}{_circle(link)}"
+        detail = f"which begins at {label_of(link.cadence.ceil(begins))}{_circle_words(link)}"
         return Cause(link.upstream, link.cadence.window_of(low), Status.WAITING, detail)
     gap = link.settled.first_gap(low, high)
     if gap is None:
         return None
-    return _gap(link, link.cadence.window_of(gap[0]))
+    return _find_gap_cause(link, link.cadence.window_of(gap[0]))
 
 
-def _gap(link: LinkFacts, window: Window) -> Cause:
+def _find_gap_cause(link: LinkFacts, window: Window) -> Cause:
     past = link.past
     trouble = past.troubles.get(window.start)
     if trouble is not None:
@@ -104,10 +104,10 @@ def _gap(link: LinkFacts, window: Window) -> Cause:
         detail = f"which no table there needed: `waterclock backfill {name}@{window.label}` in its project makes it"
     else:
         detail = "which is not made there yet"
-    return Cause(link.upstream, window, Status.WAITING, f"{detail}{_circle(link)}")
+    return Cause(link.upstream, window, Status.WAITING, f"{detail}{_circle_words(link)}")
 
 
-def _circle(link: LinkFacts) -> str:
+def _circle_words(link: LinkFacts) -> str:
     if not link.circle:
         return ""
     return (
@@ -122,7 +122,7 @@ def is_expired(table: Table, link: LinkFacts, window: Window) -> bool:
     return span is not None and dropped is not None and span[0] < dropped and span[0] < span[1]
 
 
-def within_link(table: Table, link: LinkFacts) -> IntervalSet:
+def find_served_spans(table: Table, link: LinkFacts) -> IntervalSet:
     """Return spans that contain every window that could be made from settled upstream data, and possibly others."""
     if link.cadence is None or link.problem is not None:
         return IntervalSet()

@@ -125,7 +125,7 @@ class VisibleWindows:
 
 
 @dataclass(frozen=True, slots=True)
-class Openings:
+class ClosingTicks:
     """The closing ticks of all windows of a table, by label, from which its open windows at a tick follow.
 
     `start` is the table's START; `boundaries` is the cadence of its table of open windows. `is_alone`: the query reads
@@ -138,7 +138,7 @@ class Openings:
     closed: Mapping[datetime, datetime]
     is_alone: bool = True
 
-    def first_at(self, tick: datetime) -> datetime:
+    def first_open_window(self, tick: datetime) -> datetime:
         """Return the first window that was open at the last boundary before a tick, whether it had begun or not."""
         boundary = self.boundaries.floor(tick)
         after = min((label for label, at in self.closed.items() if at >= boundary), default=None)
@@ -152,7 +152,7 @@ class Openings:
         `as_they_were`: all windows that were open there, including those that are `done` since, but without those that
         were skipped while open. Otherwise: those of them that are not done.
         """
-        boundary, first = self.boundaries.floor(tick), self.first_at(tick) if as_they_were else self.start
+        boundary, first = self.boundaries.floor(tick), self.first_open_window(tick) if as_they_were else self.start
         spans = IntervalSet.from_intervals([(first, self.cadence.ceil(boundary))] if first < boundary else [])
         # revoking a skip makes the window open, although later windows are closed
         spans = spans if as_they_were else spans - done

@@ -23,7 +23,7 @@ class Partial:
     missing: tuple[Missing, ...]
 
 
-def waits_no_longer(node: Node, window: Window, now: datetime) -> bool:
+def is_partial_allowed(node: Node, window: Window, now: datetime) -> bool:
     """Return whether a batch may be made from settled inputs only, because the PARTIAL AFTER time has passed."""
     after = None if node.table.closes is not None else node.table.partial_after  # CLOSE WHEN closes windows instead
     return after is not None and after.add_to(window.end, node.table.cadence.zone) <= now

@@ -14,12 +14,12 @@ from waterclock.flow.declarations import Flow, Table
 from waterclock.planner.closings import Books, closed_windows
 from waterclock.planner.dependency_graph import FlowGraph, Node, graph_of
 from waterclock.planner.due_batches import TableWork, work_by_table
-from waterclock.planner.linked_projects import within_link
+from waterclock.planner.linked_projects import find_served_spans
 from waterclock.planner.oldest_read import oldest_needed
 from waterclock.planner.plan import Batch, Group, Plan, Ripple, Status
 from waterclock.planner.plan_facts import Facts
 from waterclock.planner.readiness import Judge
-from waterclock.planner.readiness_bounds import no_longer_waiting, within_reach
+from waterclock.planner.readiness_bounds import find_partial_span, find_reachable_spans
 from waterclock.planner.request import ALL, PlanRequest
 from waterclock.planner.settlement import find_awaited_inputs, find_dependent_windows, settle
 from waterclock.planner.sharing import SharedQueries, max_labels_per_claim, queries_of
@@ -67,7 +67,7 @@ class Planner:
             groups=self._sort_groups(groups),
             left_out=left_out,
             next_due=self._next_due(starts, now),
-            older_code=self._older_code(snapshot),
+            older_code=self._count_older_code(snapshot),
             reported={
                 name: tuple(sorted(found))
                 for name, found in judge.facts.settlement.reported.items()
@@ -148,7 +148,7 @@ class Planner:
             return ()
         judge = self._judge(snapshot, now, request)
         selected = (node.table for node, _ in self._select_work(judge, request))
-        names = dict.fromkeys(table.open_of or _late_of(table) or table.name for table in selected)
+        names = dict.fromkeys(table.open_of or _late_rows_source(table) or table.name for table in selected)
         nodes = (self.graph.nodes[name] for name in names if snapshot.pause_of(name) is None)
         books = (judge.facts.books(node) for node in nodes if node.table.closes is not None)
         return tuple(each for each in books if not _is_refused(each, snapshot))
@@ -215,14 +215,14 @@ class Planner:
         if (node.is_single and past.open_claims) or judge.facts.snapshot.pause_of(node.table.name) or past.refused:
             return []
         front = to_do.front(node.table.cadence) if node.is_ordered and not node.groups_in_order else to_do
-        reach = within_reach(node, judge.facts.settlement.settled, self.graph.nodes)
-        within = front.limit_missing(reach | no_longer_waiting(node, judge.facts.now))
+        reach = find_reachable_spans(node, judge.facts.settlement.settled, self.graph.nodes)
+        within = front.limit_missing(reach | find_partial_span(node, judge.facts.now))
         if node.table.closes is not None:
             within = within.limit_missing(closed_windows(past, node.table.cadence))
         if (link := judge.facts.snapshot.links.get(node.table.name)) is not None:
-            within = within.limit_missing(within_link(node.table, link))
+            within = within.limit_missing(find_served_spans(node.table, link))
         judged = (judge.batch(node.table.name, window) for window in within.windows(node.table.cadence))
-        ready = islice((batch for batch in judged if batch.status is Status.READY), _enough(node, request.cap))
+        ready = islice((batch for batch in judged if batch.status is Status.READY), _ready_limit(node, request.cap))
         return _split_into_groups(node, past, tuple(ready), max_labels_per_claim(node, request.group_cap))
 
     def _judge(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest) -> Judge:
@@ -262,10 +262,10 @@ class Planner:
             begin = max(cadence.last_due(now), starts[name])
             instants.append(cadence.next(begin) + cadence.delay)
             if node.table.partial_after is not None:
-                instants.append(self._patience_ends(node.table, node.table.partial_after, now))
+                instants.append(self._next_partial_time(node.table, node.table.partial_after, now))
         return min(instants, default=None)
 
-    def _patience_ends(self, table: Table, after: Duration, now: datetime) -> datetime:
+    def _next_partial_time(self, table: Table, after: Duration, now: datetime) -> datetime:
         """Return the first instant after `now` at which the PARTIAL AFTER time of a window has passed."""
         cadence = table.cadence
         end = cadence.floor(after.subtract_from(now, cadence.zone))
@@ -310,7 +310,7 @@ class Planner:
                 found[name] = replace(queries, most=max(queries.most, min(queries.most + more, counts[name])))
         return found
 
-    def _older_code(self, snapshot: LedgerSnapshot) -> dict[str, int]:
+    def _count_older_code(self, snapshot: LedgerSnapshot) -> dict[str, int]:
         """Count by table the done labels that ran under another fingerprint than today's."""
         found = {}
         for name, node in self.graph.nodes.items():
@@ -331,7 +331,7 @@ def _is_refused(books: Books, snapshot: LedgerSnapshot) -> bool:
     return any(snapshot.of(name).refused for name in names)
 
 
-def _late_of(table: Table) -> str | None:
+def _late_rows_source(table: Table) -> str | None:
     """Return the table whose late rows a table keeps: its closing ticks determine which rows are late."""
     return None if table.late_rows is None else table.late_rows.of
 
@@ -362,7 +362,7 @@ def _windows_to_list(to_do: TableWork, cadence: Cadence, past: TableFacts, cap: 
     return [*oldest, *map(cadence.window_of, stopped[:cap])]
 
 
-def _enough(node: Node, cap: int) -> int:
+def _ready_limit(node: Node, cap: int) -> int:
     """Return how many ready batches to find: one for a table with one open claim at a time, otherwise `cap`."""
     return 1 if node.is_single and not node.groups_in_order else cap
 

@@ -21,7 +21,7 @@ _INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class ToMake:
+class Prerequisites:
     """The batches that a query needs and that are missing or behind restated inputs, by table, upstream first.
 
     `force` has labels that were not needed so far. `follow` has older states that are to be made again if their inputs
@@ -39,7 +39,7 @@ def newest_tick(ticks: Ticks, tables: Collection[str]) -> datetime:
     return min(cadence.next(cadence.last_due(ticks.now)) for cadence in cadences) - _INSTANT
 
 
-def to_make(flow: Flow, ticks: Ticks, tables: Collection[str], tick: datetime) -> ToMake:
+def find_prerequisites(flow: Flow, ticks: Ticks, tables: Collection[str], tick: datetime) -> Prerequisites:
     """Find the due and unsettled batches that the tables' content as of a tick is made from, directly or not.
 
     Cost: grows with the number of windows to make.
@@ -53,7 +53,7 @@ def to_make(flow: Flow, ticks: Ticks, tables: Collection[str], tick: datetime) -
         if new := _find_unsettled_windows(ticks, node, low, high) - known:
             open_[name] = known | new
             for window in (window for span in new for window in node.table.cadence.windows(*span)):
-                to_do += _read(flow, ticks, node, window)
+                to_do += _list_inputs(flow, ticks, node, window)
     labels = {
         name: [window.start for span in open_[name] for window in node.table.cadence.windows(*span)]
         for name, node in ticks.graph.nodes.items()
@@ -65,7 +65,7 @@ def to_make(flow: Flow, ticks: Ticks, tables: Collection[str], tick: datetime) -
             covered = ticks.snapshot.of(name).covered
             force[name] = frozenset(label for label in of_table if not covered.covers_instant(label))
             follow[name] = frozenset(of_table) - force[name]
-    return ToMake(
+    return Prerequisites(
         spans={name: (of_table[0], of_table[-1]) for name, of_table in labels.items()},
         force={name: of_table for name, of_table in force.items() if of_table},
         follow={name: of_table for name, of_table in follow.items() if of_table},
@@ -85,7 +85,7 @@ def _find_unsettled_windows(ticks: Ticks, node: Node, low: datetime, high: datet
     return settled.gaps(low, high) if low < high else _NOTHING
 
 
-def _read(flow: Flow, ticks: Ticks, node: Node, window: Window) -> Iterator[_Span]:
+def _list_inputs(flow: Flow, ticks: Ticks, node: Node, window: Window) -> Iterator[_Span]:
     """Yield the inputs of a batch. LATEST uses its stored tick, otherwise the newest that is settled or due."""
     latest = dict(ticks.snapshot.of(node.table.name).latest.get(window.start, {}))
     for read in node.table.reads_for_window(window):

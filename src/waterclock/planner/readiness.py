@@ -25,10 +25,10 @@ from waterclock.planner.dependency_graph import Node, is_circular
 from waterclock.planner.due_batches import find_snapshot_start
 from waterclock.planner.linked_projects import find_linked_wait_cause, is_expired
 from waterclock.planner.open_windows import explain_unknown_windows, is_forgotten, merge_reads, open_windows
-from waterclock.planner.partial import Partial, partial_of, waits_no_longer
+from waterclock.planner.partial import Partial, is_partial_allowed, partial_of
 from waterclock.planner.plan import GIVE_UP, STOPS, TO_BE_RELEASED, Batch, BoundRead, Cause, OpenWindow, Status
 from waterclock.planner.plan_facts import Facts
-from waterclock.planner.readiness_bounds import within_reach
+from waterclock.planner.readiness_bounds import find_reachable_spans
 from waterclock.planner.reads import bind
 from waterclock.planner.settlement import find_awaited_inputs, is_dropped
 from waterclock.timelabel.intervals import IntervalSet
@@ -90,7 +90,11 @@ class Judge:
             if partial is None:
                 return self._build_stopped_batch(node, window, past, reads, causes)
             reads, missing = partial.reads, partial.missing
-        reason = f"tried again after: {_first_line(trouble.error)}" if trouble else self._why(node, past, window.start)
+        reason = (
+            f"tried again after: {_first_line(trouble.error)}"
+            if trouble
+            else self._make_reason(node, past, window.start)
+        )
         made = self._build_batch(node, window, past, Status.READY, reason, reads)
         if node.table.open_of is not None:
             made = replace(made, opened=self._find_open_windows(node, window, self._ticks(node, window, past)[0]))
@@ -140,7 +144,7 @@ class Judge:
         """Return a batch that waits for another project, or for its own or other windows to close; None otherwise."""
         return (
             self._check_link(node, window, past)
-            or self._open(node, window, past)
+            or self._build_open_window(node, window, past)
             or self._check_late_rows(node, window, past)
         )
 
@@ -155,7 +159,7 @@ class Judge:
         )
         return self._build_batch(node, window, past, Status.WAITING, reason)
 
-    def _open(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
+    def _build_open_window(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
         """Return an open window as a waiting batch: for the window before it, or for its condition at a boundary.
 
         It is blocked if a user must act before the next boundary can be checked. Return None where the window is
@@ -176,7 +180,7 @@ class Judge:
         dropped = is_dropped(((read.read.table, read.low, read.high) for read in reads), facts.snapshot)
         if dropped is not None:
             return self._build_batch(node, window, past, Status.EXPIRED, f"RETAIN of {dropped} has dropped its inputs")
-        causes = tuple(cause for read in reads if (cause := self._gap(read)))
+        causes = tuple(cause for read in reads if (cause := self._find_unsettled_cause(read)))
         if any(cause.status in STOPS for cause in causes):
             return self._build_stopped_batch(node, window, past, reads, causes)
         return self._build_batch(node, window, past, Status.WAITING, open_words(books, window), reads, causes)
@@ -206,7 +210,7 @@ class Judge:
         if (
             is_complete
             or is_kept
-            or not waits_no_longer(node, window, facts.now)
+            or not is_partial_allowed(node, window, facts.now)
             or len(reads) < len(node.table.reads_for_window(window))
         ):
             return None
@@ -226,7 +230,7 @@ class Judge:
         # first the windows that may be ready, then those that may become ready
         return any(
             self._is_batch_coming(node, window)
-            for spans in (gaps & within_reach(node, settled, facts.graph.nodes), gaps)
+            for spans in (gaps & find_reachable_spans(node, settled, facts.graph.nodes), gaps)
             for window in islice(self._list_untroubled_windows(node, spans), _FAR)
         )
 
@@ -259,7 +263,7 @@ class Judge:
             return all(self._is_batch_coming(nodes[cause.table], cause.window) for cause in batch.causes)
         return batch.status is Status.READY and window.start not in facts.absent.get(name, ())
 
-    def _why(self, node: Node, past: TableFacts, label: datetime) -> str:
+    def _make_reason(self, node: Node, past: TableFacts, label: datetime) -> str:
         """Return the reason why a batch is to be made, or made again."""
         if past.requested.get(label) == RELEASE:
             return TO_BE_RELEASED
@@ -318,12 +322,12 @@ class Judge:
         where = f"{first.table}@{first.window.label}"
         if first.status in STOPS:
             by = first.table if first.status is Status.BLOCKED else f"{where}, {first.status}"
-            reason = f"blocked by {by}: {first.detail}{self._instead(node, window, past)}"
+            reason = f"blocked by {by}: {first.detail}{self._older_state_hint(node, window, past)}"
             return self._build_batch(node, window, past, Status.BLOCKED, reason, reads, ordered)
         reason = f"waits for {where}, {first.detail or first.status}"
         return self._build_batch(node, window, past, Status.WAITING, reason, reads, ordered)
 
-    def _instead(self, node: Node, window: Window, past: TableFacts) -> str:
+    def _older_state_hint(self, node: Node, window: Window, past: TableFacts) -> str:
         """Return a hint about the older state that can be made meanwhile. It needs a request, as no batch reads it."""
         table, cadence, start = node.table, node.table.cadence, window.start
         if self.is_brief or not node.is_made_if_needed or window.end != cadence.last_due(self.facts.now):
@@ -373,7 +377,7 @@ class Judge:
             if stopped is None or _is_due_again(past.troubles[stopped], self.facts.clock):
                 return None
             first = self.batch(name, node.table.cadence.window_of(stopped))
-        return self._cause(first)
+        return self._root_cause(first)
 
     def _bind_reads(
         self, node: Node, window: Window, past: TableFacts
@@ -389,7 +393,11 @@ class Judge:
             bound = bind(table, window, facts.flow, facts.starts, ticks, reads=reads, closing=closing)
         else:
             bound = () if causes else merge_reads(self._find_open_windows(node, window, ticks))
-        causes += [cause for read in bound if (cause := self._gap(read) or self._find_missing_columns(node, read))]
+        causes += [
+            cause
+            for read in bound
+            if (cause := self._find_unsettled_cause(read) or self._find_missing_columns(node, read))
+        ]
         return bound, tuple(dict.fromkeys(causes))
 
     def _ticks(self, node: Node, window: Window, past: TableFacts) -> tuple[dict[str, datetime], list[Cause]]:
@@ -410,7 +418,7 @@ class Judge:
         first = self.facts.to_do[node.table.name].first()
         if first is None:
             first = self.facts.starts[node.table.name]
-        return self._cause_at(node, node.table.cadence.window_of(first), f"{read} waits for a first batch")
+        return self._window_cause(node, node.table.cadence.window_of(first), f"{read} waits for a first batch")
 
     def _find_missing_columns(self, node: Node, read: BoundRead) -> Cause | None:
         """Return a cause if a table is read before its START and has neither declared columns nor a first batch.
@@ -424,7 +432,7 @@ class Judge:
             return None
         return self._first_batch(u, read.read)
 
-    def _gap(self, read: BoundRead) -> Cause | None:
+    def _find_unsettled_cause(self, read: BoundRead) -> Cause | None:
         """Return a cause for the oldest unsettled window of a reference; None if all are settled."""
         if read.low >= read.high:
             return None
@@ -441,16 +449,16 @@ class Judge:
         if node.table.is_snapshot and not self.facts.snapshot.of(name).covered.covers_instant(instant):
             newest = next(iter(self.facts.to_do[name].missing), None)
             if newest is not None and newest[1] >= read.high:
-                return self._cause_at(node, Window(*newest))
-            return self._cause_at(node, Window(cadence.previous(read.high), read.high))
+                return self._window_cause(node, Window(*newest))
+            return self._window_cause(node, Window(cadence.previous(read.high), read.high))
         window = cadence.window_of(instant)
         if node.is_ordered and window.start not in self.facts.snapshot.of(name).troubles:
             first = self.facts.to_do[name].first()
             if first is not None and first < window.start:
                 window = cadence.window_of(first)
-        return self._cause_at(node, window)
+        return self._window_cause(node, window)
 
-    def _cause_at(self, node: Node, window: Window, detail: str = "") -> Cause:
+    def _window_cause(self, node: Node, window: Window, detail: str = "") -> Cause:
         """Return the cause why a window of another table cannot be read yet."""
         name, due = node.table.name, node.table.cadence.due_at(window)
         if self.is_brief or self._depth > _FAR:
@@ -461,10 +469,10 @@ class Judge:
         if due > self.facts.now:
             when = local_text(due, node.table.cadence.zone)
             return Cause(name, window, Status.WAITING, f"due at {when}")
-        cause = self._cause(self.batch(name, window))
+        cause = self._root_cause(self.batch(name, window))
         return replace(cause, detail=detail) if detail and not cause.detail else cause
 
-    def _cause(self, batch: Batch) -> Cause:
+    def _root_cause(self, batch: Batch) -> Cause:
         if batch.status is Status.BLOCKED and batch.causes:
             return next(cause for cause in batch.causes if cause.status in STOPS)
         if batch.causes and batch.causes[0].status is Status.PAUSED:

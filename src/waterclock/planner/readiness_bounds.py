@@ -17,7 +17,7 @@ _NO_TIME = timedelta(0)
 _ALWAYS = IntervalSet.from_intervals([(BEGINNING, FOREVER)])
 
 
-def within_reach(node: Node, settled: Mapping[str, IntervalSet], nodes: Mapping[str, Node]) -> IntervalSet:
+def find_reachable_spans(node: Node, settled: Mapping[str, IntervalSet], nodes: Mapping[str, Node]) -> IntervalSet:
     """Return spans that contain every window whose reads may all be settled, and possibly others.
 
     A batch that reads `u` at its tick e reads at least the last window of u that ends at or before e. So e is within a
@@ -34,7 +34,7 @@ def within_reach(node: Node, settled: Mapping[str, IntervalSet], nodes: Mapping[
     return found
 
 
-def no_longer_waiting(node: Node, now: datetime) -> IntervalSet:
+def find_partial_span(node: Node, now: datetime) -> IntervalSet:
     """Return a span that contains every window that PARTIAL AFTER allows to run without some of its inputs."""
     after, cadence = node.table.partial_after, node.table.cadence
     if after is None or node.table.closes is not None:

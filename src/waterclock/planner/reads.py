@@ -73,7 +73,7 @@ def _bind_read(
         tick = u.cadence.floor(window.start if read.kind is ReadKind.PREVIOUS else window.end)
         bound = _state(read, u, start, tick)
     if table.is_delivered_by_label or read.kind is ReadKind.PREVIOUS:
-        return _cut(bound, start)
+        return _cut_at_start(bound, start)
     return bound
 
 
@@ -119,7 +119,7 @@ def _cut_at_retain(u: Table, low: datetime, high: datetime) -> datetime:
     return min(max(low, u.cadence.ceil(u.retain.subtract_from(high, u.cadence.zone))), high)
 
 
-def _cut(bound: BoundRead, start: datetime) -> BoundRead:
+def _cut_at_start(bound: BoundRead, start: datetime) -> BoundRead:
     """Cut a read at START. A read that ends at START or earlier becomes empty."""
     if bound.low >= start:
         return bound

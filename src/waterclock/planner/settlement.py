@@ -62,21 +62,23 @@ def settle(
             continue
         members = sorted(node.cycle or {name}, key=lambda other: graph.nodes[other].rank)
         seen.update(members)
-        if not any(_is_restless(snapshot.of(member)) or forced.get(member) for member in members):
+        if not any(_has_open_work(snapshot.of(member)) or forced.get(member) for member in members):
             continue
         standing: list[_Suspect] = []
         for member in (graph.nodes[member] for member in members):
             facts = snapshot.of(member.table.name)
             asked = forced.get(member.table.name, frozenset()).union(facts.requested)
             lacks = find_awaited_inputs(member, graph, snapshot, starts)
-            whole = _whole(lacks, snapshot, unsettled)
-            kept = {label for label in facts.partial if label in lacks or _has_lost(facts, label, snapshot)} - whole
+            whole = _find_completable_labels(lacks, snapshot, unsettled)
+            kept = {
+                label for label in facts.partial if label in lacks or _has_lost_inputs(facts, label, snapshot)
+            } - whole
             first, dropping = find_first_label(member, facts, starts), snapshot if is_any_dropped else None
-            found = _begin(member, facts, asked, first, dropping, _Lacking(whole, frozenset(kept)))
+            found = _find_own_state(member, facts, asked, first, dropping, _PartialLabels(whole, frozenset(kept)))
             stale[member.table.name], unsettled[member.table.name] = found.stale, found.unsettled
             reported |= {member.table.name: found.reported} if found.reported else {}
             standing += found.standing
-        _spread(standing, unsettled, is_chain=bool(node.cycle) or node.table.reads_itself)
+        _propagate_unsettled(standing, unsettled, is_chain=bool(node.cycle) or node.table.reads_itself)
     unsettled = {name: spans for name, spans in unsettled.items() if spans}
     settled = {
         name: snapshot.of(name).covered - unsettled[name] if name in unsettled else snapshot.of(name).covered
@@ -107,7 +109,7 @@ def find_dependent_windows(
                 for label, inputs in facts.suspects.items()
                 if label not in labels
             ]
-        _spread(standing, unsettled, is_chain=bool(node.cycle) or node.table.reads_itself)
+        _propagate_unsettled(standing, unsettled, is_chain=bool(node.cycle) or node.table.reads_itself)
     return {name: spans for name, spans in unsettled.items() if spans}
 
 
@@ -140,7 +142,7 @@ class _Suspect:
     inputs: tuple[InputFact, ...]
 
 
-def _is_restless(facts: TableFacts) -> bool:
+def _has_open_work(facts: TableFacts) -> bool:
     return bool(facts.suspects or facts.requested or facts.open_claims or facts.partial)
 
 
@@ -155,7 +157,7 @@ def find_awaited_inputs(
     """
     facts = snapshot.of(node.table.name)
     awaited = {label: select_awaited(lacks, node, graph, starts) for label, lacks in facts.partial.items()}
-    return {label: lacks for label, lacks in awaited.items() if lacks and not _has_lost(facts, label, snapshot)}
+    return {label: lacks for label, lacks in awaited.items() if lacks and not _has_lost_inputs(facts, label, snapshot)}
 
 
 def select_awaited(
@@ -174,13 +176,13 @@ def select_awaited(
     )
 
 
-def _has_lost(facts: TableFacts, label: datetime, snapshot: LedgerSnapshot) -> bool:
+def _has_lost_inputs(facts: TableFacts, label: datetime, snapshot: LedgerSnapshot) -> bool:
     """Return whether RETAIN has dropped a partial batch, some of its inputs, or some of its missing inputs."""
     lacks = ((it.table, it.low, it.high) for it in facts.partial[label])
-    return _is_gone(facts, facts.suspects.get(label, ()), label, snapshot) or is_dropped(lacks, snapshot) is not None
+    return _is_dropped(facts, facts.suspects.get(label, ()), label, snapshot) or is_dropped(lacks, snapshot) is not None
 
 
-def _whole(
+def _find_completable_labels(
     partial: Mapping[datetime, tuple[Missing, ...]], snapshot: LedgerSnapshot, unsettled: Mapping[str, IntervalSet]
 ) -> frozenset[datetime]:
     """Return the labels whose missing inputs are all settled now, so that they can be made whole."""
@@ -193,7 +195,7 @@ def _whole(
 
 
 @dataclass(frozen=True, slots=True)
-class _Lacking:
+class _PartialLabels:
     """The labels with missing inputs: those that can be made `whole`, and those that stay as they are (`kept`)."""
 
     whole: frozenset[datetime]
@@ -201,7 +203,7 @@ class _Lacking:
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
+class _OwnState:
     """The state of one table by itself, before the state of its inputs is considered."""
 
     stale: frozenset[datetime]
@@ -210,14 +212,14 @@ class _Begun:
     reported: frozenset[datetime]
 
 
-def _begin(
+def _find_own_state(
     node: Node,
     facts: TableFacts,
     asked: frozenset[datetime],
     first: datetime,
     dropping: LedgerSnapshot | None,
-    partial: _Lacking,
-) -> _Begun:
+    partial: _PartialLabels,
+) -> _OwnState:
     """Find the windows of a table that are unsettled by themselves, and the suspects that depend on other tables.
 
     Such a suspect is unsettled only if one of its inputs is. A batch before the `first` label, or whose inputs RETAIN
@@ -234,7 +236,7 @@ def _begin(
     for label, inputs in facts.suspects.items():
         if label < first or label in partial.kept or not facts.covered.covers_instant(label):
             continue
-        if dropping and _is_gone(facts, inputs, label, dropping):
+        if dropping and _is_dropped(facts, inputs, label, dropping):
             continue
         if any(fact.recorded != fact.current for fact in inputs):
             changed.add(label)
@@ -244,10 +246,10 @@ def _begin(
     stale = frozenset() if reports else frozenset(changed)
     spans = ((facts.stands.get(label, label), cadence.next(label)) for label in stale | restated)
     reported = frozenset(changed - restated) if reports else frozenset()
-    return _Begun(stale, IntervalSet.from_intervals(spans), standing, reported)
+    return _OwnState(stale, IntervalSet.from_intervals(spans), standing, reported)
 
 
-def _spread(standing: list[_Suspect], unsettled: dict[str, IntervalSet], *, is_chain: bool) -> None:
+def _propagate_unsettled(standing: list[_Suspect], unsettled: dict[str, IntervalSet], *, is_chain: bool) -> None:
     """Add to `unsettled` the windows of suspects with unsettled inputs. In cycles, repeat until nothing changes."""
     if not is_chain:
         touched = [suspect for suspect in standing if _has_unsettled_input(suspect, unsettled)]
@@ -276,7 +278,7 @@ def _has_unsettled_input(suspect: _Suspect, unsettled: Mapping[str, IntervalSet]
     )
 
 
-def _is_gone(facts: TableFacts, inputs: tuple[InputFact, ...], label: datetime, snapshot: LedgerSnapshot) -> bool:
+def _is_dropped(facts: TableFacts, inputs: tuple[InputFact, ...], label: datetime, snapshot: LedgerSnapshot) -> bool:
     if facts.dropped_before is not None and label < facts.dropped_before:
         return True
     return is_dropped(((fact.table, fact.low, fact.high) for fact in inputs), snapshot) is not None

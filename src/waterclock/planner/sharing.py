@@ -40,11 +40,11 @@ def queries_of(node: Node, count: int, group_cap: int, of_parents: int = 0) -> S
     """
     shares = not node.is_single or node.groups_in_order
     together = max_labels_per_claim(node, group_cap) if shares else 1
-    claims = _parts(count, together)
+    claims = _count_parts(count, together)
     if node.table.kind is not Kind.TRANSFORM or together == 1:
         return SharedQueries(claims, claims)
-    unions = count // together * _parts(together, MOST_WINDOWS_OF_A_UNION)
-    unions += _parts(count % together, MOST_WINDOWS_OF_A_UNION)
+    unions = count // together * _count_parts(together, MOST_WINDOWS_OF_A_UNION)
+    unions += _count_parts(count % together, MOST_WINDOWS_OF_A_UNION)
     most = max(unions, min(count, of_parents))
     return SharedQueries(unions if node.table.query is None or flats_of(node.table.query) else claims, most)
 
@@ -56,5 +56,5 @@ def max_labels_per_claim(node: Node, group_cap: int) -> int:
     return min(group_cap, _MOST_BY_DATA_TIME) if asks_by_label else group_cap
 
 
-def _parts(count: int, most: int) -> int:
+def _count_parts(count: int, most: int) -> int:
     return -(-count // max(most, 1))

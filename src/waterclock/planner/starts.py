@@ -42,7 +42,7 @@ def starts_to_write(
     """
     collects = (table for table in flow.tables.values() if has_own_start(table) and table.start is None)
     return {
-        table.name: _first_look(table, snapshot.of(table.name), now, clock_of(table))
+        table.name: _default_start(table, snapshot.of(table.name), now, clock_of(table))
         for table in collects
         if snapshot.of(table.name).start is None
     }
@@ -59,23 +59,23 @@ def starts_of(flow: Flow, graph: FlowGraph, snapshot: LedgerSnapshot, now: datet
         derived = None if has_own_start(table) else _derive_start(table, flow, found, node.cycle)
         if derived is None:
             facts = snapshot.of(name)
-            found[name] = table.cadence.floor(table.start or facts.start or _first_look(table, facts, now))
+            found[name] = table.cadence.floor(table.start or facts.start or _default_start(table, facts, now))
         elif table.start is not None:
             found[name] = max(table.cadence.floor(table.start), derived)
         else:
             found[name] = derived
         if table.late_rows is not None:
-            found[name] = max(found[name], _first_late(table, table.late_rows, flow, found))
+            found[name] = max(found[name], _first_late_slice(table, table.late_rows, flow, found))
     return found
 
 
-def _first_late(table: Table, late_rows: LateRows, flow: Flow, found: Mapping[str, datetime]) -> datetime:
+def _first_late_slice(table: Table, late_rows: LateRows, flow: Flow, found: Mapping[str, datetime]) -> datetime:
     """Return the first slice that windows of the table with CLOSE WHEN may read; older slices have no late rows."""
     of = flow.tables[late_rows.of]
     return table.cadence.floor(until_start(of, late_rows.reach, found[of.name]))
 
 
-def _first_look(table: Table, facts: TableFacts, now: datetime, clock: datetime | None = None) -> datetime:
+def _default_start(table: Table, facts: TableFacts, now: datetime, clock: datetime | None = None) -> datetime:
     due = table.cadence.last_due(now)
     newest = table.cadence.previous(due if clock is None else min(due, table.cadence.floor(clock)))
     done = next((low for low, _ in facts.covered if low != BEGINNING), newest)
@@ -120,17 +120,17 @@ def _derived_of_choices(
     known = [first for first in firsts if first is not None]
     if not known:
         return None
-    return _first_whole(table, tuple(firsts), tuple(known))
+    return _first_common_window(table, tuple(firsts), tuple(known))
 
 
 @lru_cache(maxsize=1024)
-def _first_whole(table: Table, firsts: tuple[datetime | None, ...], known: tuple[datetime, ...]) -> datetime:
+def _first_common_window(table: Table, firsts: tuple[datetime | None, ...], known: tuple[datetime, ...]) -> datetime:
     """Return the first window from which on no window is before the first one of its query.
 
     `firsts` has that first window by query, None for a query without bounds; `known` has those that are not None.
     """
     low = min(known) if table.start is None else table.cadence.floor(table.start)
-    for window in _newest_first(table, low, max(known), known):
+    for window in _iterate_windows_newest_first(table, low, max(known), known):
         choice = table.choice_of(window)
         first = next(first for first, it in zip(firsts, table.choices, strict=True) if it is choice)
         if first is not None and window.start < first:
@@ -138,13 +138,15 @@ def _first_whole(table: Table, firsts: tuple[datetime | None, ...], known: tuple
     return low
 
 
-def _newest_first(table: Table, low: datetime, high: datetime, firsts: Iterable[datetime]) -> Iterator[Window]:
+def _iterate_windows_newest_first(
+    table: Table, low: datetime, high: datetime, firsts: Iterable[datetime]
+) -> Iterator[Window]:
     """Yield windows from `low` to `high`, newest first: all, or the newest of each stretch with fixed conditions."""
     cadence, turns = table.cadence, set(firsts)
     for choice in table.choices:
         own = frozenset[datetime]() if choice.condition is None else choice.condition.turns()
         if own is None:
-            yield from _down(cadence, low, high)
+            yield from _iterate_windows_down(cadence, low, high)
             return
         turns |= own
     starts: set[datetime] = set()
@@ -156,7 +158,7 @@ def _newest_first(table: Table, low: datetime, high: datetime, firsts: Iterable[
     yield from (cadence.window_of(start) for start in sorted(starts, reverse=True) if low <= start < high)
 
 
-def _down(cadence: Cadence, low: datetime, high: datetime) -> Iterator[Window]:
+def _iterate_windows_down(cadence: Cadence, low: datetime, high: datetime) -> Iterator[Window]:
     while high > low:
         start = cadence.previous(high)
         yield Window(start, high)

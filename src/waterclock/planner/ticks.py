@@ -13,8 +13,8 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
 from waterclock.planner.dependency_graph import FlowGraph, Node
-from waterclock.planner.known_states import Worlds
-from waterclock.planner.open_windows import Openings
+from waterclock.planner.known_states import KnownStates
+from waterclock.planner.open_windows import ClosingTicks
 from waterclock.planner.settlement import Settlement, settle
 from waterclock.selection import parse_labels
 from waterclock.timelabel.intervals import Interval, IntervalSet
@@ -67,7 +67,7 @@ class Ticks:
     settlement: Settlement
     starts: Mapping[str, datetime]
     now: datetime
-    opened: Mapping[str, Openings] = field(default_factory=dict)
+    opened: Mapping[str, ClosingTicks] = field(default_factory=dict)
 
     def latest(self, tables: Collection[str], *, is_partial: bool = False) -> datetime:
         """Return the newest tick at which all the tables are settled.
@@ -87,10 +87,10 @@ class Ticks:
         )
 
     def newest_agreed_tick(
-        self, tables: Collection[str], worlds: Worlds, at: datetime, *, is_partial: bool = False
+        self, tables: Collection[str], states: KnownStates, at: datetime, *, is_partial: bool = False
     ) -> datetime:
         """Return the newest tick at which all tables, as known at an instant, agreed. Raises  E523 without one."""
-        snapshot = worlds.snapshot(at)
+        snapshot = states.snapshot(at)
         then = replace(self, snapshot=snapshot, settlement=settle(self.graph, snapshot, {}, self.starts))
         return then.latest(tables, is_partial=is_partial)
 
@@ -209,5 +209,5 @@ class Ticks:
         if table.retain is not None and table.mode is Mode.APPEND:
             low = max(low, table.cadence.ceil(table.retain.subtract_from(high, table.cadence.zone)))
         if self._is_open_ended(table.name):
-            high = max(self.opened[table.name].first_at(tick), low)
+            high = max(self.opened[table.name].first_open_window(tick), low)
         return low, high

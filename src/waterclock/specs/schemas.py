@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from waterclock.engine.batch.window_rows import rows_over
+from waterclock.engine.batch.window_rows import compute_rows
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
@@ -91,7 +91,7 @@ class SpecSchemas:
         window = table.cadence.window_of(_ANY_TIME)
         try:
             frames = {read: self._build_empty_frame(read.table, table, extras) for read in table.reads}
-            rows = rows_over(self.work, self.spark, table, window, frames)
+            rows = compute_rows(self.work, self.spark, table, window, frames)
             shaped = conform(rows, table.columns, None, table=table.name, may_rename=False)
         except (WaterclockError, PySparkException):
             # the run reports the query's error; until then only the declared columns are known

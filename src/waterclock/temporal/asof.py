@@ -13,7 +13,7 @@ from waterclock.temporal.columns import stop
 from waterclock.temporal.plans import TemporalPlan
 from waterclock.temporal.query_refusals import OVERLAPPING
 from waterclock.temporal.time_buckets import BUCKET_HASH, Buckets, hash_as_they_compare
-from waterclock.temporal.time_slices import cuts_of, has_null_key, spread_by
+from waterclock.temporal.time_slices import cuts_of, has_null_key, spread_key
 
 HINTS = {
     TemporalPlan.HASH: "shuffle_hash",
@@ -73,7 +73,7 @@ def _join_by_window(child: DataFrame, parent: DataFrame, keys: list[str]) -> Dat
     the query fails with E309 at periods that overlap.
     """
     wanted = [name for name in parent.columns if name not in keys]
-    spread = sql.when(has_null_key(keys), spread_by("at")).otherwise(sql.lit(0).cast("long"))
+    spread = sql.when(has_null_key(keys), spread_key("at")).otherwise(sql.lit(0).cast("long"))
     versions = parent.where(~has_null_key(keys)).select(
         *keys, sql.col("eff").alias("at"), sql.struct(*wanted).alias("version"), sql.lit(0).cast("long").alias("spread")
     )

@@ -79,13 +79,13 @@ def has_null_key(keys: Sequence[str]) -> Column:
     return reduce(or_, (sql.col(key).isNull() for key in keys))
 
 
-def spread_by(moment: str) -> Column:
+def spread_key(moment: str) -> Column:
     """Return a negative slice number for a row that can match no version, so that such rows go to different tasks."""
     return -1 - sql.pmod(sql.xxhash64(moment), sql.lit(_SPREAD))
 
 
 def _spread(keys: Sequence[str], moment: str) -> Column:
-    return sql.when(has_null_key(keys), spread_by(moment))
+    return sql.when(has_null_key(keys), spread_key(moment))
 
 
 def _place(moment: str, less: int = 0) -> Column:

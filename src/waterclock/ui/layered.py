@@ -125,13 +125,13 @@ def _layers(order: Sequence[int], edges: Sequence[tuple[int, int]]) -> list[int]
 def order_layers(graph: Layered) -> list[list[int]]:
     """Return the layers, each from top to bottom, with few crossings: the best order found by sweeps."""
     first = _first_order(graph)
-    found = [_swept(graph, [list(row) for row in first], is_down=True)]
+    found = [_reduce_crossings(graph, [list(row) for row in first], is_down=True)]
     if found[0][0]:
-        found.append(_swept(graph, [list(reversed(row)) for row in first], is_down=False))
+        found.append(_reduce_crossings(graph, [list(reversed(row)) for row in first], is_down=False))
     return min(found, key=lambda each: each[0])[1]
 
 
-def _swept(graph: Layered, rows: list[list[int]], *, is_down: bool) -> tuple[int, list[list[int]]]:
+def _reduce_crossings(graph: Layered, rows: list[list[int]], *, is_down: bool) -> tuple[int, list[list[int]]]:
     """Sweep back and forth. Return the fewest crossings found, and the layers with them."""
     best, least = [list(row) for row in rows], crossings(graph, rows)
     swaps_each = 1 if graph.size <= _SMALL else _SWAP_EACH

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from waterclock.dpl.query.determinism import nondeterministic
+from waterclock.dpl.query.determinism import check_deterministic_call
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.tokens import dialect
 
@@ -37,7 +37,7 @@ def of_the_moment(spark: SparkSession) -> list[str]:
 
 def is_refused(call: str) -> bool:
     tokens = dialect().tokenize(call)
-    return nondeterministic(SourceText("q", call), tokens, 0, tokens[0].text.upper()) is not None
+    return check_deterministic_call(SourceText("q", call), tokens, 0, tokens[0].text.upper()) is not None
 
 
 def test_each_function_that_spark_calls_nondeterministic_is_refused(spark: SparkSession) -> None:

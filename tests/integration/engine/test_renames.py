@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described
-from waterclock.engine.ledger_export import heads
+from waterclock.engine.ledger_export import list_exports
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import AsOf
 from waterclock.engine.upkeep.ledger_rebuild import rebuild_ledger
@@ -84,7 +84,7 @@ def test_a_renamed_table_goes_on_with_all_that_it_has(tmp_path: Path, spark: Spa
         flow = tiny.load().flow
         for name, table in flow.tables.items():
             assert set(snapshot.of(name).codes) == {table.fingerprint}, name
-    assert len(heads(str(tmp_path / tiny.storage))) == 1  # nothing else tells where the table lies
+    assert len(list_exports(str(tmp_path / tiny.storage))) == 1  # nothing else tells where the table lies
 
     order(tiny, 5, 50)
     order(tiny, 4, 5)  # late, within the LOOKBACK

@@ -18,7 +18,7 @@ from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep import watching_logs
 from waterclock.engine.upkeep.watching_logs import is_new, watch_logs
 from waterclock.errors import WaterclockError
-from waterclock.ledger.read.kept_at_sources import KEPT, SeenAtSource
+from waterclock.ledger.read.kept_at_sources import KEPT, SourceEvent
 from waterclock.operations.opening import open_project
 
 GB = 10**9
@@ -217,7 +217,7 @@ def test_what_is_seen_is_noted_where_it_is_new(
     before: RetainedLog | None, after: RetainedLog, minutes: int, is_noted: bool
 ) -> None:
     now = Clock().now
-    seen = None if before is None else SeenAtSource(now, before.to_entry("one"))
+    seen = None if before is None else SourceEvent(now, before.to_entry("one"))
     assert is_new(None, "one", seen, after, now + timedelta(minutes=minutes)) is is_noted
     if seen is not None:
         assert is_new(None, "two", replace(seen), after, now + timedelta(minutes=minutes))

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.unit.cli.conftest import Shop, day
-from waterclock.engine.collect.source_clocks import HeldBack
+from waterclock.engine.collect.source_clocks import UnfinishedSource
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.upkeep.source_waits import record_source_waits
 from waterclock.operations.opening import open_read_only
@@ -20,7 +20,9 @@ def look(shop: Shop, *waiting: int, only: tuple[str, ...] | None = None) -> None
     work: Any = SimpleNamespace(
         flow=shop.project.flow, ledger=shop.ledger, settings=SimpleNamespace(who="ann"), run="r1"
     )
-    held = tuple(HeldBack("shop.orders", Window(day(number), day(number + 1)), day(number)) for number in waiting[:1])
+    held = tuple(
+        UnfinishedSource("shop.orders", Window(day(number), day(number + 1)), day(number)) for number in waiting[:1]
+    )
     record_source_waits(work, RunOutcome(held_back=held), only)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.ledgers import flow, table
 from tests.slices import PROJECT, SCHEMA, TABLE, commit, hour, new_table, rows_of, schema_json
-from waterclock.engine.damage import damage_error, damaged_file, older_logs, require_log, require_versions
+from waterclock.engine.damage import damage_error, damaged_file, find_log_errors, require_log, require_versions
 from waterclock.errors import WaterclockError
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.commit.rebuild import move_log, recreate
@@ -43,7 +43,7 @@ def test_batches_of_claims_that_the_ledger_does_not_know_say_that_it_is_an_older
     with pytest.raises(WaterclockError, match="E758") as refused:
         require_log(work_with(tmp_path, record, known={7}), TABLE)
     assert "claim 8" in (refused.value.why or "")
-    assert list(older_logs(work_with(tmp_path, record, known={7}))) == [TABLE]
+    assert list(find_log_errors(work_with(tmp_path, record, known={7}))) == [TABLE]
     other = work_with(tmp_path, record, known={7})
     other.flow.project = "another"
     require_log(other, TABLE)  # of whom the table is, is asked elsewhere

@@ -8,7 +8,7 @@ import pytest
 
 from tests.ledgers import Clock, Desk, desk, table
 from waterclock.engine import ledger_export
-from waterclock.engine.ledger_export import chain_of, export_ledger, heads
+from waterclock.engine.ledger_export import chain_of, export_ledger, list_exports
 from waterclock.errors import WaterclockError
 from waterclock.ledger.ledger import Ledger
 from waterclock.storage.ledger_exports import export_names, read_export
@@ -51,7 +51,7 @@ def test_nothing_new_is_no_export(opened: Desk, tmp_path: Path) -> None:
     assert export_ledger(opened.ledger, str(tmp_path)).name is None
     opened.clock.pass_by(hours=1)
     assert export_ledger(opened.ledger, str(tmp_path), is_whole=True).follows is None
-    assert len(heads(str(tmp_path))) == 2
+    assert len(list_exports(str(tmp_path))) == 2
 
 
 def test_a_chain_ends_and_chains_before_the_last_two_go(
@@ -61,7 +61,7 @@ def test_a_chain_ends_and_chains_before_the_last_two_go(
     for label in range(11):
         live(opened, label)
         export_ledger(opened.ledger, str(tmp_path))
-    known = heads(str(tmp_path))
+    known = list_exports(str(tmp_path))
     assert [head.follows is None for _, head in known] == [False, True, False, False, True]
     assert len(again(tmp_path, known[0][0])) == 11
 
@@ -77,8 +77,8 @@ def test_the_newest_export_is_the_one_written_last_although_the_clock_was_set_ba
     for label in range(2, 5):
         live(opened, label)
         newest = export_ledger(opened.ledger, str(tmp_path), is_whole=True)
-        assert heads(str(tmp_path))[0][0] == newest.name
-    assert len(heads(str(tmp_path))) == 2
+        assert list_exports(str(tmp_path))[0][0] == newest.name
+    assert len(list_exports(str(tmp_path))) == 2
     assert len(again(tmp_path, str(newest.name))) == 5
     live(opened, 5)
     assert export_ledger(opened.ledger, str(tmp_path)).follows == newest.name

@@ -8,7 +8,7 @@ import pytest
 
 from waterclock.dpl.project import Project
 from waterclock.engine import ledger_opening
-from waterclock.engine.ledger_opening import make_ledger, open_ledger
+from waterclock.engine.ledger_opening import open_ledger, open_or_create_ledger
 from waterclock.errors import WaterclockError
 from waterclock.operations.opening import open_project
 
@@ -30,15 +30,15 @@ def project(tmp_path: Path) -> Project:
 def test_a_ledger_that_appears_during_the_look_for_tables_is_opened(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_created: bool
 ) -> None:
-    refuse_lost = ledger_opening.refuse_lost
+    refuse_lost = ledger_opening.refuse_lost_ledger
 
     def first_let_another_run(of: Project) -> None:
         if is_created:
-            make_ledger(of).close()
+            open_or_create_ledger(of).close()
         (tmp_path / ".waterclock" / "tables" / "a" / "b" / "_delta_log").mkdir(parents=True)
         refuse_lost(of)
 
-    monkeypatch.setattr(ledger_opening, "refuse_lost", first_let_another_run)
+    monkeypatch.setattr(ledger_opening, "refuse_lost_ledger", first_let_another_run)
     if is_created:
         ledger = open_ledger(project)
         assert ledger is not None

@@ -91,7 +91,7 @@ def drained(monkeypatch: pytest.MonkeyPatch, runner: Planned, answers: dict[str,
     monkeypatch.setattr(retry, "carry_out_with_retries", patiently)
     outcome = RunOutcome()
     with ThreadPoolExecutor(4) as threads:
-        runner._drain(day(9), threads, outcome)
+        runner._run_ready_groups(day(9), threads, outcome)
     return outcome
 
 
@@ -155,7 +155,7 @@ def test_a_label_that_was_done_or_skipped_since_the_plan_keeps_no_other_of_its_g
     monkeypatch.setattr(retry, "carry_out_with_retries", carry_out)
     outcome = RunOutcome()
     with ThreadPoolExecutor(4) as threads:
-        runner._drain(day(9), threads, outcome)
+        runner._run_ready_groups(day(9), threads, outcome)
     assert (outcome.done, outcome.failed) == (2, [])
 
 
@@ -207,13 +207,15 @@ def test_a_source_that_cannot_tell_its_clock_is_told_of_once_while_it_says_the_s
 
 def test_a_log_that_is_older_than_the_ledger_is_told_of_once_while_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     older = {"a.b": WaterclockError("E754", "the log of a.b is older than the ledger")}
-    monkeypatch.setattr("waterclock.engine.runner.older_logs", lambda _: older)
+    monkeypatch.setattr("waterclock.engine.runner.find_log_errors", lambda _: older)
     runner = Planned(work_of([table("a.b")]), group("a.b", 1))
     assert [len(drained(monkeypatch, runner, {}).failed) for _ in range(2)] == [1, 0]
 
     there_again = WaterclockError("E730", "division by zero")
     for is_older, failed in ((False, 1), (True, 1), (True, 0)):
-        monkeypatch.setattr("waterclock.engine.runner.older_logs", lambda _, is_it=is_older: older if is_it else {})
+        monkeypatch.setattr(
+            "waterclock.engine.runner.find_log_errors", lambda _, is_it=is_older: older if is_it else {}
+        )
         assert len(drained(monkeypatch, runner, {"a.b": there_again}).failed) == failed
 
 
@@ -232,7 +234,7 @@ def test_no_more_groups_run_than_there_are_threads(monkeypatch: pytest.MonkeyPat
     busy: dict[Any, Group] = {}
     ready = deque(group("a.b", number) for number in range(6))
     with ThreadPoolExecutor(8) as threads:
-        Runner(work)._take_up(ready, busy, threads, day(9))
+        Runner(work)._start_groups(ready, busy, threads, day(9))
         go.set()
     assert len(busy) == work.settings.threads == 4
     assert [of.batches[0].label for of in ready] == [day(4), day(5)]
@@ -252,7 +254,7 @@ def test_a_store_that_is_away_at_a_look_ends_the_run_once_what_runs_is_finished(
             raise away
         return {}
 
-    monkeypatch.setattr("waterclock.engine.runner.older_logs", look)
+    monkeypatch.setattr("waterclock.engine.runner.find_log_errors", look)
     first, second, third = (drained(monkeypatch, runner, {}) for _ in range(3))
     assert (first.done, first.away, first.has_failed) == (1, away, True)
     assert (second.done, second.away) == (0, away)
@@ -266,7 +268,7 @@ def test_a_store_that_lets_nobody_in_ends_the_run_at_once(monkeypatch: pytest.Mo
     def look(_: Any) -> dict[str, WaterclockError]:
         raise WaterclockError("E609", "it cannot be reached", why="it refuses this user")
 
-    monkeypatch.setattr("waterclock.engine.runner.older_logs", look)
+    monkeypatch.setattr("waterclock.engine.runner.find_log_errors", look)
     with pytest.raises(WaterclockError, match="E609"):
         drained(monkeypatch, Planned(work_of([table("a.b")]), group("a.b", 1)), {})
 
@@ -275,7 +277,7 @@ def test_a_spark_that_does_not_start_is_one_error_of_the_whole_run() -> None:
     refusal = WaterclockError("E701", "java is missing")
     work = work_of([table("a.b"), table("c.d")], sessions=FakeSessions(refusal))
     with pytest.raises(WaterclockError) as caught, ThreadPoolExecutor(4) as threads:
-        Planned(work, group("a.b", 1), group("c.d", 1))._drain(day(9), threads, RunOutcome())
+        Planned(work, group("a.b", 1), group("c.d", 1))._run_ready_groups(day(9), threads, RunOutcome())
     assert caught.value is refusal
 
 
@@ -295,7 +297,7 @@ def test_what_lost_its_spark_is_made_once_more(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(retry, "carry_out_with_retries", patiently)
     outcome = RunOutcome()
     with ThreadPoolExecutor(1) as threads:
-        runner._drain(day(9), threads, outcome)
+        runner._run_ready_groups(day(9), threads, outcome)
     assert (outcome.done, len(outcome.failed)) == (2 - failed, failed)
     assert runner._work.sessions.revived == times  # type: ignore[attr-defined]
     for report in outcome.failed:

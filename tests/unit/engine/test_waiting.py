@@ -14,7 +14,7 @@ from waterclock.batches.records import Claim, ClaimRequest
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine import runner as module
-from waterclock.engine.batch.takeover import TakenOver
+from waterclock.engine.batch.takeover import TakeoverResult
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner import Runner
@@ -71,12 +71,12 @@ def waiting(work: RunContext, *, refused: bool = False) -> Runner:
 
 
 def test_nobody_is_waited_for_where_nobody_works(work: RunContext) -> None:
-    assert not waiting(work)._has_waited()
+    assert not waiting(work)._wait_for_progress()
 
 
 def test_a_refusal_whose_reason_is_gone_is_looked_at_again_once(work: RunContext) -> None:
     runner = waiting(work, refused=True)
-    assert [runner._has_waited() for _ in range(3)] == [True, False, False]
+    assert [runner._wait_for_progress() for _ in range(3)] == [True, False, False]
 
 
 def test_a_runner_that_makes_what_is_due_is_waited_for_until_it_writes(work: RunContext) -> None:
@@ -84,7 +84,7 @@ def test_a_runner_that_makes_what_is_due_is_waited_for_until_it_writes(work: Run
     others = threading.Timer(0.2, lambda: work.ledger.claims.renew(held))
     others.start()
     begun = time.monotonic()
-    assert waiting(work)._has_waited()
+    assert waiting(work)._wait_for_progress()
     assert time.monotonic() - begun > 0.1
     assert work.listener.said_ == ["waiting for elsewhere:1:abc, which makes shop.orders"]  # type: ignore[attr-defined]
     others.join()
@@ -94,14 +94,14 @@ def test_a_run_that_is_stopped_waits_no_longer(work: RunContext) -> None:
     claim(work)
     runner = waiting(work)
     threading.Timer(0.1, runner.stop).start()
-    assert not runner._has_waited()
+    assert not runner._wait_for_progress()
 
 
 def test_a_lease_that_runs_out_meanwhile_ends_the_waiting_and_its_claim_is_settled(work: RunContext) -> None:
     claim(work, lease=0.3)
     runner = waiting(work)
-    assert runner._has_waited()
-    assert runner._has_waited()
+    assert runner._wait_for_progress()
+    assert runner._wait_for_progress()
     assert work.ledger.claims.open() == []
 
 
@@ -111,9 +111,9 @@ def test_a_claim_that_nobody_can_settle_is_waited_for_by_nobody(
     """Of a table that the flow no longer has; without this, a run that was refused would look again without end."""
     claim(work, lease=0.01)
     time.sleep(0.05)
-    monkeypatch.setattr("waterclock.engine.batch.takeover.take_over", lambda *_: TakenOver())
+    monkeypatch.setattr("waterclock.engine.batch.takeover.take_over", lambda *_: TakeoverResult())
     runner = waiting(work, refused=True)
-    assert [runner._has_waited() for _ in range(2)] == [True, False]
+    assert [runner._wait_for_progress() for _ in range(2)] == [True, False]
 
 
 def test_a_claim_that_cannot_be_settled_is_no_good_end_of_a_run_until_it_is(
@@ -141,4 +141,4 @@ def test_a_claim_that_cannot_be_settled_is_no_good_end_of_a_run_until_it_is(
 
 def test_a_run_that_need_not_wait_does_not(work: RunContext) -> None:
     claim(work)
-    assert not Runner(work)._has_waited()
+    assert not Runner(work)._wait_for_progress()

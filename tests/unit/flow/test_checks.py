@@ -9,6 +9,7 @@ from waterclock.flow.checks import (
     can_quarantine_rows,
     checks_of,
     columns_to_request,
+    has_row_actions,
     is_of_key,
     keeps_unread,
     key_ladder,
@@ -16,12 +17,11 @@ from waterclock.flow.checks import (
     loose_types,
     marks_rows,
     rules_without_expression,
-    takes_rows_out,
 )
 from waterclock.flow.choices import Action, ReadKind, Scope
 from waterclock.flow.declarations import Column, Columns, Read, Rule, Table
 from waterclock.flow.keys import KeyOrder, KeyStays
-from waterclock.flow.ladders import FAILS, Rung, Unread, outcome, words
+from waterclock.flow.ladders import FAILS, Rung, Unread, find_outcome, format_ladder
 from waterclock.flow.references import Reference
 from waterclock.timelabel.duration import Duration
 
@@ -65,7 +65,7 @@ def test_only_what_takes_rows_out_makes_a_quarantine() -> None:
     warned = ruled(Column("n", SOMEWHERE, "INT", is_not_null=True, else_of_null=WARNS))
     dropped = ruled(Column("n", SOMEWHERE, "INT", is_not_null=True, else_of_null=DROPS))
     aside = ruled(rules=(rule("n", Action.QUARANTINE),))
-    assert [takes_rows_out(of) for of in (warned, dropped, aside)] == [False, True, True]
+    assert [has_row_actions(of) for of in (warned, dropped, aside)] == [False, True, True]
     assert [can_quarantine_rows(of) for of in (warned, dropped, aside)] == [False, False, True]
 
 
@@ -98,9 +98,9 @@ def test_where_rows_came_from_is_asked_for_where_a_column_tells_it_or_rows_are_s
 
 def test_a_limit_is_borne_itself_and_a_share_is_of_what_came() -> None:
     ladder = (Rung(Action.QUARANTINE, Decimal("0.5"), is_percent=True), Rung(Action.HOLD, Decimal(3)))
-    found = [outcome(ladder, *of) for of in ((0, 0), (1, 200), (2, 200), (3, 200), (4, 200))]
+    found = [find_outcome(ladder, *of) for of in ((0, 0), (1, 200), (2, 200), (3, 200), (4, 200))]
     assert found == [None, Action.QUARANTINE, Action.HOLD, Action.HOLD, Action.FAIL]
-    assert words(ladder) == "quarantine at most 0.5 percent, else hold at most 3"
+    assert format_ladder(ladder) == "quarantine at most 0.5 percent, else hold at most 3"
 
 
 def test_a_line_is_asked_first_whether_it_can_be_read_and_a_parent_with_its_first_column() -> None:
@@ -133,7 +133,7 @@ def test_lines_that_fail_their_batch_are_no_rows() -> None:
     strict = replace(ruled(), columns=Columns(unread=Unread("parsed()", FAILS)))
     assert (keeps_unread(strict.columns), marks_rows(strict), checks_of(strict)) == (False, False, ())
     warned = replace(ruled(), columns=Columns(unread=Unread("parsed()", WARNS)))
-    assert (marks_rows(warned), takes_rows_out(warned)) == (True, False)
+    assert (marks_rows(warned), has_row_actions(warned)) == (True, False)
 
 
 def test_of_lines_that_are_set_aside_it_is_asked_where_they_came_from_also_without_a_column_list() -> None:

@@ -9,7 +9,7 @@ from waterclock.dpl.project import load_project
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flat, FlatJoin, Flow, Read
 from waterclock.flow.flat_joins import flat_of
-from waterclock.flow.flats import clashes_of, flat_columns
+from waterclock.flow.flats import find_name_clashes, flat_columns
 
 FLOW = """
 CREATE CONNECTION ops TYPE sqlite;
@@ -76,7 +76,7 @@ def test_columns_take_their_roles_behind_their_names_and_keys_and_records_stay_b
         *("city_work_buyer", "land_work_buyer", "name_work_buyer"),
     ]
     assert (columns[-1].table, columns[-1].column) == ("dim.land", "name")
-    assert clashes_of(columns) == {}
+    assert find_name_clashes(columns) == {}
 
 
 def test_columns_are_not_known_where_those_of_one_table_are_not(flow: Flow) -> None:
@@ -88,7 +88,7 @@ def test_a_name_that_is_there_twice_is_found_with_where_it_comes_from(flow: Flow
     city = flat_read(flow, "dim.city")
     columns = flat_columns(city, lambda _: ("code", "CITY", "city"))
     assert columns is not None
-    assert {name: len(found) for name, found in clashes_of(columns).items()} == {"CITY": 4}
+    assert {name: len(found) for name, found in find_name_clashes(columns).items()} == {"CITY": 4}
 
 
 def test_what_is_wrong_has_the_place_of_the_column_that_refers(flow: Flow) -> None:

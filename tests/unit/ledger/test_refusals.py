@@ -54,7 +54,7 @@ ALL = [
     refused_rebuilds.cannot_recut("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1"),
     refused_rebuilds.cannot_sort("a.x", [("cadence", "DAY", "HOUR")], "flow.dpl:1:1", why="taken by its arrival"),
     refused_rebuilds.cannot_follow("a.x", [("kind", "collect", "transform")], "flow.dpl:1:1", why="it stays as it is"),
-    refused_rebuilds.not_whole("a.x@20130102000000", "failed: E700"),
+    refused_rebuilds.incomplete_tables_error("a.x@20130102000000", "failed: E700"),
 ]
 
 

@@ -11,7 +11,7 @@ from tests.model.flows import collect, snapshot
 from waterclock.flow.declarations import Flow, Table
 from waterclock.operations.grid import Grid, bounds, column_cadence, make_grid, newest_span, wider
 from waterclock.operations.states import State
-from waterclock.planner.label_states import LabelState, StatesIn
+from waterclock.planner.label_states import LabelState, SpanStates
 from waterclock.planner.plan import Status
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.period import parse_period
@@ -41,7 +41,7 @@ def grid_of(
 ) -> Grid:
     """Tell all states one by one."""
     told = [
-        StatesIn(tuple(one for one in states if low <= one.label < high))
+        SpanStates(tuple(one for one in states if low <= one.label < high))
         for low, high in pairwise(bounds(by, span, table.cadence))
     ]
     columns = [window.start for window in by.windows(*span)]
@@ -124,8 +124,8 @@ def test_counted_states_and_those_told_one_by_one_are_added_up() -> None:
     daily = collect("a.b")
     by, labels = Cadence(parse_period("DAY")), [datetime(2013, 1, day, tzinfo=UTC) for day in (8, 9)]
     told = (LabelState(labels[0], Status.DONE), LabelState(labels[1], Status.DONE))
-    found = StatesIn(told, {Status.DONE: 3, Status.NOT_NEEDED: 2})
-    grid = make_grid(flow_of(daily), {"a.b": [found, StatesIn()]}, by, labels, {("a.b", labels[1])})
+    found = SpanStates(told, {Status.DONE: 3, Status.NOT_NEEDED: 2})
+    grid = make_grid(flow_of(daily), {"a.b": [found, SpanStates()]}, by, labels, {("a.b", labels[1])})
     first, second = grid.rows[0].cells
     assert first is not None
     assert (first.state, first.count, first.of) == (State.WARNED, 1, 7)

@@ -26,7 +26,7 @@ from waterclock.batches.records import Input
 from waterclock.flow.choices import Mode, OnRestate
 from waterclock.flow.declarations import Flow, Read, Table
 from waterclock.planner.dependency_graph import graph_of
-from waterclock.planner.earlier_starts import begun_earlier, reading_more
+from waterclock.planner.earlier_starts import find_earlier_starts, find_shortened_labels
 from waterclock.planner.reads import bind
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -44,7 +44,7 @@ def made_again(
     snapshot = ledger(t=facts or done(DONE), daily=read or done(DONE), appended=done(DONE))
     recorded = {(table.name, at(f"2013-{day}")): recorded_of(of, table, day) for day in LABELS}
     starts = dict.fromkeys(of.tables, NEW) | {"t": OLD if table.start == OLD else NEW}
-    found = reading_more(of, graph_of(of), starts, snapshot, recorded)
+    found = find_shortened_labels(of, graph_of(of), starts, snapshot, recorded)
     return [f"{label:%m-%d}" for label in found.get("t", ())]
 
 
@@ -86,9 +86,9 @@ def test_a_read_that_a_table_has_no_more_tells_nothing() -> None:
     of = flow(DAILY, APPENDED, table)
     recorded = {("t", OLD): recorded_of(of, table, "01-05")}
     of = flow(DAILY, APPENDED, transform("t", [past("daily", "2 days")]))
-    assert reading_more(of, graph_of(of), dict.fromkeys(of.tables, NEW), LedgerSnapshot(), recorded) == {}
+    assert find_shortened_labels(of, graph_of(of), dict.fromkeys(of.tables, NEW), LedgerSnapshot(), recorded) == {}
     of = flow(DAILY, APPENDED)
-    assert reading_more(of, graph_of(of), dict.fromkeys(of.tables, NEW), LedgerSnapshot(), recorded) == {}
+    assert find_shortened_labels(of, graph_of(of), dict.fromkeys(of.tables, NEW), LedgerSnapshot(), recorded) == {}
 
 
 def test_what_cannot_or_should_not_be_made_again_is_left_out() -> None:
@@ -116,5 +116,5 @@ def test_a_table_begins_earlier_where_its_start_lies_before_all_that_it_has() ->
         "new": TableFacts(),
         "taken": TableFacts(covered=IntervalSet.from_intervals([(BEGINNING, at("2013-01-06"))])),
     }
-    found = begun_earlier(dict.fromkeys(facts, NEW), LedgerSnapshot(facts))
+    found = find_earlier_starts(dict.fromkeys(facts, NEW), LedgerSnapshot(facts))
     assert found == {"moved": (NEW, OLD), "taken": (NEW, at("2013-01-06"))}

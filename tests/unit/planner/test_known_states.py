@@ -18,7 +18,7 @@ from waterclock.batches.ledger_snapshot import (
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
 from waterclock.planner.dependency_graph import graph_of
-from waterclock.planner.known_states import INSTANT, Conflict, Worlds, current_history
+from waterclock.planner.known_states import INSTANT, Conflict, KnownStates, current_history
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.intervals import IntervalSet
 
@@ -28,13 +28,15 @@ NOON = at("2014-01-01 12:00")
 SINCE = at("2014-01-01")
 
 
-def now(tables: Flow, ledger: LedgerSnapshot) -> Worlds:
+def now(tables: Flow, ledger: LedgerSnapshot) -> KnownStates:
     modes = {name: table.mode for name, table in tables.tables.items()}
-    return Worlds(graph_of(tables), ledger, current_history(ledger, modes, NOON), Planner(tables).starts(ledger, NOON))
+    return KnownStates(
+        graph_of(tables), ledger, current_history(ledger, modes, NOON), Planner(tables).starts(ledger, NOON)
+    )
 
 
-def then(tables: Flow, **of: TableHistory) -> Worlds:
-    return Worlds(graph_of(tables), LedgerSnapshot(), History(SINCE, of), {})
+def then(tables: Flow, **of: TableHistory) -> KnownStates:
+    return KnownStates(graph_of(tables), LedgerSnapshot(), History(SINCE, of), {})
 
 
 def needs(name: str, low: str, high: str) -> dict[str, tuple[datetime, datetime]]:
@@ -89,7 +91,7 @@ class TestThen:
     )
     HISTORY = transform("h", [history("a")])
 
-    def worlds(self) -> Worlds:
+    def known_states(self) -> KnownStates:
         read = InputFact("a", at("2013-01-01"), at("2013-01-03"), content_text(6, 0), content_text(10, 0))
         a = TableHistory(Mode.APPEND, covered(ALL), {at("2013-01-01"): self.CHANGED})
         h = TableHistory(Mode.APPEND, covered(ALL), read={at("2013-01-02"): {8: (read,)}})
@@ -97,13 +99,13 @@ class TestThen:
 
     def test_content_is_what_it_is_now_without_what_came_since(self) -> None:
         needed = needs("h", *ALL)
-        assert self.worlds().conflicts(needed, None)
-        assert not self.worlds().conflicts(needed, at("2014-01-01 11:30"))
-        assert self.worlds().conflicts(needed, at("2014-01-01 10:30"))
-        assert not self.worlds().conflicts(needed, at("2014-01-01 09:30"))
+        assert self.known_states().conflicts(needed, None)
+        assert not self.known_states().conflicts(needed, at("2014-01-01 11:30"))
+        assert self.known_states().conflicts(needed, at("2014-01-01 10:30"))
+        assert not self.known_states().conflicts(needed, at("2014-01-01 09:30"))
 
     def test_the_step_back_is_to_the_newest_instant_that_agrees(self) -> None:
-        known = self.worlds()
+        known = self.known_states()
         conflicts = known.conflicts(needs("h", *ALL), None)
         assert known.find_instant_before_conflicts(conflicts, None) == at("2014-01-01 12:00") - INSTANT
         earlier = known.conflicts(needs("h", *ALL), at("2014-01-01 10:30"))
@@ -133,7 +135,7 @@ class TestThen:
         assert known.find_instant_before_conflicts(known.conflicts(needs("h", *ALL), None), None) < SINCE
 
     def test_a_batch_made_later_is_missing_before(self) -> None:
-        known = self.worlds()
+        known = self.known_states()
         late = made(9, "2014-01-01 08:00", "2013-01-03", "2013-01-04", 1)
         a = TableHistory(Mode.APPEND, covered(ALL), {at("2013-01-03"): (late,)})
         known = then(flow(A), a=a)
@@ -214,7 +216,7 @@ class TestThen:
         history = History(
             SINCE, {"a": TableHistory(Mode.APPEND, whole), "b": TableHistory(Mode.APPEND, whole, read=read)}
         )
-        known = Worlds(graph_of(tables), LedgerSnapshot(), history, {})
+        known = KnownStates(graph_of(tables), LedgerSnapshot(), history, {})
         ticks = Planner(tables).ticks(LedgerSnapshot(), NOON)
         assert ticks.newest_agreed_tick(["a", "b"], known, NOON) == hours[7], "what is read at it was not followed"
         assert ticks.newest_agreed_tick(["a"], known, NOON) == hours[-1] + timedelta(hours=1)

@@ -16,7 +16,12 @@ from tests.model.flows import until
 from waterclock.batches.ledger_snapshot import ClosedSince
 from waterclock.flow.declarations import Table
 from waterclock.flow.late_rows import LateRows
-from waterclock.planner.late_rows import early_from, find_closed_windows, find_remakeable_windows, may_open
+from waterclock.planner.late_rows import (
+    find_closed_windows,
+    find_remakeable_windows,
+    find_reopenable_windows,
+    first_window_after,
+)
 from waterclock.planner.reads import until_end, until_start
 from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.intervals import IntervalSet
@@ -82,7 +87,7 @@ def told(books: Books, since: ClosedSince, at: datetime, slice_: datetime) -> st
     """Say what the planner tells of a row."""
     if find_closed_windows(books.table, books.late_rows, since, slice_, books.start).covers_instant(at):
         return "late"
-    return "early" if at >= early_from(books.table, books.late_rows, slice_, books.start) else "neither"
+    return "early" if at >= first_window_after(books.table, books.late_rows, slice_, books.start) else "neither"
 
 
 @given(st.randoms(use_true_random=False))
@@ -112,7 +117,7 @@ def test_windows_open_again_where_a_row_would_be_late_within_the_time(random: Ra
         and fate(books, window.start, slice_) == "late"
         and within.add_to(window.end, books.table.cadence.zone) > slice_
     ]
-    assert list(may_open(books.table, books.late_rows, since, slice_)) == right
+    assert list(find_reopenable_windows(books.table, books.late_rows, since, slice_)) == right
 
 
 @pytest.mark.parametrize("ticks", [{}, {datetime(2024, 1, 2, tzinfo=UTC): datetime(2024, 1, 3, tzinfo=UTC)}])

@@ -10,7 +10,7 @@ from waterclock.batches.ledger_snapshot import Closing, LedgerSnapshot
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.flow.declarations import Flow
-from waterclock.planner.open_windows import Openings, merge_reads, open_windows
+from waterclock.planner.open_windows import ClosingTicks, merge_reads, open_windows
 from waterclock.planner.plan import OpenWindow
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.intervals import IntervalSet
@@ -90,7 +90,7 @@ def test_rows_that_open_a_window_again_change_no_state(flow: Flow) -> None:
 
 def test_a_view_leaves_out_what_was_skipped_without_being_closed(flow: Flow) -> None:
     tables = flow.tables
-    openings = Openings(
+    openings = ClosingTicks(
         tables["web.daily"].cadence,
         tables["web.spd_daily"].cadence,
         at("2020-01-01"),
@@ -101,13 +101,13 @@ def test_a_view_leaves_out_what_was_skipped_without_being_closed(flow: Flow) -> 
     assert [window.start.day for window in then.windows] == [1]
     assert then.ended == {at("2020-01-01")}
     assert openings.find_visible_windows(at("2020-01-03"), done_, as_they_were=False).windows == ()
-    assert openings.first_at(at("2020-01-03 06:00")) == at("2020-01-02")
+    assert openings.first_open_window(at("2020-01-03 06:00")) == at("2020-01-02")
 
 
 def test_a_window_that_was_left_out_and_taken_back_is_shown_though_later_ones_are_closed(flow: Flow) -> None:
     tables = flow.tables
     closed = {at("2020-01-01"): at("2020-01-02"), at("2020-01-03"): at("2020-01-04")}
-    openings = Openings(tables["web.daily"].cadence, tables["web.spd_daily"].cadence, at("2020-01-01"), closed)
+    openings = ClosingTicks(tables["web.daily"].cadence, tables["web.spd_daily"].cadence, at("2020-01-01"), closed)
     done_ = IntervalSet.from_intervals([(at("2020-01-01"), at("2020-01-02")), (at("2020-01-03"), at("2020-01-04"))])
     now = openings.find_visible_windows(at("2020-01-04 06:00"), done_, as_they_were=False)
     assert [window.start.day for window in now.windows] == [2, 4]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.specifying import shop
-from waterclock.engine.batch.expectations import RuleVerdict, batch_hold_error, refusal
+from waterclock.engine.batch.expectations import RuleVerdict, batch_hold_error, refused_batch_error
 from waterclock.errors import WaterclockError
 from waterclock.specs.scenario_run import is_failure_of, is_warning_of
 
@@ -27,7 +27,7 @@ def test_a_batch_fails_with_the_rules_that_are_broken_and_not_with_names_in_thei
     table = shop(tmp_path).flow.tables["raw.orders"]
     held = RuleVerdict(holds=tuple(findings))
     errors = [
-        refusal(table, "raw.orders@20200101000000", RuleVerdict(refusals=tuple(findings))),
+        refused_batch_error(table, "raw.orders@20200101000000", RuleVerdict(refusals=tuple(findings))),
         batch_hold_error(table, "raw.orders@20200101000000", held),
     ]
 

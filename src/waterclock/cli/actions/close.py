@@ -14,7 +14,7 @@ from waterclock.flow.graph import late_tables
 from waterclock.operations.formatting import instant_words
 from waterclock.operations.opening import now_of, one_table, open_project
 from waterclock.operations.required_reasons import need_reason_of_closing
-from waterclock.planner.closings import manual_closing_tick, refuse_by_hand
+from waterclock.planner.closings import manual_closing_tick, require_closing_by_hand
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
@@ -26,7 +26,7 @@ def close_window(folder: Path, env: str | None, which: str, why: str, now: str |
     project = open_project(folder, env)
     name, behind = one_table(project.flow, which)
     table = project.flow.tables[name]
-    refuse_by_hand(table)
+    require_closing_by_hand(table)
     label = _label(table, which, behind)
     with open_workplace(project) as work:
         at = now_of(now, project.flow, work.ledger)

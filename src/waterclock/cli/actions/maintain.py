@@ -9,7 +9,7 @@ from pathlib import Path
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
-from waterclock.engine.ledger_export import Exported, export_ledger
+from waterclock.engine.ledger_export import ExportResult, export_ledger
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.upkeep.kept_at_sources import UnusedSlot, find_unused_slots, release_slot
@@ -45,7 +45,7 @@ def run_maintenance(folder: Path, env: str | None, selection: list[str] | None, 
 def _report_upkeep(
     found: Sequence[Upkeep],
     at_sources: Sequence[UnusedSlot],
-    exported: Exported | None,
+    exported: ExportResult | None,
     flow: Flow,
     now: datetime | None,
     *,

@@ -21,7 +21,7 @@ from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import OpenedProject, open_read_only
 from waterclock.planner.estimate import estimate
 from waterclock.planner.open_windows import requested_open_labels
-from waterclock.planner.prerequisites import ToMake, newest_tick, to_make
+from waterclock.planner.prerequisites import Prerequisites, find_prerequisites, newest_tick
 from waterclock.planner.request import PlanRequest
 from waterclock.planner.ticks import read_tick
 from waterclock.selection import Labels
@@ -62,7 +62,7 @@ def _confirm_run(at: OpenedProject, tables: Collection[str], tick: str, *, yes: 
     return RunOptions(command="query", only=tuple(labels), labels=labels, force=needed.force, is_beside=True)
 
 
-def _find_needed_batches(at: OpenedProject, tables: Collection[str], text: str) -> ToMake:
+def _find_needed_batches(at: OpenedProject, tables: Collection[str], text: str) -> Prerequisites:
     """Find the batches to make. Raises  as `read_tick`, and E521 for a tick in the future or before a first window."""
     ticks = at.planner.ticks(at.snapshot, at.now)
     if at.ledger is not None:
@@ -72,4 +72,4 @@ def _find_needed_batches(at: OpenedProject, tables: Collection[str], text: str) 
         tick = newest_tick(ticks, tables)
     else:
         ticks.find_missing_windows(tables, tick)
-    return to_make(at.flow, ticks, tables, tick)
+    return find_prerequisites(at.flow, ticks, tables, tick)

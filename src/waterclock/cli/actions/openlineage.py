@@ -57,7 +57,7 @@ def send_events(folder: Path, env: str | None, *, again: bool, is_json: bool) ->
 
 
 def _goes_nowhere(project: Project) -> WaterclockError:
-    if not project.openlineage.is_said:
+    if not project.openlineage.is_declared:
         fix = 'write [openlineage] with url = "https://…/api/v1/lineage", or file = "lineage.jsonl"'
         return WaterclockError("E379", "there is no destination for lineage events", fix=fix)
     return WaterclockError(

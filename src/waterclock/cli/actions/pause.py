@@ -15,7 +15,7 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.ledger.refusals import no_pause
 from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import open_project, open_read_only
-from waterclock.operations.pauses import names_words, paused_by_name, tables_meant
+from waterclock.operations.pauses import names_words, paused_by_name, select_paused_tables
 from waterclock.operations.required_reasons import need_reason_of_pause
 
 
@@ -26,7 +26,7 @@ def pause_tables(folder: Path, env: str | None, selection: list[str] | None, why
     """
     need_reason_of_pause(why)
     project = open_project(folder, env)
-    names = tables_meant(project.flow, selection)
+    names = select_paused_tables(project.flow, selection)
     with open_workplace(project) as work:
         decisions, who = work.ledger.decisions, work.settings.who
         if names is None:
@@ -56,7 +56,7 @@ def pause_tables(folder: Path, env: str | None, selection: list[str] | None, why
 def resume_tables(folder: Path, env: str | None, selection: list[str] | None, why: str, *, is_json: bool) -> None:
     """Resume the selected tables, or end the pause of all. Raises  E430 if nothing is paused; as `selection.select`."""
     with open_read_only(folder, env, None) as at:
-        names = tables_meant(at.flow, selection)
+        names = select_paused_tables(at.flow, selection)
         if at.ledger is None:
             raise no_pause("nothing is paused", why="there is no ledger yet: nothing has run, and nothing was paused")
         who, old = RunSettings().who, tuple[str, ...]()

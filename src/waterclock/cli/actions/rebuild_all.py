@@ -13,7 +13,13 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.engine.upkeep.rebuild_all import Prospect, RemadeAll, finish_killed_rebuild, prospect, rebuild_all
+from waterclock.engine.upkeep.rebuild_all import (
+    Prospect,
+    RebuildAllResult,
+    finish_killed_rebuild,
+    prospect,
+    rebuild_all,
+)
 from waterclock.files.object_stores import is_remote
 from waterclock.operations.formatting import bytes_words, count_words
 from waterclock.operations.opening import open_project, zone_of
@@ -28,11 +34,11 @@ def run_rebuild_all(folder: Path, env: str | None, *, yes: bool, is_json: bool) 
         now = work.real_now()
         carried = finish_killed_rebuild(work)
         if carried:
-            found = RemadeAll(carried, carried_on=True)
+            found = RebuildAllResult(carried, carried_on=True)
         else:
             would = prospect(work, now)
             if not would.cost.batches and not would.cut.recut_collects:
-                _report_rebuild(RemadeAll(()), is_json=is_json)
+                _report_rebuild(RebuildAllResult(()), is_json=is_json)
                 return
             for line in _lines(project.storage, would):
                 to.print(Text(line), soft_wrap=True)
@@ -54,7 +60,7 @@ def _lines(storage: str, would: Prospect) -> list[str]:
     return lines
 
 
-def _report_rebuild(found: RemadeAll, *, is_json: bool) -> None:
+def _report_rebuild(found: RebuildAllResult, *, is_json: bool) -> None:
     if is_json:
         from waterclock.json_models.upkeep import RebuildAllAnswer
 

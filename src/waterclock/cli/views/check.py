@@ -79,7 +79,7 @@ def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Ch
     """
     from waterclock.dpl.config.file_name import FILE
     from waterclock.dpl.query.query_warnings import query_warnings
-    from waterclock.engine.ledger_opening import refuse_unknown
+    from waterclock.engine.ledger_opening import refuse_unknown_url
     from waterclock.operations.compatibility import compatibility_errors
     from waterclock.operations.retirements import retirement_errors
 
@@ -91,7 +91,7 @@ def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Ch
         is_refused = _is_refused(folder, env)
         return Checked(None, env, tuple(errors), time.perf_counter() - begun, is_refused=is_refused)
     try:
-        refuse_unknown(project)
+        refuse_unknown_url(project)
     except WaterclockError as error:
         error.where = error.where or f"ledger, below [env.{project.env}] in {FILE}"
         return Checked(None, env, (error,), time.perf_counter() - begun, is_refused=True)

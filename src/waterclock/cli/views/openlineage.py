@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def print_shown(to: Console, project: Project, state: OpenLineageState) -> None:
     """Print the destination, the last sent event, the number of pending events and the last error."""
     sink = project.openlineage
-    if not sink.is_said:
+    if not sink.is_declared:
         to.print('lineage events have no destination; write one in [openlineage], such as file = "lineage.jsonl"')
         return
     to.print(Text(f"{sink.display_name}, as {sink.namespace}"))
@@ -45,7 +45,7 @@ def shown_answer(project: Project, state: OpenLineageState) -> OpenLineageAnswer
     return OpenLineageAnswer.build(
         env=project.env,
         tells=sink.is_on,
-        to=sink.display_name if sink.is_said else None,
+        to=sink.display_name if sink.is_declared else None,
         namespace=sink.namespace,
         waiting=state.waiting,
         sent_at=state.sent_at,

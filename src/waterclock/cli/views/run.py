@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from waterclock.engine.collect.source_clocks import HeldBack
+    from waterclock.engine.collect.source_clocks import UnfinishedSource
     from waterclock.engine.progress import GroupReport
     from waterclock.engine.run_outcome import RunOutcome
 
@@ -137,7 +137,7 @@ def _blocked_lines(blocked: Iterable[tuple[str, datetime, str, int]]) -> list[st
     return lines
 
 
-def describe_source_wait(held: HeldBack, flow: Flow) -> str:
+def describe_source_wait(held: UnfinishedSource, flow: Flow) -> str:
     """Describe which batch waits for its source, and the source's clock."""
     zone = flow.tables[held.table].cadence.zone
     if held.awaits is not None or held.clock is None:

@@ -48,10 +48,10 @@ from waterclock.connectors.interface import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.capabilities import Capabilities, Option, Wrong
+from waterclock.flow.capabilities import Capabilities, InvalidOption, Option
 from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Columns, Unit
-from waterclock.flow.lookbacks import Tells
+from waterclock.flow.lookbacks import ChangeReporting
 from waterclock.flow.origins import TYPES
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
@@ -122,7 +122,7 @@ _STORE_OPTIONS = {
 }
 
 
-def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[Wrong]:
+def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[InvalidOption]:
     """Return errors for invalid or contradictory options of a unit."""
     if what == "collect":
         wrong = wrong_raw(options) if options.get("format") == RAW else wrong_reading(options, path)
@@ -130,7 +130,7 @@ def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable
     return wrong_writing(options) if what == "publish" else ()
 
 
-def _wrong_stamp(options: Mapping[str, Any], path: str) -> Iterable[Wrong]:
+def _wrong_stamp(options: Mapping[str, Any], path: str) -> Iterable[InvalidOption]:
     try:
         names = landed_names.names_of(path)
     except WaterclockError:  # `require_path` reports it
@@ -138,7 +138,7 @@ def _wrong_stamp(options: Mapping[str, Any], path: str) -> Iterable[Wrong]:
     return wrong_stamp(options, is_glob=not names.supplier)
 
 
-def _stamp_warning(folder: Path, connection: Mapping[str, Any], unit: Unit) -> Wrong | None:
+def _stamp_warning(folder: Path, connection: Mapping[str, Any], unit: Unit) -> InvalidOption | None:
     return stamp_warning(folder, connection, _names_of(unit))
 
 
@@ -156,7 +156,7 @@ CAPABILITIES = Capabilities(
     collects=frozenset({Batching.ARRIVAL_TIME, Batching.DATA_TIME, Batching.SNAPSHOT}),
     publishes=frozenset({Mode.APPEND, Mode.REPLACE}),
     awaits=frozenset({Sign.MARKER, Sign.NEXT}),
-    changes=Tells.BY_ITSELF,
+    changes=ChangeReporting.BY_ITSELF,
     tells_unread=True,
     tells=frozenset(TYPES),
     copies=True,

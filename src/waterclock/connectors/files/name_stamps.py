@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from waterclock.errors import WaterclockError
-from waterclock.flow.capabilities import Wrong
+from waterclock.flow.capabilities import InvalidOption
 from waterclock.timelabel.zone import resolve_local
 
 STAMP = r"[0-9]{4}_[0-9]{2}_[0-9]{2}_[0-9]{2}_[0-9]{2}_[0-9]{2}"
@@ -68,7 +68,7 @@ def undeclared_date(name: str) -> str | None:
     return pattern
 
 
-def wrong_stamp(options: Mapping[str, Any], *, is_glob: bool) -> Iterator[Wrong]:
+def wrong_stamp(options: Mapping[str, Any], *, is_glob: bool) -> Iterator[InvalidOption]:
     """Yield errors of the option `stamp`: no valid pattern, or used with names that contain their stamps."""
     pattern = str(options.get("stamp") or "")
     if not pattern or pattern == CHANGED:
@@ -80,7 +80,7 @@ def wrong_stamp(options: Mapping[str, Any], *, is_glob: bool) -> Iterator[Wrong]
         return
     codes = [code for code in _CODE.findall(pattern) if code != "%"]
     if not codes or not any(sorted(codes) == sorted(order[: len(codes)]) for order in _ORDERS):
-        yield Wrong(
+        yield InvalidOption(
             "E335",
             "stamp",
             f"stamp is {pattern!r}",
@@ -90,8 +90,8 @@ def wrong_stamp(options: Mapping[str, Any], *, is_glob: bool) -> Iterator[Wrong]
         )
 
 
-def _beside_names() -> Wrong:
-    return Wrong(
+def _beside_names() -> InvalidOption:
+    return InvalidOption(
         "E334",
         "stamp",
         "stamp is set for a supplier.source",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from waterclock.connectors.files.reading_options import ReadOptions
-from waterclock.flow.capabilities import Wrong
+from waterclock.flow.capabilities import InvalidOption
 from waterclock.spark_sql import sql_text
 
 _BLANKS = " \u00a0\u202f"
@@ -50,16 +50,18 @@ def normalize_number(text: str, reading: ReadOptions) -> str | None:
     return plain.replace(reading.decimal, ".")
 
 
-def wrong_numbers(options: Mapping[str, Any]) -> Iterator[Wrong]:
+def wrong_numbers(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
     """Yield errors of the options `decimal` and `thousands`: each is one character, and they differ."""
     decimal, thousands = (str(options.get(name) or "") for name in ("decimal", "thousands"))
     for name, sign in (("decimal", decimal), ("thousands", thousands)):
         if sign and (len(sign) > 1 or sign.isalnum() or sign in '+-"\r\n'):
             why = "it must be one character, and no digit, letter, quote, plus or minus"
-            yield Wrong("E335", name, f"{name} is {sign!r}", why, "write it like decimal ',' and thousands '.'")
+            yield InvalidOption("E335", name, f"{name} is {sign!r}", why, "write it like decimal ',' and thousands '.'")
     if thousands and thousands == (decimal or "."):
         why = f"{thousands!r} cannot separate both the thousands and the fraction"
-        yield Wrong("E335", "thousands", f"thousands is {thousands!r}", why, "set another decimal, such as decimal ','")
+        yield InvalidOption(
+            "E335", "thousands", f"thousands is {thousands!r}", why, "set another decimal, such as decimal ','"
+        )
 
 
 def _sign(sign: str) -> str:

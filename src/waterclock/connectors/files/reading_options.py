@@ -12,7 +12,7 @@ from typing import Any
 from waterclock.connectors.files.landed_names import format_of
 from waterclock.connectors.files.sheet_rows import Cells
 from waterclock.errors import WaterclockError
-from waterclock.flow.capabilities import Wrong
+from waterclock.flow.capabilities import InvalidOption
 
 _POSITION = re.compile(r"\s*(\S+)\s+([0-9]+)\s*-\s*([0-9]*)\s*")
 _RANGE = re.compile(r"([A-Za-z]{1,3})([1-9][0-9]{0,6})(?::([A-Za-z]{1,3})([1-9][0-9]{0,6})?)?")
@@ -198,11 +198,11 @@ def _column(letters: str) -> int:
     return number - 1
 
 
-def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
+def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[InvalidOption]:
     """Yield errors in the options of a COLLECT from files, as far as they can be found without a file."""
     yield from _wrong_signs(options)
     if options.get("outer") and not options.get("rows"):
-        yield Wrong(
+        yield InvalidOption(
             "E336",
             "outer",
             "outer is set without rows",
@@ -219,11 +219,11 @@ def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
             parse_read_options({key: value for key, value in options.items() if key in needed})
         except WaterclockError as error:
             found.append(name)
-            yield Wrong(error.code, name, error.what, error.why or "", error.fix or "")
+            yield InvalidOption(error.code, name, error.what, error.why or "", error.fix or "")
     encoding = str(options.get("encoding") or "UTF-8")
     if not _is_encoding(encoding):
         why = "there is no encoding of that name"
-        yield Wrong(
+        yield InvalidOption(
             "E335",
             "encoding",
             f"encoding is {encoding!r}",
@@ -233,15 +233,15 @@ def wrong_reading(options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
     kind = format_of(path)
     wanted = _NEEDS.get(kind[0]) if kind else None
     if wanted and not options.get(wanted[0]):
-        yield Wrong("E338", "", f"{path} needs the option {wanted[0]}", wanted[1], wanted[2])
+        yield InvalidOption("E338", "", f"{path} needs the option {wanted[0]}", wanted[1], wanted[2])
     if kind and kind[0] == "xml" and not found:
         reading = parse_read_options({name: options[name] for name in ("rows", "outer") if options.get(name)})
         if (wrong := wrong_of_xml(reading)) is not None:
             option = "rows" if len(reading.rows) > 1 else "outer"
-            yield Wrong(wrong.code, option, wrong.what, wrong.why or "", wrong.fix or "")
+            yield InvalidOption(wrong.code, option, wrong.what, wrong.why or "", wrong.fix or "")
 
 
-def _wrong_signs(options: Mapping[str, Any]) -> Iterator[Wrong]:
+def _wrong_signs(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
     """Yield errors for a delimiter, quote or escape of CSV that is not one character. Empty: the default or none."""
     for name in ("delimiter", "quote", "escape"):
         sign = str(options.get(name) or "")
@@ -249,9 +249,9 @@ def _wrong_signs(options: Mapping[str, Any]) -> Iterator[Wrong]:
             yield wrong_sign(name, sign, "it must be one character, and no line break")
 
 
-def wrong_sign(name: str, sign: str, why: str) -> Wrong:
+def wrong_sign(name: str, sign: str, why: str) -> InvalidOption:
     """Build the error for an invalid delimiter, quote or escape of CSV."""
-    return Wrong("E335", name, f"{name} is {sign!r}", why, f"write it like {name} {_SIGNS[name]}")
+    return InvalidOption("E335", name, f"{name} is {sign!r}", why, f"write it like {name} {_SIGNS[name]}")
 
 
 def _is_encoding(name: str) -> bool:
@@ -264,10 +264,10 @@ def _is_encoding(name: str) -> bool:
 _OF_RAW = frozenset({"format", "stamp", "stamp_zone", "settle"})
 
 
-def wrong_raw(options: Mapping[str, Any]) -> Iterator[Wrong]:
+def wrong_raw(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
     """Yield errors for options for parsing files that are set with `format 'raw'`, which takes files unchanged."""
     for name in sorted(options.keys() - _OF_RAW):
-        yield Wrong(
+        yield InvalidOption(
             "E334", name, f"{name} is set with format 'raw'", "with format 'raw' the content of a file is not parsed",
             f"leave {name} out, or format 'raw'",
         )  # fmt: skip

@@ -10,7 +10,7 @@ from waterclock.connectors.files.landed_names import WILDCARD, Names, is_stamped
 from waterclock.connectors.files.name_stamps import CHANGED, undeclared_date
 from waterclock.files.filesystem import entry_path
 from waterclock.files.object_stores import is_remote
-from waterclock.flow.capabilities import Wrong
+from waterclock.flow.capabilities import InvalidOption
 
 
 def stamp_note(names: Names, found: Sequence[str]) -> str | None:
@@ -23,7 +23,7 @@ def stamp_note(names: Names, found: Sequence[str]) -> str | None:
     return f"the stamp of {_summarize_names(by_change)} is the time of the last change: the name has no date"
 
 
-def stamp_warning(folder: Path, connection: Mapping[str, Any], names: Names) -> Wrong | None:
+def stamp_warning(folder: Path, connection: Mapping[str, Any], names: Names) -> InvalidOption | None:
     """Return a warning if files have dates in names that no option declares. Cost: a listing of a glob's folders."""
     path = str(connection.get("path") or "")
     if not path or is_remote(path):
@@ -38,12 +38,12 @@ def _names_without_date(names: Names, found: Sequence[str]) -> list[str]:
     return [name for name in found if not is_stamped(name)]
 
 
-def _build_date_warning(by_change: Sequence[str]) -> Wrong | None:
+def _build_date_warning(by_change: Sequence[str]) -> InvalidOption | None:
     dated = [name for name in by_change if undeclared_date(name)]
     if not dated:
         return None
     pattern = undeclared_date(dated[0])
-    return Wrong(
+    return InvalidOption(
         "W203",
         "",
         f"{_summarize_names(dated)} "

@@ -14,7 +14,7 @@ from waterclock.connectors.files.reading_options import wrong_sign
 from waterclock.connectors.slice_rows import base64_text, flat, plain_text, stored_type
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import open_for_writing
-from waterclock.flow.capabilities import Wrong
+from waterclock.flow.capabilities import InvalidOption
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -204,7 +204,7 @@ _WRITERS = {
 }
 
 
-def wrong_writing(options: Mapping[str, Any]) -> Iterator[Wrong]:
+def wrong_writing(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
     """Yield errors in the options of a PUBLISH into files, such as a compression that the format does not support.
 
     Other errors are writing options for files that are copied, and `keep` for files that are not copied.
@@ -212,23 +212,23 @@ def wrong_writing(options: Mapping[str, Any]) -> Iterator[Wrong]:
     if options.get("format") == "raw":
         for name in sorted(options.keys() - {"format", "keep"}):
             why = "the files are byte-for-byte copies of the collected ones"
-            yield Wrong("E334", name, f"{name} is set with format 'raw'", why, f"leave {name} out")
+            yield InvalidOption("E334", name, f"{name} is set with format 'raw'", why, f"leave {name} out")
         return
     sign = str(options.get("delimiter", ","))
     if len(sign) != 1 or not sign.isascii() or sign in '"\r\n':
         yield wrong_sign("delimiter", sign, "it must be one ASCII character, and no quote or line break")
     if "formulas" in options and options.get("format", "csv") != "csv":
         why = f"the format is {options['format']}, which distinguishes texts from formulas"
-        yield Wrong("E334", "formulas", "formulas is set without format 'csv'", why, "leave formulas out")
+        yield InvalidOption("E334", "formulas", "formulas is set without format 'csv'", why, "leave formulas out")
     if "keep" in options:
         why = "keep applies to copied files, and these files are newly written"
-        yield Wrong(
+        yield InvalidOption(
             "E334", "keep", "keep is set without format 'raw'", why, "set format 'raw', of a table collected with it"
         )
     format_name, compression = str(options.get("format", "csv")), str(options.get("compression", "none"))
     known = [pair for name, pair in ENDINGS if name == format_name]
     if known and compression not in known:
-        yield Wrong(
+        yield InvalidOption(
             "E337",
             "compression",
             f"{format_name} files cannot have compression {compression}",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from waterclock.flow.capabilities import Option, Wrong
+from waterclock.flow.capabilities import InvalidOption, Option
 
 BY_TOKEN = "OAUTHBEARER"  # noqa: S105 - the name of a mechanism
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", BY_TOKEN)
@@ -56,7 +56,7 @@ _PAIRS = {
 }
 
 
-def wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterator[Wrong]:
+def wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterator[InvalidOption]:
     """Yield errors for contradictory options of a connection, a collect or a publish."""
     del path
     if what == "connection":
@@ -64,13 +64,15 @@ def wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterator[
         yield from _wrong_registry(options)
         timeout = options.get("timeout")
         if isinstance(timeout, int | float) and timeout <= 0:
-            yield Wrong("E324", "timeout", f"timeout is {timeout}", "", "set a number of seconds greater than 0")
+            yield InvalidOption(
+                "E324", "timeout", f"timeout is {timeout}", "", "set a number of seconds greater than 0"
+            )
     elif what == "publish":
         yield from _wrong_sending(options)
     elif options.get("schema") is not None and options.get("format") != "avro":
-        yield Wrong("E323", "schema", "schema is set without format 'avro'", "", "add format 'avro'")
+        yield InvalidOption("E323", "schema", "schema is set without format 'avro'", "", "add format 'avro'")
     elif options.get("metadata") and options.get("format") == "raw":
-        yield Wrong(
+        yield InvalidOption(
             "E323",
             "metadata",
             "metadata is set with format 'raw'",
@@ -79,16 +81,16 @@ def wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterator[
         )
 
 
-def _wrong_login(options: Mapping[str, Any]) -> Iterator[Wrong]:
+def _wrong_login(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
     security = str(options.get("security", "plaintext"))
     for name, other in _PAIRS.items():
         if name in options and other not in options:
-            yield Wrong("E322", name, f"{name} is set without {other}", "", f"add {other}")
+            yield InvalidOption("E322", name, f"{name} is set without {other}", "", f"add {other}")
     for names, needed, both in ((_OF_USERS, "sasl", "sasl_ssl"), (_OF_TLS, "ssl", "ssl")):
         for name in names:
             if name in options and needed not in security:
                 why = f"security is {security}, which uses no {'user' if names is _OF_USERS else 'certificate'}"
-                yield Wrong(
+                yield InvalidOption(
                     "E322", name, f"{name} is set, and not used", why, f"set security '{both}', or leave it out"
                 )
                 break
@@ -96,11 +98,13 @@ def _wrong_login(options: Mapping[str, Any]) -> Iterator[Wrong]:
         yield from _wrong_user(options)
 
 
-def _wrong_user(options: Mapping[str, Any]) -> Iterator[Wrong]:
+def _wrong_user(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
     mechanism = options.get("mechanism")
     if mechanism is None:
         why = f"it is one of {', '.join(_MECHANISMS)}"
-        yield Wrong("E322", "", "the login has no mechanism", why, "set mechanism, as in mechanism 'SCRAM-SHA-512'")
+        yield InvalidOption(
+            "E322", "", "the login has no mechanism", why, "set mechanism, as in mechanism 'SCRAM-SHA-512'"
+        )
         return
     wanted, others = (
         (("token_file",), ("username", "password"))
@@ -109,21 +113,23 @@ def _wrong_user(options: Mapping[str, Any]) -> Iterator[Wrong]:
     )
     for name in wanted:
         if name not in options:
-            yield Wrong("E322", "mechanism", f"{mechanism} is set without {name}", "", f"add {name}")
+            yield InvalidOption("E322", "mechanism", f"{mechanism} is set without {name}", "", f"add {name}")
     for name in others:
         if name in options:
-            yield Wrong("E322", name, f"{name} is not used by {mechanism}", "", f"leave {name} out")
+            yield InvalidOption("E322", name, f"{name} is not used by {mechanism}", "", f"leave {name} out")
 
 
-def _wrong_registry(options: Mapping[str, Any]) -> Iterator[Wrong]:
+def _wrong_registry(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
     address = options.get("registry")
     if not isinstance(address, str):
         return
     parts = urlsplit(address)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        yield Wrong("E324", "registry", "registry is not a web address", "", "write it like https://registry:8081")
+        yield InvalidOption(
+            "E324", "registry", "registry is not a web address", "", "write it like https://registry:8081"
+        )
     elif parts.username or parts.password:
-        yield Wrong(
+        yield InvalidOption(
             "E333",
             "registry",
             "the registry's address contains a user or a password",
@@ -132,21 +138,21 @@ def _wrong_registry(options: Mapping[str, Any]) -> Iterator[Wrong]:
         )
 
 
-def _wrong_sending(options: Mapping[str, Any]) -> Iterator[Wrong]:
+def _wrong_sending(options: Mapping[str, Any]) -> Iterator[InvalidOption]:
     most = options.get("in_flight")
     if isinstance(most, int | float) and not (most >= 1 and most == int(most) and most <= 5):
         why = "a transactional producer has at most 5 requests in flight"
-        yield Wrong("E324", "in_flight", f"in_flight is {most}", why, "set 1 to 5")
+        yield InvalidOption("E324", "in_flight", f"in_flight is {most}", why, "set 1 to 5")
     if options.get("keep") == "all":
         if options.get("format") != "raw":
             why = "keep 'all' sends records as they were collected"
-            yield Wrong("E323", "keep", "keep 'all' is set without format 'raw'", why, "add format 'raw'")
+            yield InvalidOption("E323", "keep", "keep 'all' is set without format 'raw'", why, "add format 'raw'")
         for name in ("key", "headers", "ends"):
             if options.get(name):
                 why = "keep 'all' sends records as they were collected, and nothing else"
-                yield Wrong("E323", name, f"{name} is set with keep 'all'", why, "leave one of them out")
+                yield InvalidOption("E323", name, f"{name} is set with keep 'all'", why, "leave one of them out")
     elif options.get("format") == "raw":
         for name in ("key", "headers"):
             if name in options:
                 why = f"format 'raw' uses the column{'s' if name == 'headers' else ''} {name}"
-                yield Wrong("E323", name, f"{name} is set with format 'raw'", why, "leave it out")
+                yield InvalidOption("E323", name, f"{name} is set with format 'raw'", why, "leave it out")

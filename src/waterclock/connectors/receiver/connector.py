@@ -14,7 +14,7 @@ from waterclock.connectors.interface import Collected, ConnectionType, Item, Lis
 from waterclock.connectors.receiver import spool
 from waterclock.connectors.receiver.events import OWN
 from waterclock.errors import WaterclockError
-from waterclock.flow.capabilities import Capabilities, Option, Wrong
+from waterclock.flow.capabilities import Capabilities, InvalidOption, Option
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Columns, Unit
 from waterclock.flow.origins import TYPES
@@ -32,11 +32,11 @@ _MENDING = (
 _SECRET = frozenset({"authorization", "proxy-authorization", "cookie"})
 
 
-def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[Wrong]:
+def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[InvalidOption]:
     del path
     kept = {name.strip().lower() for name in str(options.get("headers") or "").split(",")}
     if what == "connection" and (secret := sorted(kept & _SECRET)):
-        yield Wrong(
+        yield InvalidOption(
             "E313",
             "headers",
             f"headers contains {secret[0]}",

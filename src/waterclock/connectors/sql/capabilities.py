@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from waterclock.flow.capabilities import Capabilities, Driver, Option
 from waterclock.flow.choices import Batching, Mode, Sign
-from waterclock.flow.lookbacks import Tells
+from waterclock.flow.lookbacks import ChangeReporting
 
 CHANGE_SLACK = {
     "change_slack": Option("number", help="seconds by which a change may become visible after its time; default 3600"),
@@ -39,7 +39,7 @@ def database_capabilities(
     collect_options: Mapping[str, Option],
     *,
     driver: Driver | None = None,
-    changes: Tells | None = Tells.BY_COLUMN,
+    changes: ChangeReporting | None = ChangeReporting.BY_COLUMN,
     more: frozenset[Batching] = frozenset(),
 ) -> Capabilities:
     """Return the capabilities of a database; `more` are the ways to collect besides data time and snapshots."""

@@ -53,14 +53,14 @@ class Defaults(BaseModel):
     deadline: str | None = None
 
 
-class SecretSaid(BaseModel):
+class SecretSetting(BaseModel):
     """A setting whose value is a secret: `{ secret = "name" }`."""
 
     model_config = _STRICT
     secret: str
 
 
-class SparkSaid(BaseModel):
+class SparkSection(BaseModel):
     """The section [env.NAME.spark]: a master or Spark Connect URL, driver memory, Python, packages, Spark confs."""
 
     model_config = _STRICT
@@ -69,10 +69,10 @@ class SparkSaid(BaseModel):
     memory: str = "2g"
     python: str | None = None
     packages: list[str] = Field(default_factory=list)
-    confs: dict[str, str | int | float | bool | SecretSaid] = Field(default_factory=dict)
+    confs: dict[str, str | int | float | bool | SecretSetting] = Field(default_factory=dict)
 
 
-class VaultSaid(BaseModel):
+class VaultSection(BaseModel):
     """The section [env.NAME.vault]: where secrets are in Vault, and how to log in. File names are below the project."""
 
     model_config = _STRICT
@@ -84,8 +84,8 @@ class VaultSaid(BaseModel):
     auth: Literal["token", "approle", "kubernetes", "certificate"] = "token"
     auth_mount: str | None = None
     role: str | None = None
-    token: SecretSaid | None = None
-    secret_id: SecretSaid | None = None
+    token: SecretSetting | None = None
+    secret_id: SecretSetting | None = None
     certificate: str | None = None
     key: str | None = None
     ca: str | None = None
@@ -100,18 +100,18 @@ class Environment(BaseModel):
 
     model_config = _STRICT
     storage: str = ".waterclock"
-    storage_options: dict[str, str | bool | SecretSaid] = Field(default_factory=dict)
-    ledger: str | SecretSaid | None = None
+    storage_options: dict[str, str | bool | SecretSetting] = Field(default_factory=dict)
+    ledger: str | SecretSetting | None = None
     publish: bool = False
     alerts: bool = False
     openlineage: bool = False
     secrets: str = "secrets"
     keyring: str | None = None
-    vault: VaultSaid | None = None
+    vault: VaultSection | None = None
     connections: dict[str, dict[str, Any]] = Field(default_factory=dict)
     vars: dict[str, _Scalar] = Field(default_factory=dict)
     pools: dict[str, int] = Field(default_factory=dict)
-    spark: SparkSaid = Field(default_factory=SparkSaid)
+    spark: SparkSection = Field(default_factory=SparkSection)
 
 
 class _File(BaseModel):
@@ -174,11 +174,11 @@ def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[Wate
         return None, [_unreadable(source, error)]
     places = places_of(source)
     config = Config(source, places)
-    errors = _later_sections(data, config)
+    errors = _check_planned_sections(data, config)
     try:
         file = _File.model_validate(data)
     except ValidationError as error:
-        return None, errors + _all_invalid(config, error.errors())
+        return None, errors + _invalid_value_errors(config, error.errors())
     defaults = _defaults(file.defaults, config, errors)
     misspelt = frozenset(
         meant for key in _unknown_defaults(file.defaults) for meant in nearest(key, Defaults.model_fields)
@@ -215,7 +215,7 @@ def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[Wate
     return read, errors
 
 
-def _later_sections(data: dict[str, Any], config: Config) -> list[WaterclockError]:
+def _check_planned_sections(data: dict[str, Any], config: Config) -> list[WaterclockError]:
     errors = []
     for section in sorted(_LATER_SECTIONS & data.keys()):
         del data[section]
@@ -237,8 +237,8 @@ def _defaults(said: dict[str, Any], config: Config, errors: list[WaterclockError
         try:
             found.append((pattern, Defaults.model_validate(_drop_illegal_defaults(values, path, config, errors))))
         except ValidationError as error:
-            errors.extend(_invalid(config, problem, path, Defaults) for problem in error.errors())
-    return tuple(sorted(found, key=lambda entry: (entry[0] != "*", _exactness(entry[0])), reverse=True))
+            errors.extend(_invalid_value_error(config, problem, path, Defaults) for problem in error.errors())
+    return tuple(sorted(found, key=lambda entry: (entry[0] != "*", _specificity(entry[0])), reverse=True))
 
 
 def _unknown_defaults(said: Mapping[str, Any]) -> set[str]:
@@ -248,7 +248,7 @@ def _unknown_defaults(said: Mapping[str, Any]) -> set[str]:
     return keys - Defaults.model_fields.keys()
 
 
-def _exactness(pattern: str) -> tuple[int, int]:
+def _specificity(pattern: str) -> tuple[int, int]:
     """Return a sort key for patterns: highest for no wildcards, then for more fixed characters."""
     wild = sum(pattern.count(sign) for sign in "*?[")
     return (0 if wild else 1, len(pattern) - wild)
@@ -373,14 +373,14 @@ _EXPECTED = {
 }
 
 
-def _all_invalid(config: Config, problems: Sequence[Any]) -> list[WaterclockError]:
+def _invalid_value_errors(config: Config, problems: Sequence[Any]) -> list[WaterclockError]:
     """Build the errors for invalid values. A setting that may be a secret gets one error, not one per possible type."""
     paths = [_nearest_place(config, tuple(str(part) for part in problem["loc"])) for problem in problems]
-    secretive = {path for path, each in zip(paths, problems, strict=True) if SecretSaid.__name__ in each["loc"]}
+    secretive = {path for path, each in zip(paths, problems, strict=True) if SecretSetting.__name__ in each["loc"]}
     errors, seen = [], set[tuple[str, ...]]()
     for path, problem in zip(paths, problems, strict=True):
         if path not in secretive:
-            errors.append(_invalid(config, problem))
+            errors.append(_invalid_value_error(config, problem))
         elif path not in seen:
             seen.add(path)
             errors.append(
@@ -397,7 +397,7 @@ def _nearest_place(config: Config, path: tuple[str, ...]) -> tuple[str, ...]:
     return next((path[:end] for end in range(len(path), 0, -1) if path[:end] in config.places), path)
 
 
-def _invalid(
+def _invalid_value_error(
     config: Config, problem: Any, prefix: tuple[str, ...] = (), model: type[BaseModel] = _File
 ) -> WaterclockError:
     path = (*prefix, *(str(part) for part in problem["loc"]))
@@ -439,8 +439,8 @@ _HOMES: Mapping[str, type[BaseModel]] = {
     "[project]": _ProjectSection,
     "[defaults]": Defaults,
     "[env.NAME]": Environment,
-    "[env.NAME.spark]": SparkSaid,
-    "[env.NAME.vault]": VaultSaid,
+    "[env.NAME.spark]": SparkSection,
+    "[env.NAME.vault]": VaultSection,
 }
 
 
@@ -468,7 +468,7 @@ def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
     if model is _File and path[0] == "env" and len(path) == 2:
         return list(Environment.model_fields)
     if model is _File and path[0] == "env" and path[2:] == ("spark",):
-        return list(SparkSaid.model_fields)
+        return list(SparkSection.model_fields)
     if model is _File and path[0] == "env" and path[2:] == ("vault",):
-        return list(VaultSaid.model_fields)
+        return list(VaultSection.model_fields)
     return []

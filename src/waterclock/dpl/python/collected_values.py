@@ -29,7 +29,7 @@ _PARTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class CodeLooks:
+class CodeFindings:
     """Code that a plan does not contain: `brings` is where values are collected (`head() in flows/a.py:12`).
 
     `may_part`: the code has branches or loops.
@@ -39,7 +39,7 @@ class CodeLooks:
     may_part: bool = True
 
 
-def look_at(root: Path, file: str, name: str) -> CodeLooks:
+def inspect_code(root: Path, file: str, name: str) -> CodeFindings:
     """Return where the code of a project's function collects values, and whether it branches.
 
     Cost    parses the function's file and the modules that it imports
@@ -48,15 +48,15 @@ def look_at(root: Path, file: str, name: str) -> CodeLooks:
     try:
         parsed = ast.parse(path.read_bytes())
     except (OSError, SyntaxError):
-        return CodeLooks((f"{file}, which cannot be read",))
+        return CodeFindings((f"{file}, which cannot be read",))
     functions = [each for each in parsed.body if isinstance(each, ast.FunctionDef) and each.name == name]
     if not functions:
-        return CodeLooks((f"{name} in {file}, which is not found there",))
+        return CodeFindings((f"{name} in {file}, which is not found there",))
     pieces = list(PythonFingerprints(root).code_of(functions[-1], parsed, path))
     brings = dict.fromkeys(
         f"{what} in {where}:{line}" for where, piece in pieces for what, line in _find_collected_values(piece)
     )
-    return CodeLooks(tuple(brings), any(isinstance(node, _PARTS) for _, piece in pieces for node in ast.walk(piece)))
+    return CodeFindings(tuple(brings), any(isinstance(node, _PARTS) for _, piece in pieces for node in ast.walk(piece)))
 
 
 def _find_collected_values(piece: ast.AST) -> Iterator[tuple[str, int]]:
@@ -65,11 +65,13 @@ def _find_collected_values(piece: ast.AST) -> Iterator[tuple[str, int]]:
             yield node.attr, node.lineno
         elif isinstance(node, ast.Name) and node.id in _BRINGS and isinstance(node.ctx, ast.Load):
             yield node.id, node.lineno
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_asked(node, node.func):
+        elif (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_collecting_call(node, node.func)
+        ):
             yield f"{node.func.attr}()", node.lineno
 
 
-def _is_asked(call: ast.Call, of: ast.Attribute) -> bool:
+def _is_collecting_call(call: ast.Call, of: ast.Attribute) -> bool:
     """Return whether a call collects values of a DataFrame, for method names that others than DataFrames have too."""
     is_function = isinstance(of.value, ast.Name) and of.value.id in _FUNCTIONS
     match of.attr:

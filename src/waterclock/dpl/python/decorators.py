@@ -35,7 +35,7 @@ _BOTH = ("every", "schedule", "delay", "zone", "start", "pool", "owner", "tags")
 
 
 @dataclass(frozen=True, slots=True)
-class StepSaid:
+class StatefulCall:
     """The arguments of a call of `stateful`, for one of its two tables: the state if `is_state`, else the output."""
 
     rows: object
@@ -56,7 +56,7 @@ class Call:
     arguments: Mapping[str, object]
     site: Site
     function: object = None
-    step: StepSaid | None = None
+    step: StatefulCall | None = None
 
     def written_name(self, argument: str) -> str:
         """Return the name under which the caller gave an argument."""
@@ -65,7 +65,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadSaid:
+class ReadCall:
     """The arguments of a read function (`table`, `past` and others), used as the default of a parameter."""
 
     word: str
@@ -76,7 +76,7 @@ class ReadSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class VariableSaid:
+class VariableCall:
     """The argument of `var`, used as the default of a parameter."""
 
     name: object
@@ -224,7 +224,7 @@ def stateful(
     ]
     for is_state, call in enumerate(calls):
         if call is not None:
-            call.step = StepSaid(rows, state, key, bool(is_state))
+            call.step = StatefulCall(rows, state, key, bool(is_state))
     keepers = [_decorator(call) for call in calls]
 
     def keep(found: F) -> F:
@@ -422,11 +422,11 @@ def var(name: str) -> Any:
         ... def large(orders: wc.DataFrame = wc.table("raw.orders"), least=wc.var("least")) -> wc.DataFrame:
         ...     return orders.where(orders.amount >= least)
     """
-    return VariableSaid(name, _site())
+    return VariableCall(name, _site())
 
 
-def _read(word: str, name: object, span: object = None, *, hidden: object = False) -> ReadSaid:
-    return ReadSaid(word, name, span, _site(), hidden)
+def _read(word: str, name: object, span: object = None, *, hidden: object = False) -> ReadCall:
+    return ReadCall(word, name, span, _site(), hidden)
 
 
 def _note(kind: StatementKind, name: object, arguments: Mapping[str, Any]) -> Call | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
-from waterclock.dpl.python.decorators import Call, ReadSaid, VariableSaid
+from waterclock.dpl.python.decorators import Call, ReadCall, VariableCall
 from waterclock.dpl.python.fingerprints import End
 from waterclock.dpl.python.positions import PythonText
 from waterclock.dpl.python.sources import Texts
@@ -186,18 +186,18 @@ def _argument(parameter: inspect.Parameter, at: Span, found: FoundFunction, text
     said = parameter.default
     name = parameter.name
     if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
-        raise _meaningless(parameter, at)
-    if isinstance(said, ReadSaid):
+        raise _parameter_error(parameter, at)
+    if isinstance(said, ReadCall):
         return _read(name, said, at, texts)
-    if isinstance(said, VariableSaid):
+    if isinstance(said, VariableCall):
         place, text = texts.positional(said.site, 0, said.name, at)
         return Argument(name, variable=text), place.span(0, len(text) or 1)
     if said is parameter.empty and _is_window(parameter, found):
         return Argument(name, is_window=True), at
-    raise _meaningless(parameter, at, is_window=_is_window(parameter, found))
+    raise _parameter_error(parameter, at, is_window=_is_window(parameter, found))
 
 
-def _read(name: str, said: ReadSaid, at: Span, texts: Texts) -> tuple[Argument, Span]:
+def _read(name: str, said: ReadCall, at: Span, texts: Texts) -> tuple[Argument, Span]:
     source, _ = texts.positional(said.site, 0, said.table, at)
     table, place = texts.table_name(source)
     if not isinstance(said.hidden, bool):
@@ -237,7 +237,7 @@ def _resolve_annotation(annotation: object, function: Callable[..., Any]) -> obj
         return annotation
 
 
-def _meaningless(parameter: inspect.Parameter, at: Span, *, is_window: bool = False) -> WaterclockError:
+def _parameter_error(parameter: inspect.Parameter, at: Span, *, is_window: bool = False) -> WaterclockError:
     name, kind = parameter.name, parameter.kind
     if kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
         stars = "*" if kind is parameter.VAR_POSITIONAL else "**" if kind is parameter.VAR_KEYWORD else ""

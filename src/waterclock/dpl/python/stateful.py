@@ -10,7 +10,7 @@ from waterclock.dpl.python.fingerprints import End
 from waterclock.dpl.python.functions import describe_function, find_function
 from waterclock.dpl.python.sources import Texts
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import Clause, ColumnsSaid
+from waterclock.dpl.syntax.statements import Clause, ParsedColumnList
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Argument, PythonFunction, Read
@@ -57,7 +57,7 @@ def step_function(
 
 
 def _are_declared(clauses: Sequence[Clause]) -> bool:
-    said = next((clause.value for clause in clauses if isinstance(clause.value, ColumnsSaid)), None)
+    said = next((clause.value for clause in clauses if isinstance(clause.value, ParsedColumnList)), None)
     return said is not None and not said.is_open and all(column.declared.type for column in said.columns)
 
 

@@ -7,20 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from waterclock.dpl.python.decorators import Call, VariableSaid, argument_word, record_calls
+from waterclock.dpl.python.decorators import Call, VariableCall, argument_word, record_calls
 from waterclock.dpl.python.failures import loading_error
 from waterclock.dpl.python.functions import transform_function
 from waterclock.dpl.python.loader import isolate_imports, run_file
 from waterclock.dpl.python.sources import Texts
 from waterclock.dpl.python.stateful import check_step_arguments, step_function
-from waterclock.dpl.python.udfs import function_said
+from waterclock.dpl.python.udfs import read_function_call
 from waterclock.dpl.syntax.clause_definition import ClauseForm
 from waterclock.dpl.syntax.clause_parsing import parse_clause, rule_of_view_error
 from waterclock.dpl.syntax.clause_table import ARGUMENTS, BY_ARGUMENT, BY_WORD
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import SourceText, Span
-from waterclock.dpl.syntax.statements import UNREAD, Clause, OptionsSaid, Statement, StatementKind, WhenSaid
+from waterclock.dpl.syntax.statements import UNREAD, Clause, ParsedOptions, ParsedWhen, Statement, StatementKind
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import PythonFunction, Secret, Value
 from waterclock.secrets.credentials import hide_credentials, is_credential
@@ -72,7 +72,7 @@ class _CallReader:
             if call.kind is StatementKind.GRANT:
                 raise planned_feature_error("GRANT", self.texts.site(call.site))
             if callable(call.name):
-                raise self._nameless(call)
+                raise self._no_name_error(call)
             if call.step is not None and (error := check_step_arguments(call, self.texts)) is not None:
                 raise error
             if call.step is not None and call.step.is_state:
@@ -99,7 +99,7 @@ class _CallReader:
             self.errors.append(span.refuse("E207", "the type of the table is written twice", fix="remove one of them"))
         yield Statement(call.kind, name, span, tuple(clauses), function, frozenset(failed))
 
-    def _nameless(self, call: Call) -> WaterclockError:
+    def _no_name_error(self, call: Call) -> WaterclockError:
         name = getattr(call.name, "__name__", "name")
         return self.texts.site(call.site).refuse(
             "E251", f"{_format_decorator(call)} above {name} has no name",
@@ -160,7 +160,7 @@ class _CallReader:
             texts = [self.texts.argument(call.site, "when", *both) for both in zip(pair, parts, strict=True)]
             condition = parse_clause("WHEN", texts[0].text, texts[0], variables=self.texts.variables)
             query = parse_clause("AS", texts[1].text, texts[1], variables=self.texts.variables)
-            yield Clause("WHEN", WhenSaid(condition, query), texts[0].span(0, max(len(texts[0].text), 1)))
+            yield Clause("WHEN", ParsedWhen(condition, query), texts[0].span(0, max(len(texts[0].text), 1)))
 
     def _parse_clause(self, word: str, source: SourceText) -> Clause:
         text = source.text
@@ -196,7 +196,7 @@ class _CallReader:
             fix=_HABITS.get(argument) or did_you_mean(argument, known, otherwise=f"leave {argument} out"),
         )
 
-    def _options(self, call: Call, values: Mapping[Any, Any], failed: set[str]) -> OptionsSaid:
+    def _options(self, call: Call, values: Mapping[Any, Any], failed: set[str]) -> ParsedOptions:
         node = self.texts.keyword(call.site, "options")
         keys = node.keys if isinstance(node, ast.Dict) else []
         nodes = {one.value: one for one in keys if isinstance(one, ast.Constant)}
@@ -214,10 +214,10 @@ class _CallReader:
                 except WaterclockError as error:
                     self.errors.append(error)
                     failed.add("OPTIONS")
-        return OptionsSaid(found, spans)
+        return ParsedOptions(found, spans)
 
     def _option(self, name: str, value: object, span: Span) -> Value | Secret:
-        if isinstance(value, VariableSaid):
+        if isinstance(value, VariableCall):
             source, variable = self.texts.positional(value.site, 0, value.name, span)
             if variable not in self.texts.variables:
                 raise unknown_variable(variable, source.span(0, len(variable) or 1), self.texts.variables)
@@ -269,7 +269,7 @@ class _CallReader:
                 fix="remove one of them",
             )
         if call.kind is StatementKind.FUNCTION:
-            return function_said(call, self.texts, span, self.declarations)
+            return read_function_call(call, self.texts, span, self.declarations)
         if call.function is not None:
             return transform_function(call, self.texts, span, self.declarations, self.errors)
         if call.kind in {StatementKind.TRANSFORM, StatementKind.VIEW} and not has_text and "AS" not in failed:

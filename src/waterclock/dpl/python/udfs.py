@@ -10,7 +10,7 @@ from waterclock.dpl.python.functions import FoundFunction, describe_function, fi
 from waterclock.dpl.python.sources import Texts
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import Clause, Expression, FunctionSaid
+from waterclock.dpl.syntax.statements import Clause, Expression, ParsedFunction
 from waterclock.dpl.syntax.type_names import take_type
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import PythonFunction
@@ -18,7 +18,7 @@ from waterclock.flow.declarations import PythonFunction
 _EXAMPLE = "DECIMAL(16,2)"
 
 
-def function_said(
+def read_function_call(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End]
 ) -> tuple[PythonFunction | None, list[Clause]]:
     """Return the Python function of a `wc.function`, None for an expression, and the clause with types and body.
@@ -30,7 +30,7 @@ def function_said(
     returns = _returns(call, texts, span, found)
     body = None if found else _body(call, texts, span)
     python = describe_function(found, texts, (), declarations) if found else None
-    return python, [Clause("RETURN", FunctionSaid(parameters, returns, body), body.span if body else span)]
+    return python, [Clause("RETURN", ParsedFunction(parameters, returns, body), body.span if body else span)]
 
 
 def _parameters(call: Call, texts: Texts, found: FoundFunction | None) -> tuple[tuple[str, str], ...]:
@@ -55,7 +55,7 @@ def _parameters(call: Call, texts: Texts, found: FoundFunction | None) -> tuple[
         )
     for parameter, at in found.parameters() if found else ():
         if parameter.kind is parameter.KEYWORD_ONLY:
-            raise _not_in_order(parameter, at)
+            raise _parameter_order_error(parameter, at)
     return tuple(parameters)
 
 
@@ -64,7 +64,7 @@ def _read_annotations(found: FoundFunction) -> tuple[tuple[str, str], ...]:
     for parameter, at in found.parameters():
         is_plain = parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}
         if not is_plain or parameter.default is not parameter.empty:
-            raise _not_in_order(parameter, at)
+            raise _parameter_order_error(parameter, at)
         type_name = sql_type(parameter.annotation, found)
         if type_name is None:
             raise at.refuse(
@@ -77,7 +77,7 @@ def _read_annotations(found: FoundFunction) -> tuple[tuple[str, str], ...]:
     return tuple(parameters)
 
 
-def _not_in_order(parameter: inspect.Parameter, at: Span) -> WaterclockError:
+def _parameter_order_error(parameter: inspect.Parameter, at: Span) -> WaterclockError:
     return at.refuse(
         "E254",
         f"parameter {parameter.name} cannot be passed in a query",

@@ -28,7 +28,7 @@ def is_aggregate(node: exp.Expr) -> bool:
     return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.upper() in _IN_SPARKS_WORDS)
 
 
-def aggregate_miscalled(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
+def check_aggregate_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
     """Return the error for a call at `index` of an aggregate of Waterclock without exactly one argument, or None."""
     if upper not in _IN_SPARKS_WORDS or not _is_call(tokens, index):
         return None
@@ -41,7 +41,7 @@ def aggregate_miscalled(source: SourceText, tokens: Sequence[Token], index: int,
     return span.refuse("E238", f"{span.text} is called with {given}", why=why, fix=fix)
 
 
-def in_sparks_words(text: str) -> str:
+def expand_aggregates(text: str) -> str:
     """Return an expression with each call of an aggregate of Waterclock expanded to Spark SQL."""
     if not any(name in text.lower() for name in NAMES):
         return text
@@ -52,7 +52,7 @@ def in_sparks_words(text: str) -> str:
             continue
         closing, _ = _arguments(tokens, index + 1)
         inside = text[tokens[index + 1].end + 1 : tokens[closing].start].strip()
-        return in_sparks_words(text[: tokens[index].start] + words.format(inside) + text[tokens[closing].end + 1 :])
+        return expand_aggregates(text[: tokens[index].start] + words.format(inside) + text[tokens[closing].end + 1 :])
     return text
 
 

@@ -74,7 +74,9 @@ def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, 
     if not brought.needs <= len(given) <= len(brought.parameters):
         span = source.span(tokens[index].start, tokens[index].end + 1)
         count = f"{len(given)} argument{'s' if len(given) > 1 else ''}" if given else "no arguments"
-        return _argument_error(span, brought, f"{span.text} is called with {count}", fix=_in_number(span.text, brought))
+        return _argument_error(
+            span, brought, f"{span.text} is called with {count}", fix=_argument_count_fix(span.text, brought)
+        )
     errors = (
         _argument(source, brought, argument, name) for argument, name in zip(given, brought.parameters, strict=False)
     )
@@ -135,7 +137,7 @@ def _argument(
     )
 
 
-def _in_number(name: str, brought: BuiltinFunction) -> str:
+def _argument_count_fix(name: str, brought: BuiltinFunction) -> str:
     """Return a fix with the shortest valid call of a function, and how many more arguments it accepts."""
     call = f"{name}({', '.join(brought.parameters[: brought.needs])})"
     more = len(brought.parameters) - brought.needs

@@ -127,7 +127,7 @@ class _Frame:
         if side is None:
             return UNKNOWN
         if side == "FULL":
-            return _all(found)
+            return _unite_origins(found)
         return found[-1] if side == "RIGHT" else found[0]
 
 
@@ -177,7 +177,7 @@ class ColumnFlow:
         for lateral in query.args.get("laterals") or ():
             self._source(lateral, frame, ctes)
         for name, call in time_windows_of(query):
-            frame.time_windows[name] = frame.time_windows.get(name, NOTHING) | self._of(call, frame, ctes)
+            frame.time_windows[name] = frame.time_windows.get(name, NOTHING) | self._trace_expression(call, frame, ctes)
         aliases = frozenset(alias.lower() for alias, _ in frame.sources) | (
             frame.piped.aliases if frame.piped is not None else frozenset()
         )
@@ -220,7 +220,9 @@ class ColumnFlow:
         rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
         places = [list(parts) for parts in zip_longest(*rows)]
         return ColumnSource(
-            tuple(FlowColumn(f"col{at}", self._of(parts, frame, ctes)) for at, parts in enumerate(places, 1))
+            tuple(
+                FlowColumn(f"col{at}", self._trace_expression(parts, frame, ctes)) for at, parts in enumerate(places, 1)
+            )
         )
 
     def _rows(
@@ -233,10 +235,11 @@ class ColumnFlow:
             width = max(1, -(-len(call.expressions) // int(rows)))
             return ColumnSource(
                 tuple(
-                    FlowColumn(name, self._of(call.expressions[at::width], frame, ctes)) for at, name in enumerate(said)
+                    FlowColumn(name, self._trace_expression(call.expressions[at::width], frame, ctes))
+                    for at, name in enumerate(said)
                 )
             )
-        origin = self._of(call, frame, ctes)
+        origin = self._trace_expression(call, frame, ctes)
         if said:
             return ColumnSource(tuple(FlowColumn(name, origin) for name in said))
         return ColumnSource(rests=(lambda _: origin,))
@@ -260,12 +263,12 @@ class ColumnFlow:
         if node.is_star and isinstance(node, exp.Star | exp.Column | exp.Dot):
             return self._star(node, frame, ctes)
         if isinstance(node, exp.Alias):
-            return ColumnSource((FlowColumn(node.alias, self._of(node.this, frame, ctes), node),))
+            return ColumnSource((FlowColumn(node.alias, self._trace_expression(node.this, frame, ctes), node),))
         if makes_rows(node):
             return self._rows(node, frame, ctes)
         name = node.name if isinstance(node, exp.Column | exp.Dot) else node.alias_or_name or node.name
         return ColumnSource(
-            (FlowColumn(name, self._of(node, frame, ctes), node),)
+            (FlowColumn(name, self._trace_expression(node, frame, ctes), node),)
         )  # without a name it still has its position
 
     def _star(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
@@ -275,7 +278,7 @@ class ColumnFlow:
         if isinstance(node, exp.Star):
             of_one = [names for names in excepted if len(names) > 1]
             chosen = [
-                _less(made, {names[1] for names in of_one if names[0] == alias.lower()})
+                _drop_columns(made, {names[1] for names in of_one if names[0] == alias.lower()})
                 for alias, made in frame.sources
                 if alias.lower() not in frame.hidden
             ]
@@ -283,7 +286,7 @@ class ColumnFlow:
             source = frame.source(node.parts[0].name) if isinstance(node, exp.Column) and len(node.parts) == 2 else None
             chosen = [source if source is not None else self._fields(node, frame, ctes)]
         replaced = {
-            each.alias.lower(): FlowColumn(each.alias, self._of(each.this, frame, ctes), each)
+            each.alias.lower(): FlowColumn(each.alias, self._trace_expression(each.this, frame, ctes), each)
             for each in star.args.get("replace") or ()
         }
         columns: dict[str, FlowColumn] = {}
@@ -296,7 +299,7 @@ class ColumnFlow:
                     origin = frame.column(lower) if is_merged else new.origin if new else column.origin
                     step = column.node if made is frame.piped or made is frame.unnamed else None
                     columns[lower] = FlowColumn(column.name, origin, new.node if new else step)
-        rests = tuple(rest for made in chosen for rest in _less(made, left_out | replaced.keys()).rests)
+        rests = tuple(rest for made in chosen for rest in _drop_columns(made, left_out | replaced.keys()).rests)
         if rests:  # a replaced column exists, though its name was not known
             columns = {**replaced, **columns}
         opens = tuple(name for made in chosen for name in made.opens)
@@ -305,7 +308,7 @@ class ColumnFlow:
     def _fields(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnSource:
         """Return the columns of `s.*` for a struct: their names are not known, but their origin is."""
         if isinstance(node, exp.Dot):
-            origin = self._of(node.this, frame, ctes)
+            origin = self._trace_expression(node.this, frame, ctes)
         else:
             origin = self._trace_qualified([part.name for part in node.parts[:-1]], frame)
         return ColumnSource(rests=(lambda _: origin,))
@@ -318,31 +321,33 @@ class ColumnFlow:
         beyond = source.find_beyond(names[1]) if found is None else found
         return beyond if beyond is not None else UNKNOWN
 
-    def _of(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnOrigin:
+    def _trace_expression(self, node: Any, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnOrigin:
         """Return the origin of an expression's value."""
         if isinstance(node, list):
-            return _all(self._of(each, frame, ctes) for each in node)
+            return _unite_origins(self._trace_expression(each, frame, ctes) for each in node)
         if isinstance(node, exp.Column):
-            return self._of_column(node, frame)
+            return self._trace_column(node, frame)
         if isinstance(node, exp.Query):
-            return self._of_query(node, frame, ctes)
+            return self._trace_query(node, frame, ctes)
         if isinstance(node, exp.Star):
             inside_count = isinstance(node.parent, exp.Count)
-            return NOTHING if inside_count else _all(made.whole() for _, made in frame.sources)
+            return NOTHING if inside_count else _unite_origins(made.whole() for _, made in frame.sources)
         if not isinstance(node, exp.Expression) or isinstance(node, exp.DataType):
             return NOTHING
-        origin = _all(self._of(child, frame, ctes) for child in node.iter_expressions())
+        origin = _unite_origins(self._trace_expression(child, frame, ctes) for child in node.iter_expressions())
         if isinstance(node, exp.Window) and (named := frame.windows.get(node.alias.lower())) is not None:
-            origin |= self._of([*(named.args.get("partition_by") or ()), named.args.get("order")], frame, ctes)
+            origin |= self._trace_expression(
+                [*(named.args.get("partition_by") or ()), named.args.get("order")], frame, ctes
+            )
         return origin
 
-    def _of_column(self, node: exp.Column, frame: _Frame) -> ColumnOrigin:
+    def _trace_column(self, node: exp.Column, frame: _Frame) -> ColumnOrigin:
         if isinstance(node.this, exp.Star):
             source = frame.source(node.parts[0].name)
             return source.whole() if source is not None else UNKNOWN
         return self._trace_qualified([part.name for part in node.parts], frame)
 
-    def _of_query(self, node: exp.Query, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnOrigin:
+    def _trace_query(self, node: exp.Query, frame: _Frame, ctes: Mapping[str, ColumnSource]) -> ColumnOrigin:
         """Return the origin of a subquery in an expression: that of its columns, or for EXISTS of its conditions."""
         if not isinstance(node.parent, exp.Exists):
             return self.query(node, frame, ctes).whole()
@@ -360,7 +365,7 @@ def _names(node: Any) -> list[str]:
     return [part.name.lower() for part in parts]
 
 
-def _less(made: ColumnSource, names: Collection[str]) -> ColumnSource:
+def _drop_columns(made: ColumnSource, names: Collection[str]) -> ColumnSource:
     """Return columns without those of `names`, which are in lower case; rests do not return them either."""
     if not names:
         return made
@@ -379,7 +384,7 @@ def _conditions(select: exp.Select) -> Iterator[Any]:
     yield from (join.args["on"].copy() for join in select.args.get("joins") or () if join.args.get("on") is not None)
 
 
-def _all(origins: Iterable[ColumnOrigin]) -> ColumnOrigin:
+def _unite_origins(origins: Iterable[ColumnOrigin]) -> ColumnOrigin:
     together = NOTHING
     for origin in origins:
         together |= origin
@@ -390,14 +395,14 @@ def _union_columns(left: ColumnSource, right: ColumnSource) -> ColumnSource:
     """Return the columns of a UNION: the left names, with the origins of both columns at each position."""
     if left.rests or right.rests or not (left.is_known and right.is_known):
         if [each.name.lower() for each in left.columns] == [each.name.lower() for each in right.columns]:
-            both = _by_place(left, right)
+            both = _union_by_position(left, right)
             return ColumnSource(
                 both, (*left.rests, *right.rests), (*left.opens, *right.opens), left.is_known and right.is_known
             )
         return LOST
-    return ColumnSource(_by_place(left, right)) if len(left.columns) == len(right.columns) else LOST
+    return ColumnSource(_union_by_position(left, right)) if len(left.columns) == len(right.columns) else LOST
 
 
-def _by_place(left: ColumnSource, right: ColumnSource) -> tuple[FlowColumn, ...]:
+def _union_by_position(left: ColumnSource, right: ColumnSource) -> tuple[FlowColumn, ...]:
     pairs = zip(left.columns, right.columns, strict=True)
     return tuple(replace(one, origin=one.origin | other.origin) for one, other in pairs)

@@ -42,7 +42,9 @@ def readers_of(flow: Flow, table: str, column: str) -> tuple[ColumnReader, ...]:
     found = []
     for reader in flow.tables.values():
         if any(read.table == table for read in reader.reads):
-            how = how_read(reader, column, table) or ("by a rule" if is_asked(reader, table, column) else "")
+            how = describe_read(reader, column, table) or (
+                "by a rule" if is_used_by_rule(reader, table, column) else ""
+            )
             found += [ColumnReader(reader, how)] if how else []
     found += [
         ColumnReader(each, "REFERENCES it")
@@ -55,7 +57,7 @@ def readers_of(flow: Flow, table: str, column: str) -> tuple[ColumnReader, ...]:
     return tuple(found)
 
 
-def is_asked(reader: Table, table: str, column: str) -> bool:
+def is_used_by_rule(reader: Table, table: str, column: str) -> bool:
     """Return whether a rule of `reader` on its input `table` uses the column."""
     rules = [rule for rule in reader.input_rules if rule.of == table]
     trees: list[Any] = [exp.maybe_parse(rule.expression, dialect=_DIALECT) for rule in rules]
@@ -63,7 +65,7 @@ def is_asked(reader: Table, table: str, column: str) -> bool:
     return any(part.name.lower() == column.lower() for part in named)
 
 
-def how_read(reader: Table, column: str, table: str) -> str:
+def describe_read(reader: Table, column: str, table: str) -> str:
     """Return in words how `reader` reads a column of `table`, such as "by its name" or "by *"; empty if it does not."""
     column = column.lower()
     if reader.kind is Kind.PUBLISH:
@@ -75,11 +77,17 @@ def how_read(reader: Table, column: str, table: str) -> str:
         return f"{reader.function.name}() cannot be looked into"
     queries = [reader.query] if reader.query is not None else []
     return next(
-        (how for query in queries for part in query.branches or (query,) if (how := _in_query(part, column, table))), ""
+        (
+            how
+            for query in queries
+            for part in query.branches or (query,)
+            if (how := _describe_read_in_query(part, column, table))
+        ),
+        "",
     )
 
 
-def _in_query(query: Query, column: str, table: str) -> str:
+def _describe_read_in_query(query: Query, column: str, table: str) -> str:
     if flats_of(query):
         return "by FLAT"
     left_out = [column in map(str.lower, each.left_out) for each in _references(query, table)]

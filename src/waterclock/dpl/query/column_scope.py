@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from waterclock.dpl.query.determinism import at_the_moment
+from waterclock.dpl.query.determinism import check_bare_call
 from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.projections import family_in, projection_of, time_windows_of
-from waterclock.dpl.query.visible_columns import UNKNOWN, Entry, Frame, Names, Output, VisibleColumn, list_sources
+from waterclock.dpl.query.visible_columns import UNKNOWN, Entry, Frame, Names, Output, VisibleSource, list_sources
 from waterclock.dpl.syntax.pipes import is_piped
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError, nearest
@@ -107,7 +107,7 @@ class Resolver:
             if is_piped(node):
                 frame.is_piped = True
                 called = node.alias or _PIPED
-            frame.sources.append(VisibleColumn(called, self._table(node, ctes)))
+            frame.sources.append(VisibleSource(called, self._table(node, ctes)))
         elif isinstance(node, exp.Subquery):
             if isinstance(node.this, exp.Table):  # brackets around joins
                 self._source(node.this, frame, ctes)
@@ -115,18 +115,18 @@ class Resolver:
             columns = self.output(node, frame.outer, ctes)
             frame.is_piped = frame.is_piped or is_piped(node)
             called = _PIPED if is_piped(node) else node.alias_or_name
-            frame.sources.append(VisibleColumn(called, _unless_pivoted(node, _apply_alias(node, columns))))
+            frame.sources.append(VisibleSource(called, _unless_pivoted(node, _apply_alias(node, columns))))
         elif isinstance(node, exp.Lateral):
             is_query = isinstance(node.this, exp.Subquery)
             columns = self.output(node.this, frame, ctes) if is_query else UNKNOWN
             if not is_query:
                 self._walk(node.this, frame, ctes, None)
                 self._now_texts(node.this, frame)
-            frame.sources.append(VisibleColumn(node.alias_or_name, _apply_alias(node, columns)))
+            frame.sources.append(VisibleSource(node.alias_or_name, _apply_alias(node, columns)))
         else:
             alias = node.args.get("alias") if node is not None else None
             self._now_texts(node, frame)
-            frame.sources.append(VisibleColumn(node.alias_or_name if alias else "", _apply_alias(node, UNKNOWN)))
+            frame.sources.append(VisibleSource(node.alias_or_name if alias else "", _apply_alias(node, UNKNOWN)))
 
     def _table(self, node: exp.Table, ctes: Mapping[str, Output]) -> Output:
         if isinstance(node.this, exp.Identifier) and not node.args.get("db") and node.name.lower() in ctes:
@@ -137,7 +137,7 @@ class Resolver:
         return _unless_pivoted(node, _apply_alias(node, columns))
 
     def _walk(
-        self, node: Any, frame: Frame, ctes: Mapping[str, Output], strict: Sequence[VisibleColumn] | None
+        self, node: Any, frame: Frame, ctes: Mapping[str, Output], strict: Sequence[VisibleSource] | None
     ) -> None:
         """Check every column name below a node; subqueries get `frame` as their outer scope.
 
@@ -166,7 +166,7 @@ class Resolver:
             if isinstance(node, exp.Expression):
                 self.errors.extend(now_texts(node, self.source, lambda column: family_in(column, frame)))
 
-    def _column(self, node: exp.Column, frame: Frame, strict: Sequence[VisibleColumn] | None) -> None:
+    def _column(self, node: exp.Column, frame: Frame, strict: Sequence[VisibleSource] | None) -> None:
         parts = node.parts
         first = parts[0]
         if isinstance(first, exp.Star):
@@ -180,7 +180,7 @@ class Resolver:
                 return  # the alias may belong to the input of an earlier step
             if len(parts) == 1 and first.name.upper() in UNITS:
                 return
-            moment = at_the_moment(self.source, first) if len(parts) == 1 else None
+            moment = check_bare_call(self.source, first) if len(parts) == 1 else None
             if moment is not None:
                 self.errors.append(moment)
                 return
@@ -198,7 +198,7 @@ class Resolver:
             if not any(name.name.lower() in (seen.names or ()) for seen in frame.visible()):
                 self._unknown(name, name.name, frame.visible())
 
-    def _check_qualified(self, parts: Sequence[Any], source: VisibleColumn, frame: Frame) -> None:
+    def _check_qualified(self, parts: Sequence[Any], source: VisibleSource, frame: Frame) -> None:
         column, known = parts[1], source.names
         if isinstance(column, exp.Star) or known is None:
             return
@@ -207,7 +207,7 @@ class Resolver:
         elif column.name.lower() not in known and not frame.has_column(parts[0].name):
             self._unknown(column, f"{source.alias}.{column.name}", [source])
 
-    def _ambiguous(self, node: Any, name: str, owners: Sequence[VisibleColumn]) -> None:
+    def _ambiguous(self, node: Any, name: str, owners: Sequence[VisibleSource]) -> None:
         start = node.meta.get("start")
         if start is None:
             return
@@ -228,7 +228,7 @@ class Resolver:
             )
         )
 
-    def _unknown(self, node: Any, name: str, sources: list[VisibleColumn], *, end: Any = None) -> None:
+    def _unknown(self, node: Any, name: str, sources: list[VisibleSource], *, end: Any = None) -> None:
         start = node.meta.get("start")
         if start is None:
             return
@@ -294,7 +294,7 @@ def _apply_alias(node: Any, columns: Output) -> Output:
     return columns.rename_columns(column.name for column in renamed) if renamed else columns
 
 
-def _list_star_columns(sources: Iterable[VisibleColumn]) -> set[str]:
+def _list_star_columns(sources: Iterable[VisibleSource]) -> set[str]:
     """Return the known columns that a `*` of some sources includes, in lower case."""
     return {entry.name.lower() for source in sources for entry in source.output.entries if not entry.is_hidden}
 

@@ -23,7 +23,7 @@ from waterclock.timelabel.label import TIMELABEL
 _DIALECT = "databricks"
 _MADE_UP = re.compile(r"_[0-9]+")
 _UNKNOWN_TYPE = "unknown"
-UNTOLD = "not known: the query alone does not tell which columns it is made of"
+UNKNOWN_ORIGIN = "not known: the query alone does not tell which columns it is made of"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,7 +53,7 @@ class TracedColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class TracedColumns:
     """The origins of a query's columns, in order, and the tables whose `*` may include more columns."""
 
     made: Mapping[str, TracedColumn]
@@ -62,7 +62,7 @@ class Traced:
 
 def trace(
     query: Query, closed: Callable[[str], Sequence[str]], known: Callable[[str], Iterable[str]], said: Mapping[str, str]
-) -> Traced:
+) -> TracedColumns:
     """Return the origins of a query's columns; columns of UNION ALL BY NAME are merged by name.
 
     `closed` returns the columns of a table if all are known, else none; `known` returns those that are known. `said`
@@ -82,7 +82,7 @@ def trace(
                 TracedColumn(expressions, tuple(sorted({*before.inputs, *made.inputs})), made.note),
             )
         stars |= dict.fromkeys(traced.stars)
-    return Traced(dict(together.values()), tuple(stars))
+    return TracedColumns(dict(together.values()), tuple(stars))
 
 
 class _Tracer:
@@ -101,12 +101,12 @@ class _Tracer:
         self.reads = {name: read for read, name in names.items()}
         self.flats = {name: self._flat(read) for name, read in self.reads.items() if isinstance(read, Flat)}
 
-    def trace(self) -> Traced:
+    def trace(self) -> TracedColumns:
         try:
             tree = parse_query_text(self.text)
             made = ColumnFlow(self._read).query(tree)
         except (SqlglotError, ValueError, RecursionError):
-            return Traced({"*": TracedColumn(note=UNTOLD)})
+            return TracedColumns({"*": TracedColumn(note=UNKNOWN_ORIGIN)})
         found: dict[str, TracedColumn] = {}
         texts = self._texts(tree)
         for column in made.columns:
@@ -114,22 +114,22 @@ class _Tracer:
                 continue
             text = texts.get(column.name.lower()) or (_expression(column.node) if column.node else column.name)
             found[self.said.get(column.name.lower(), column.name)] = self._to_traced_column(text, column.origin)
-        if rest := self._rest(made):
+        if rest := self._trace_unnamed_columns(made):
             found["*"] = rest
-        return Traced(found, tuple(dict.fromkeys(_table_of(self.reads[name]) for name in made.opens)))
+        return TracedColumns(found, tuple(dict.fromkeys(_table_of(self.reads[name]) for name in made.opens)))
 
     def _to_traced_column(self, text: str, origin: ColumnOrigin) -> TracedColumn:
         inputs = tuple(sorted({self._origin(name, column) for name, column in origin.inputs}))
-        return TracedColumn(text, inputs) if origin.is_known else TracedColumn(text, inputs, UNTOLD)
+        return TracedColumn(text, inputs) if origin.is_known else TracedColumn(text, inputs, UNKNOWN_ORIGIN)
 
-    def _rest(self, made: Columns) -> TracedColumn | None:
+    def _trace_unnamed_columns(self, made: Columns) -> TracedColumn | None:
         """Return the origin of columns whose names are not known; None if there are none but those of open tables."""
         if not made.is_known:
-            return TracedColumn(note=UNTOLD)
+            return TracedColumn(note=UNKNOWN_ORIGIN)
         if len(made.rests) == len(made.opens):
             return None
         if made.opens or len(made.rests) > 1:
-            return TracedColumn(note=UNTOLD)
+            return TracedColumn(note=UNKNOWN_ORIGIN)
         return self._to_traced_column("", made.rests[0]("*") or ColumnOrigin(is_known=False))
 
     def _texts(self, tree: Any) -> dict[str, str]:
@@ -149,7 +149,7 @@ class _Tracer:
         return {
             each.alias_or_name.lower(): _expression(each)
             for each in selects
-            if not each.is_star and not _is_of_made_up(each.unalias())
+            if not each.is_star and not _has_generated_qualifier(each.unalias())
         }
 
     def _read(self, name: str) -> Columns | None:
@@ -183,7 +183,7 @@ class _Tracer:
         return (*(each.name for each in columns), *([TIMELABEL] if columns else ()))
 
 
-def _is_of_made_up(node: Any) -> bool:
+def _has_generated_qualifier(node: Any) -> bool:
     """Return whether a column has a qualifier that sqlglot generated, as in `_0.a` or `__tmp1.a`."""
     return isinstance(node, exp.Column) and (node.table.startswith(PIPED) or _MADE_UP.fullmatch(node.table) is not None)
 

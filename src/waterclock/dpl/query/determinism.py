@@ -50,7 +50,9 @@ _ALIAS_FOLLOWS = frozenset(
 )  # fmt: skip
 
 
-def nondeterministic(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
+def check_deterministic_call(
+    source: SourceText, tokens: Sequence[Token], index: int, upper: str
+) -> WaterclockError | None:
     """Return the error if the word at `index` (`upper` in capitals) is a nondeterministic call, such as `now()`."""
     if tokens[index].token_type in _TEXTS:
         return None
@@ -81,7 +83,7 @@ def nondeterministic(source: SourceText, tokens: Sequence[Token], index: int, up
     )
 
 
-def at_the_moment(source: SourceText, name: Any) -> WaterclockError | None:
+def check_bare_call(source: SourceText, name: Any) -> WaterclockError | None:
     """Return the error for a bare name that Spark reads as a call if it is no column, as in `SELECT user`."""
     start, upper = name.meta.get("start"), name.name.upper()
     if start is None or upper not in _UNLESS_COLUMNS:

@@ -10,7 +10,7 @@ from waterclock.flow.declarations import Flat, Query
 _ALIAS = frozenset({TokenType.ALIAS, TokenType.VAR, TokenType.IDENTIFIER, TokenType.SEMICOLON})
 
 
-def flat_alone(query: Query) -> Flat | None:
+def find_single_flat(query: Query) -> Flat | None:
     """Return the FLAT of a query that is `SELECT ... FROM FLAT(u)` with at most an alias after it; None for others.
 
     The SELECT list may still call functions that split or merge rows; a caller must compare the numbers of rows.

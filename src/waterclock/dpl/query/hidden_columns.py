@@ -65,7 +65,7 @@ def compute_hiding(
     return hiding
 
 
-def stars_without(expression: str, columns: Sequence[str]) -> str:
+def exclude_columns_from_stars(expression: str, columns: Sequence[str]) -> str:
     """Return a rule's expression with `columns` left out of each `*` by EXCEPT."""
     nested = _Nested(dialect().tokenize(expression))
     for star in reversed(range(len(nested.tokens))):
@@ -101,7 +101,7 @@ class _Nested:
         """Return the type of the token at an index; None if there is none."""
         return self.tokens[index].token_type if 0 <= index < len(self.tokens) else None
 
-    def indexes_before(self, index: int) -> Iterator[int]:
+    def preceding_indexes(self, index: int) -> Iterator[int]:
         """Yield the indexes before a token within the same brackets, nearest first."""
         level = self.around[index]
         return (at for at in range(index - 1, level, -1) if self.around[at] == level)
@@ -116,7 +116,7 @@ class _Nested:
         """Return the index of the innermost SELECT whose text contains a token; None if there is none."""
         at = index
         while at != _TOP:
-            for earlier in self.indexes_before(at):
+            for earlier in self.preceding_indexes(at):
                 if self.kind(earlier) is TokenType.SELECT:
                     return earlier
                 if self.parts(earlier):
@@ -128,7 +128,7 @@ class _Nested:
         """Return the index of the SELECT whose FROM contains a read; None for a FROM without a SELECT before it."""
         at = index
         while at != _TOP:
-            for earlier in self.indexes_before(at):
+            for earlier in self.preceding_indexes(at):
                 if self.kind(earlier) is TokenType.FROM and self.kind(earlier - 1) is not TokenType.DISTINCT:
                     return self._select_of(earlier)
                 if self.parts(earlier):
@@ -137,7 +137,7 @@ class _Nested:
         return None
 
     def _select_of(self, index: int) -> int | None:
-        for earlier in self.indexes_before(index):
+        for earlier in self.preceding_indexes(index):
             if self.kind(earlier) is TokenType.SELECT:
                 return earlier
             if self.parts(earlier):
@@ -224,7 +224,7 @@ class _HiddenColumnFinder:
             named = self._find_named_columns(select, hidden)
             self._leave_out(table, tuple(each for each in hidden if each not in named))
             if named and select.natural is not None:
-                self.hiding.errors.append(self._beside_natural(*next(iter(named.items()))))
+                self.hiding.errors.append(self._natural_join_error(*next(iter(named.items()))))
                 return
             for column in named:
                 for star in stars if column.lower() not in select.merged else ():
@@ -308,7 +308,7 @@ class _HiddenColumnFinder:
         opening = next(index for index in range(at + 1, len(self.tokens)) if self.nested.kind(index) in _OPENING)
         return [text for _, text in self.nested.texts(opening, self.nested.find_closing_bracket(opening))]
 
-    def _beside_natural(self, name: str, at: int) -> WaterclockError:
+    def _natural_join_error(self, name: str, at: int) -> WaterclockError:
         token = self.tokens[at]
         return self.source.span(token.start, token.end + 1).refuse(
             "E319",

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from waterclock.dpl.query.column_readers import how_read, is_asked
-from waterclock.dpl.query.column_trace import UNTOLD, ColumnOf, TracedColumn
+from waterclock.dpl.query.column_readers import describe_read, is_used_by_rule
+from waterclock.dpl.query.column_trace import UNKNOWN_ORIGIN, ColumnOf, TracedColumn
 from waterclock.dpl.query.column_uses import FILTER, VALUE, uses_in
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.dpl.query.row_choice import ALL, closing_columns, deciding_columns
@@ -72,13 +72,13 @@ def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
             table = flow.tables[name]
             for read in dict.fromkeys((*(each.table for each in table.reads), *delivered.get(name, ()))):
                 if read in found:
-                    _ImpactReader(lineage, table, found).take(found[read])
+                    _ImpactReader(lineage, table, found).propagate(found[read])
             for column in table.columns.named:
                 said = column.references
                 if said is not None and said.table in found:
                     known = {each.lower() for each in found[said.table].columns}
                     if known & {each.lower() for each in said.columns}:
-                        _at(found, name, said.table).uses.add("reference")
+                        _impact_on(found, name, said.table).uses.add("reference")
             if name in found and _decides_rows(found[name], deciding[name]):
                 found[name].uses.add(ROWS)
     root = found.pop(of.table)
@@ -94,7 +94,7 @@ def _decides_rows(at: Impact, deciding: frozenset[str]) -> bool:
     return bool(sure & deciding) or (bool(sure) and ALL in deciding)
 
 
-def _at(found: dict[str, Impact], name: str, through: str) -> Impact:
+def _impact_on(found: dict[str, Impact], name: str, through: str) -> Impact:
     at = found.setdefault(name, Impact(name))
     at.through.add(through)
     return at
@@ -125,47 +125,47 @@ class _ImpactReader:
     table: Table
     found: dict[str, Impact]
 
-    def take(self, read: Impact) -> None:
+    def propagate(self, read: Impact) -> None:
         for column, how in list(read.columns.items()):
-            self._take_column(read.table, column, how)
+            self._propagate_column(read.table, column, how)
         if read.uses or MAY in read.columns.values():
-            at = _at(self.found, self.table.name, read.table)
+            at = _impact_on(self.found, self.table.name, read.table)
             at.uses.add(ROWS if read.is_sure else MAY)
             if not read.is_sure:
                 at.why.add(f"{read.table} may read it")
 
-    def _take_column(self, read: str, column: str, how: str) -> None:
+    def _propagate_column(self, read: str, column: str, how: str) -> None:
         if self.table.each is not None:
-            self._take_asked(read, column, how, self.table.each)
+            self._propagate_request_parameter(read, column, how, self.table.each)
             return
         if self.table.kind is Kind.COLLECT:
-            self._take_delivered(read, column, how)
+            self._propagate_to_collect(read, column, how)
             return
-        if is_asked(self.table, read, column):
-            _at(self.found, self.table.name, read).uses.add(FILTER)
+        if is_used_by_rule(self.table, read, column):
+            _impact_on(self.found, self.table.name, read).uses.add(FILTER)
         if (read, column.lower()) in closing_columns(self.table):
-            _at(self.found, self.table.name, read).uses.add(ROWS)
-        known = how_read(self.table, column, read)
+            _impact_on(self.found, self.table.name, read).uses.add(ROWS)
+        known = describe_read(self.table, column, read)
         made = list(self._find_derived_columns(read, column))
         shown = self.lineage.of_code.get(self.table.name)
         if self.table.function is not None and shown is not None:
-            self._take_code(read, column, how, made, shown)
+            self._propagate_through_code(read, column, how, made, shown)
             return
         if self.table.function is not None or (known and known.endswith("cannot be looked into")):
-            self._may(read, known or "its function cannot be looked into")
+            self._add_uncertain_use(read, known or "its function cannot be looked into")
             return
         for name, one in made:
             if name == "*":
-                self._may(read, one.note or "by *")
+                self._add_uncertain_use(read, one.note or "by *")
             else:
                 self._put(read, name, max(how, _kind(one, column), key=_RANK.index))
         for name, one in self.lineage.trace_table(self.table.name).items() if known else ():
-            if one.note == UNTOLD and name != "*":
+            if one.note == UNKNOWN_ORIGIN and name != "*":
                 self._put(read, name, MAY)
         if self.table.query is not None:
-            self._take_uses(read, column, known, is_made=bool(made))
+            self._add_uses(read, column, known, is_made=bool(made))
 
-    def _take_code(
+    def _propagate_through_code(
         self, read: str, column: str, how: str, made: Sequence[tuple[str, TracedColumn]], shown: CodeLineage
     ) -> None:
         for name, one in made:
@@ -175,31 +175,31 @@ class _ImpactReader:
             if any(table == read and name.lower() in {column.lower(), "*"} for table, name in of):
                 if use == MAY:
                     why = sorted({why for origin in shown.columns.values() for why in origin.why})
-                    self._may(read, f"{', '.join(why) or 'its code'} cannot be looked into")
+                    self._add_uncertain_use(read, f"{', '.join(why) or 'its code'} cannot be looked into")
                 else:
-                    _at(self.found, self.table.name, read).uses.add(use)
+                    _impact_on(self.found, self.table.name, read).uses.add(use)
 
-    def _take_uses(self, read: str, column: str, known: str, *, is_made: bool) -> None:
+    def _add_uses(self, read: str, column: str, known: str, *, is_made: bool) -> None:
         query = self.table.query
         uses = uses_in(query, read, column) if query is not None else frozenset()
         if beside := uses - {VALUE}:
-            _at(self.found, self.table.name, read).uses |= beside
+            _impact_on(self.found, self.table.name, read).uses |= beside
         elif uses and not is_made:
-            _at(self.found, self.table.name, read).uses.add(VALUE)
+            _impact_on(self.found, self.table.name, read).uses.add(VALUE)
         elif known and known != "by its name" and not is_made:
-            self._may(read, f"{known}, of which the query alone does not tell what becomes")
-        if is_made or known or not self._is_untold():
+            self._add_uncertain_use(read, f"{known}, of which the query alone does not tell what becomes")
+        if is_made or known or not self._has_unknown_origins():
             return
-        self._may(read, "the query alone does not tell which columns it is made of")
+        self._add_uncertain_use(read, "the query alone does not tell which columns it is made of")
 
-    def _take_asked(self, read: str, column: str, how: str, each: Each) -> None:
+    def _propagate_request_parameter(self, read: str, column: str, how: str, each: Each) -> None:
         """Propagate a column that is a parameter of FOR EACH requests: collected rows contain it and depend on it."""
         if column.lower() in {name.lower() for name in each.parameters}:
             named = {it.name.lower(): it.name for it in self.table.columns.named}
             self._put(read, named.get(column.lower(), column), how)
-            _at(self.found, self.table.name, read).uses.add(ROWS)
+            _impact_on(self.found, self.table.name, read).uses.add(ROWS)
 
-    def _take_delivered(self, read: str, column: str, how: str) -> None:
+    def _propagate_to_collect(self, read: str, column: str, how: str) -> None:
         named = {each.name.lower(): each.name for each in self.table.columns.named}
         if column.lower() in named or self.table.columns.is_open:
             self._put(read, named.get(column.lower(), column), how)
@@ -210,19 +210,19 @@ class _ImpactReader:
         for name, one in made.items():
             if any(each.table == read and each.column.lower() in {column.lower(), "*"} for each in one.inputs):
                 yield name, one
-        is_by_star = read in self.lineage.stars_in(self.table.name) and self.lineage.comes_by_star(read, column)
+        is_by_star = read in self.lineage.stars_in(self.table.name) and self.lineage.is_included_by_star(read, column)
         if is_by_star and column.lower() not in {name.lower() for name in made}:
             yield column, TracedColumn(column, (of,))
 
-    def _is_untold(self) -> bool:
+    def _has_unknown_origins(self) -> bool:
         """Return whether the table has columns of unknown origin, which may derive from any column that it reads."""
-        return any(one.note == UNTOLD for one in self.lineage.trace_table(self.table.name).values())
+        return any(one.note == UNKNOWN_ORIGIN for one in self.lineage.trace_table(self.table.name).values())
 
     def _put(self, read: str, column: str, how: str) -> None:
-        _at(self.found, self.table.name, read).put(column, how)
+        _impact_on(self.found, self.table.name, read).put(column, how)
 
-    def _may(self, read: str, why: str) -> None:
-        at = _at(self.found, self.table.name, read)
+    def _add_uncertain_use(self, read: str, why: str) -> None:
+        at = _impact_on(self.found, self.table.name, read)
         at.uses.add(MAY)
         at.why.add(why)
 

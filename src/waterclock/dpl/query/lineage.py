@@ -68,9 +68,9 @@ class ColumnLineage:
             return TracedColumn(inputs=tuple(ColumnOf(read.table, "*") for read in table.reads))
         if of.column.lower() in found:
             return found[of.column.lower()]
-        if "*" in found and (not self._is_fully_known(of.table) or self._has(of)):
+        if "*" in found and (not self._is_fully_known(of.table) or self._has_column(of)):
             return found["*"]
-        stars = [name for name in self.stars_in(of.table) if self.comes_by_star(name, of.column)]
+        stars = [name for name in self.stars_in(of.table) if self.is_included_by_star(name, of.column)]
         if stars and not _is_consumed(table, of.column):
             return TracedColumn(of.column, tuple(ColumnOf(name, of.column) for name in stars), "through *")
         known = self.columns(of.table)
@@ -94,7 +94,7 @@ class ColumnLineage:
         self._trace_once(table)
         return self._stars.get(table, ())
 
-    def comes_by_star(self, table: str, column: str) -> bool:
+    def is_included_by_star(self, table: str, column: str) -> bool:
         """Return whether a `*` would include a column of a table: unless the column is HIDDEN."""
         return column.lower() not in {name.lower() for name in self.flow.tables[table].hidden_columns}
 
@@ -107,7 +107,7 @@ class ColumnLineage:
         return self._down(of, depth, set())
 
     def _up(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], *, is_unknown: bool = False) -> Branch:
-        made = self._made_or_unknown(of)
+        made = self._trace_or_unknown(of)
         if of in seen or depth == 0:
             return Branch(of, made, is_seen=of in seen, is_unknown=is_unknown)
         seen.add(of)
@@ -116,7 +116,7 @@ class ColumnLineage:
         return Branch(of, made, beyond, is_unknown=is_unknown)
 
     def _down(self, of: ColumnOf, depth: int | None, seen: set[ColumnOf], *, is_unknown: bool = False) -> Branch:
-        made = self._made_or_unknown(of)
+        made = self._trace_or_unknown(of)
         if of in seen or depth == 0:
             return Branch(of, made, is_seen=of in seen, is_unknown=is_unknown)
         seen.add(of)
@@ -132,9 +132,9 @@ class ColumnLineage:
             if not any(read.table == of.table for read in table.reads):
                 continue
             for column, made in self._trace_once(name).items():
-                if found := [each for each in made.inputs if _is(each, of)]:
+                if found := [each for each in made.inputs if _matches_column(each, of)]:
                     yield ColumnOf(name, column), made.unknown.issuperset(found)
-            is_by_star = of.table in self.stars_in(name) and self.comes_by_star(of.table, of.column)
+            is_by_star = of.table in self.stars_in(name) and self.is_included_by_star(of.table, of.column)
             if is_by_star and of.column not in self._trace_once(name):
                 yield ColumnOf(name, of.column), False
 
@@ -142,10 +142,10 @@ class ColumnLineage:
         """Return whether all columns of a table are known."""
         return table in self.schemas or not self.flow.tables[table].columns.is_open
 
-    def _has(self, of: ColumnOf) -> bool:
+    def _has_column(self, of: ColumnOf) -> bool:
         return of.column.lower() in {name.lower() for name in self.columns(of.table)}
 
-    def _made_or_unknown(self, of: ColumnOf) -> TracedColumn:
+    def _trace_or_unknown(self, of: ColumnOf) -> TracedColumn:
         try:
             return self.trace_column(of)
         except WaterclockError as error:
@@ -220,7 +220,7 @@ class ColumnLineage:
         lower = {name.lower(): name for name in found}
         other = TracedColumn("", everything, f"{by}, of which no plan shows it", frozenset(everything), COMPUTED)
         said = {name: found[lower[name.lower()]] if name.lower() in lower else other for name in named}
-        return said if not table.columns.is_open else {**_without(found, said), **said}
+        return said if not table.columns.is_open else {**_drop_columns(found, said), **said}
 
     def _to_traced_column(self, origin: Origin, by: str) -> TracedColumn:
         unknown = frozenset(ColumnOf(*each) for each in origin.maybe)
@@ -269,7 +269,7 @@ def _trace_until_retired(table: Table, made: Mapping[str, TracedColumn]) -> dict
     return found
 
 
-def _without(found: Mapping[str, TracedColumn], said: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
+def _drop_columns(found: Mapping[str, TracedColumn], said: Mapping[str, TracedColumn]) -> dict[str, TracedColumn]:
     lower = {name.lower() for name in said}
     return {name: made for name, made in found.items() if name.lower() not in lower}
 
@@ -286,7 +286,7 @@ def _is_consumed(table: Table, column: str) -> bool:
     return temporal is not None and column.lower() in {each.lower() for each in (temporal.at or "", *temporal.consumed)}
 
 
-def _is(one: ColumnOf, other: ColumnOf) -> bool:
+def _matches_column(one: ColumnOf, other: ColumnOf) -> bool:
     if one.table != other.table:
         return False
     return "*" in {one.column, other.column} or one.column.lower() == other.column.lower()

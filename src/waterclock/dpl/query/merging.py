@@ -30,7 +30,7 @@ _APART = frozenset({"DISTINCT", "FILTER", "OVER", "WITHIN"})
 
 
 @dataclass(frozen=True, slots=True)
-class WindowCall:
+class AggregateCall:
     """A call of an aggregate: its lower-case name, and the texts of its arguments."""
 
     name: str
@@ -49,11 +49,11 @@ class WindowCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Parted:
+class SplitExpression:
     """An expression split at its aggregates: `pieces` of text, with one of `calls` between each two."""
 
     pieces: tuple[str, ...]
-    calls: tuple[WindowCall, ...]
+    calls: tuple[AggregateCall, ...]
 
     def render(self, of: Callable[[int], str]) -> str:
         """Return the expression with the aggregate number n replaced by `of(n)`, counted from 0."""
@@ -63,7 +63,7 @@ class Parted:
         return "".join(parts)
 
 
-def split_at_aggregates(text: str) -> Parted | None:
+def split_at_aggregates(text: str) -> SplitExpression | None:
     """Split an expression at its aggregates; return None if it has none, or one that cannot be merged."""
     pieces, calls, end = [], [], 0
     for start, stop, call in _calls(text):
@@ -72,11 +72,11 @@ def split_at_aggregates(text: str) -> Parted | None:
         pieces.append(text[end:start])
         calls.append(call)
         end = stop
-    found = Parted((*pieces, text[end:]), tuple(calls))
-    return found if calls and _is_of_these_alone(found) else None
+    found = SplitExpression((*pieces, text[end:]), tuple(calls))
+    return found if calls and _has_only_aggregates(found) else None
 
 
-def _is_of_these_alone(found: Parted) -> bool:
+def _has_only_aggregates(found: SplitExpression) -> bool:
     """Return whether the text around the aggregates contains no columns and no other aggregates."""
     try:
         tree = dialect().parse(f"SELECT {found.render(lambda _: '1')}")[0]
@@ -85,7 +85,7 @@ def _is_of_these_alone(found: Parted) -> bool:
     return tree is not None and tree.find(exp.Column, exp.AggFunc, exp.Star) is None
 
 
-def _calls(text: str) -> Iterator[tuple[int, int, WindowCall | None]]:
+def _calls(text: str) -> Iterator[tuple[int, int, AggregateCall | None]]:
     """Yield the start and end of each outermost aggregate, and its call, None if it cannot be merged."""
     tokens = dialect().tokenize(text)
     index = 0
@@ -98,7 +98,7 @@ def _calls(text: str) -> Iterator[tuple[int, int, WindowCall | None]]:
         following = tokens[last + 1].text.upper() if last + 1 < len(tokens) else ""
         name, inside = tokens[index].text.lower(), tokens[index + 2 : last]
         is_plain = following not in _APART and not (inside and inside[0].text.upper() in _APART)
-        yield start, stop, WindowCall(name, _split(text, inside)) if is_plain and name in _MERGEABLE else None
+        yield start, stop, AggregateCall(name, _split(text, inside)) if is_plain and name in _MERGEABLE else None
         index = last + 1
 
 

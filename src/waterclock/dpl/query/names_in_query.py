@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import QuerySaid
+from waterclock.dpl.syntax.statements import ParsedQuery
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import ReadKind
 from waterclock.timelabel.duration import Duration
@@ -76,4 +76,4 @@ class QueryNames:
     values: list[FoundValue] = field(default_factory=list)
     variables: dict[str, Span] = field(default_factory=dict)
     errors: list[WaterclockError] = field(default_factory=list)
-    branches: list[tuple[QuerySaid, QueryNames]] = field(default_factory=list)
+    branches: list[tuple[ParsedQuery, QueryNames]] = field(default_factory=list)

@@ -9,7 +9,7 @@ from waterclock.dpl.query.projections import nameless
 from waterclock.dpl.query.type_families import UNSTORED, Family
 from waterclock.dpl.query.visible_columns import Entry, Output
 from waterclock.dpl.syntax.source_text import SourceText, Span
-from waterclock.dpl.syntax.statements import ColumnsSaid
+from waterclock.dpl.syntax.statements import ParsedColumnList
 from waterclock.errors import WaterclockError
 from waterclock.spark_sql import illegal_signs
 from waterclock.timelabel.label import TIMELABEL
@@ -22,14 +22,14 @@ _KEEP = {
 }
 
 
-def refused_signs(name: str) -> list[str]:
+def list_illegal_characters(name: str) -> list[str]:
     """Return the characters of a name that no column may have, sorted: those that Delta refuses, and the backtick."""
     return sorted({*illegal_signs(name), *("`" if "`" in name else "")})
 
 
-def illegal_name(name: str, span: Span, fix: str) -> WaterclockError | None:
+def column_name_error(name: str, span: Span, fix: str) -> WaterclockError | None:
     """Return the error for a column name that Delta does not accept, None for a valid name."""
-    bad = refused_signs(name)
+    bad = list_illegal_characters(name)
     if not bad:
         return None
     return span.refuse(
@@ -40,10 +40,10 @@ def illegal_name(name: str, span: Span, fix: str) -> WaterclockError | None:
     )
 
 
-def unstorable(output: Output, query: Span, said: ColumnsSaid | None) -> Iterator[WaterclockError]:
+def check_storable(output: Output, query: Span, said: ParsedColumnList | None) -> Iterator[WaterclockError]:
     """Yield errors for columns of a TRANSFORM's query that no table can store; `said` is its column list."""
     yield from _names(output, query)
-    yield from _twice(output, query)
+    yield from _check_duplicate_names(output, query)
     types = {column.name.lower(): column.declared.type for column in (said.columns if said else ())}
     is_closed = said is not None and not said.is_open
     for entry in output.entries:
@@ -52,7 +52,7 @@ def unstorable(output: Output, query: Span, said: ColumnsSaid | None) -> Iterato
         if entry.family in UNSTORED and not is_left_out and types.get(lower) is None:
             yield span_of(entry.node, query).refuse(
                 "E219",
-                f"{entry.name} is {_a(entry.family)}, which no table can store",
+                f"{entry.name} is {_format_family(entry.family)}, which no table can store",
                 fix=_KEEP[entry.family] if entry.family else None,
             )
 
@@ -73,12 +73,12 @@ def check_column_names(tree: Any, source: SourceText) -> Iterator[WaterclockErro
 def _names(output: Output, query: Span) -> Iterator[WaterclockError]:
     for entry in output.entries:
         fix = "rename it with letters, digits and _: ... AS another_name"
-        error = illegal_name(entry.name, span_of(entry.node, query), fix)
+        error = column_name_error(entry.name, span_of(entry.node, query), fix)
         if error is not None:
             yield error
 
 
-def _twice(output: Output, query: Span) -> Iterator[WaterclockError]:
+def _check_duplicate_names(output: Output, query: Span) -> Iterator[WaterclockError]:
     first: dict[str, Entry] = {}
     seen: set[int] = set()
     for entry in output.entries:
@@ -87,7 +87,7 @@ def _twice(output: Output, query: Span) -> Iterator[WaterclockError]:
         if before is entry or lower == TIMELABEL or id(entry.node) in seen:
             continue
         seen.add(id(entry.node))
-        others = _of_one_star(output.entries, entry, first)
+        others = _list_repeated_columns(output.entries, entry, first)
         names = ", ".join(dict.fromkeys(others))
         # without a table's name Spark does not know which of the two is meant
         left_out = f": * EXCEPT ({', '.join(f't.{name}' for name in dict.fromkeys(others))}), of the table t"
@@ -102,7 +102,7 @@ def _twice(output: Output, query: Span) -> Iterator[WaterclockError]:
         )
 
 
-def _of_one_star(entries: Iterable[Entry], like: Entry, first: Mapping[str, Entry]) -> list[str]:
+def _list_repeated_columns(entries: Iterable[Entry], like: Entry, first: Mapping[str, Entry]) -> list[str]:
     """Return all columns that the `*` of an entry includes a second time; for an entry without `*`, only its name."""
     if not _is_star(like.node):
         return [like.name]
@@ -126,7 +126,7 @@ def span_of(node: Any, query: Span) -> Span:
     return written or query.source.span(query.start)
 
 
-def _a(family: Family | None) -> str:
+def _format_family(family: Family | None) -> str:
     return {Family.INTERVAL: "an INTERVAL", Family.VARIANT: "a VARIANT", Family.TIME: "a TIME"}.get(
         family or Family.OTHER, str(family)
     )

@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from waterclock.dpl.query.type_families import Family, family_of
-from waterclock.dpl.query.visible_columns import UNKNOWN, Entry, Frame, Output, VisibleColumn
+from waterclock.dpl.query.visible_columns import UNKNOWN, Entry, Frame, Output, VisibleSource
 
 _NAMELESS = (exp.Func, exp.Binary, exp.Unary, exp.Predicate, exp.Case, exp.Window, exp.Interval, exp.Subquery)
 _MAKES_ROWS = (exp.UDTF, exp.Inline, exp.Explode, exp.Posexplode, exp.Stack)
@@ -30,12 +30,12 @@ def family_in(node: exp.Column, frame: Frame) -> Family | None:
 def projection_of(node: Any, frame: Frame) -> Output:
     """Return the columns that one item of a SELECT list adds to the result."""
     if node.is_star and isinstance(node, exp.Star | exp.Column):
-        return _of_star(node, frame)
+        return _star_output(node, frame)
     if isinstance(node, exp.Aliases):
         return Output(tuple(Entry(alias.name, node=node) for alias in node.aliases))
     name = _name_of(node)
     if name is None:  # an item without a name is refused; the names of other items are not known
-        return Output((), is_whole=_is_nameless(_bare(node)))
+        return Output((), is_whole=_is_nameless(_unwrap(node)))
     inner = node.this if isinstance(node, exp.Alias) else node
     return Output((Entry(name, family_of(inner, lambda column: family_in(column, frame)), node),))
 
@@ -44,21 +44,23 @@ def _name_of(node: Any) -> str | None:
     """Return the column name of an item: from AS, a column, a literal, or `window`; None for any other item."""
     if isinstance(node, exp.Alias):
         return str(node.alias)
-    bare = _bare(node)
+    bare = _unwrap(node)
     if isinstance(bare, exp.Column | exp.Literal):
         return str(bare.name)
     return str(bare.name.lower()) if _is_named_by_itself(bare) else None
 
 
-def _of_star(node: Any, frame: Frame) -> Output:
+def _star_output(node: Any, frame: Frame) -> Output:
     if isinstance(node, exp.Star):
-        return _star(node, node, frame.visible(), frozenset(frame.merged), is_whole=not frame.is_natural)
+        return _expand_star(node, node, frame.visible(), frozenset(frame.merged), is_whole=not frame.is_natural)
     source = frame.source(node.parts[0].name) if len(node.parts) == 2 else None
-    return _star(node.this, node, [source] if source else [VisibleColumn("", UNKNOWN)], frozenset(), is_whole=True)
+    return _expand_star(
+        node.this, node, [source] if source else [VisibleSource("", UNKNOWN)], frozenset(), is_whole=True
+    )
 
 
-def _star(
-    star: exp.Star, node: Any, sources: Iterable[VisibleColumn], merged: frozenset[str], *, is_whole: bool
+def _expand_star(
+    star: exp.Star, node: Any, sources: Iterable[VisibleSource], merged: frozenset[str], *, is_whole: bool
 ) -> Output:
     """Return the columns of a `*`; columns in `merged`, from a USING, occur once."""
     left_out = {column.name.lower() for column in star.args.get("except_") or ()}
@@ -83,14 +85,14 @@ def _star(
     return Output(tuple(kept), is_whole=is_whole, beneath=beneath)
 
 
-def _bare(node: Any) -> Any:
+def _unwrap(node: Any) -> Any:
     """Return the node from which Spark takes an item's name: without brackets, and without a cast of a column."""
-    while isinstance(node, exp.Paren) or (isinstance(node, exp.Cast) and isinstance(_inside(node), exp.Column)):
+    while isinstance(node, exp.Paren) or (isinstance(node, exp.Cast) and isinstance(_cast_value(node), exp.Column)):
         node = node.this
     return node
 
 
-def _inside(cast: exp.Cast) -> Any:
+def _cast_value(cast: exp.Cast) -> Any:
     node = cast.this
     while isinstance(node, exp.Paren):
         node = node.this
@@ -125,7 +127,7 @@ def nameless(tree: Any) -> Iterator[Any]:
     while isinstance(tree, exp.Subquery | exp.SetOperation):
         tree = tree.this
     for node in tree.expressions if isinstance(tree, exp.Select) else ():
-        if _is_nameless(_bare(node)):
+        if _is_nameless(_unwrap(node)):
             yield node
 
 

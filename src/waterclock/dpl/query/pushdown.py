@@ -25,7 +25,7 @@ _TURNED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
-class AskedCondition:
+class PushedCondition:
     """A comparison of a column: `=` to any of `values`, or `<`, `<=`, `>` or `>=` to the only one of them."""
 
     column: str
@@ -34,20 +34,20 @@ class AskedCondition:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedOf:
+class Pushdown:
     """The columns of a table that a query may read, and conditions that all rows meet which affect its result."""
 
     columns: frozenset[str]
-    conditions: tuple[AskedCondition, ...] = ()
+    conditions: tuple[PushedCondition, ...] = ()
 
 
-def find_pushdown(query: Query, table: str, types: Mapping[str, str]) -> AskedOf:
+def find_pushdown(query: Query, table: str, types: Mapping[str, str]) -> Pushdown:
     """Return the columns of `table` that a query needs, and conditions on its rows; `types` are its columns' types.
 
     Conditions are returned if the query names the table once, and directly. They are the parts of its WHERE, joined by
     AND, that compare STRING columns with strings or BIGINT columns with whole numbers.
     """
-    everything = AskedOf(frozenset(types))
+    everything = Pushdown(frozenset(types))
     tree = _parse_query(query.text)
     if tree is None or any(reference.view is not None for reference in query.tables) or _may_read_all(tree):
         return everything
@@ -57,7 +57,7 @@ def find_pushdown(query: Query, table: str, types: Mapping[str, str]) -> AskedOf
     columns = frozenset(column for column in types if column.lower() in named)
     found = [each for each in tree.find_all(exp.Table) if f"{each.db}.{each.name}".lower() == table]
     conditions = islice(_conditions(found[0], types), _MOST_CONDITIONS) if len(found) == 1 else ()
-    return AskedOf(columns, tuple(conditions))
+    return Pushdown(columns, tuple(conditions))
 
 
 def _parse_query(text: str) -> Any:
@@ -81,7 +81,7 @@ def _may_read_all(tree: Any) -> bool:
     return tree.find(exp.Pivot, exp.Command, exp.QueryTransform, exp.Lateral) is not None
 
 
-def _conditions(table: Any, types: Mapping[str, str]) -> Iterator[AskedCondition]:
+def _conditions(table: Any, types: Mapping[str, str]) -> Iterator[PushedCondition]:
     select = table.parent.parent if isinstance(table.parent, exp.From | exp.Join) else None
     if not isinstance(select, exp.Select) or table.args.get("sample") or not select.args.get("where"):
         return
@@ -95,7 +95,7 @@ def _conditions(table: Any, types: Mapping[str, str]) -> Iterator[AskedCondition
             kind = types.get(column.name.lower())
             known = [_value(value, kind) for value in values]
             if is_of_it and kind is not None and known and None not in known and len(known) <= _MOST_VALUES:
-                yield AskedCondition(
+                yield PushedCondition(
                     column.name.lower(), operator, tuple(value for value in known if value is not None)
                 )
 

@@ -8,8 +8,8 @@ from typing import Any
 from sqlglot import exp
 
 from waterclock.dpl.query.outputs import span_of
-from waterclock.dpl.query.row_order import order_left_to_chance, parse_query, unique_of
-from waterclock.dpl.query.text_times import text_read_in_utc, types_of
+from waterclock.dpl.query.row_order import find_arbitrary_order, parse_query, unique_of
+from waterclock.dpl.query.text_times import find_text_read_in_utc, types_of
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Query, Table
@@ -26,21 +26,21 @@ def query_warnings(flow: Flow) -> list[WaterclockError]:
     found: list[WaterclockError] = []
     for table in flow.tables.values():
         for query in (table.query.branches or (table.query,)) if table.query is not None else ():
-            found.extend(_of_query(flow, query, table))
+            found.extend(_warn_of_query(flow, query, table))
     for view in flow.views.values():
         for query in view.query.branches or (view.query,):
-            found.extend(_of_query(flow, query, None))
+            found.extend(_warn_of_query(flow, query, None))
     return found
 
 
-def _of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[WaterclockError]:
+def _warn_of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[WaterclockError]:
     source = SourceText(query.place.file, query.text, query.place.line, query.place.column)
     tree = parse_query(source)
     unique = unique_of(flow, query, reader)
     whole = source.span(0, len(query.text))
     zone, types = _zone(flow, reader), types_of(flow, query)
     for node in tree.walk() if tree is not None else ():
-        chance = order_left_to_chance(node, unique)
+        chance = find_arbitrary_order(node, unique)
         if chance is not None:
             at, what, fix = chance
             yield span_of(at, whole).refuse("W201", what, why=_WHY_ORDER, fix=fix)
@@ -49,7 +49,7 @@ def _of_query(flow: Flow, query: Query, reader: Table | None) -> Iterator[Waterc
             if seen is not None:
                 at, what, fix = seen
                 yield span_of(at, whole).refuse("W202", what, why=_WHY_LABEL, fix=fix)
-        read = text_read_in_utc(node, types) if zone != "UTC" else None
+        read = find_text_read_in_utc(node, types) if zone != "UTC" else None
         if read is not None:
             at, written = read
             yield span_of(at, whole).refuse(
@@ -68,13 +68,13 @@ def _zone(flow: Flow, reader: Table | None) -> str:
     return next((table.cadence.zone for table in flow.tables.values() if table.cadence.zone != "UTC"), "UTC")
 
 
-def _natural(node: Any) -> tuple[Any, str, str] | None:
+def _find_natural_join(node: Any) -> tuple[Any, str, str] | None:
     if not isinstance(node, exp.Join) or node.method != "NATURAL" or not _is_stored(node.this):
         return None
     return node.this, "NATURAL JOIN also joins by timelabel", "write JOIN ... USING (columns)"
 
 
-def _star_of_function(node: Any) -> tuple[Any, str, str] | None:
+def _find_star_of_function(node: Any) -> tuple[Any, str, str] | None:
     if not isinstance(node, exp.Star) or any(
         each.name.lower() == "timelabel" for each in node.args.get("except_") or ()
     ):
@@ -91,7 +91,7 @@ def _star_of_function(node: Any) -> tuple[Any, str, str] | None:
     return call, f"{name}({star}) includes timelabel", f"write {star} EXCEPT (timelabel), or name the columns"
 
 
-_LOOKS: tuple[Callable[[Any], tuple[Any, str, str] | None], ...] = (_natural, _star_of_function)
+_LOOKS: tuple[Callable[[Any], tuple[Any, str, str] | None], ...] = (_find_natural_join, _find_star_of_function)
 
 
 def _sources(select: exp.Select, alias: str) -> Iterator[Any]:

@@ -15,18 +15,18 @@ from sqlglot.errors import ParseError
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.query.builtins import BROUGHT, check_builtin_call
-from waterclock.dpl.query.determinism import WATCHED, nondeterministic
+from waterclock.dpl.query.determinism import WATCHED, check_deterministic_call
 from waterclock.dpl.query.names_in_query import FLAT, FoundTable, FoundValue, QueryNames, mark_in_tree
 from waterclock.dpl.query.scopes import is_cte, written_ctes
 from waterclock.dpl.query.sources_in_tokens import check_sources_parsed
 from waterclock.dpl.query.spark_functions import TABLE_FUNCTIONS
 from waterclock.dpl.query.union_by_name import branches_of, check_union_by_name
 from waterclock.dpl.syntax.cursor import parse_at
-from waterclock.dpl.syntax.foreign_syntax import foreign_in_query, templates_in
-from waterclock.dpl.syntax.query_errors import check_steps, unreadable_query
+from waterclock.dpl.syntax.foreign_syntax import check_foreign_syntax, templates_in
+from waterclock.dpl.syntax.query_errors import check_steps, query_syntax_error
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.sql_parsing import ParserBroke, parse_sql
-from waterclock.dpl.syntax.statements import QuerySaid
+from waterclock.dpl.syntax.statements import ParsedQuery
 from waterclock.errors import WaterclockError, did_you_mean, nearest
 from waterclock.flow.choices import ReadKind
 from waterclock.timelabel.duration import Duration, parse_duration
@@ -51,12 +51,12 @@ _MISTAKEN_READS = {
 }
 
 
-def exactly(said: str) -> str:
+def flat_option_fix(said: str) -> str:
     """Return the fix for `said`, an unknown option of FLAT."""
     return "did you mean 'exact'?" if nearest(said, ["exact"]) else "write 'exact': split at each parent's change"
 
 
-def find_in_branches(query: QuerySaid) -> QueryNames:
+def find_in_branches(query: ParsedQuery) -> QueryNames:
     """Return the names in a query that may have UNION ALL BY NAME at its top level."""
     branches, errors = branches_of(query)
     if not branches:
@@ -69,7 +69,7 @@ def find_in_branches(query: QuerySaid) -> QueryNames:
     return found
 
 
-def find_references(query: QuerySaid) -> QueryNames:
+def find_references(query: ParsedQuery) -> QueryNames:
     """Return the names in a query without UNION ALL BY NAME; only errors if it cannot be parsed."""
     source, tokens = query.span.source, query.tokens
     found = QueryNames(None, errors=list(check_union_by_name(query)))
@@ -87,7 +87,7 @@ def find_references(query: QuerySaid) -> QueryNames:
     return found
 
 
-def _parse_query(query: QuerySaid, errors: list[WaterclockError]) -> Any:
+def _parse_query(query: ParsedQuery, errors: list[WaterclockError]) -> Any:
     """Return a query's syntax tree; None if it is not a valid query, with the reason added to `errors`."""
     source, tokens = query.span.source, query.tokens
     try:
@@ -96,12 +96,15 @@ def _parse_query(query: QuerySaid, errors: list[WaterclockError]) -> Any:
         errors.append(_parser_crash_error(error.__cause__, query.span))
         return None
     except ParseError as error:
-        errors.append(unreadable_query(error, source, tokens, query.span))
+        errors.append(query_syntax_error(error, source, tokens, query.span))
         return None
     except WaterclockError as error:
         errors.append(error)
         return None
-    wrong = [*check_steps(source, tokens), *(foreign_in_query(source, tokens, trees[0]) if trees and trees[0] else ())]
+    wrong = [
+        *check_steps(source, tokens),
+        *(check_foreign_syntax(source, tokens, trees[0]) if trees and trees[0] else ()),
+    ]
     errors.extend(wrong)
     if wrong:
         return None
@@ -222,7 +225,7 @@ class _Finder:
                 fix=f"write {word} around the table inside {parts[0]}",
             )  # fmt: skip
         if word == FLAT:
-            is_exact = self._exactness(rest, last)
+            is_exact = self._has_exact_option(rest, last)
             self._add(node, parts, name_span, ReadKind.PLAIN, None, index, last)
             self.found.tables[-1] = replace(self.found.tables[-1], is_flat=True, is_exact=is_exact)
             return
@@ -243,7 +246,7 @@ class _Finder:
         if is_qualified:
             raise span.refuse("E216", f"{name} is called with a schema", fix="leave the schema out")
 
-    def _exactness(self, index: int, last: int) -> bool:
+    def _has_exact_option(self, index: int, last: int) -> bool:
         """Return whether FLAT has the option 'exact' after the table's name. Raises an error for any other option."""
         if index >= last:
             return False
@@ -255,7 +258,7 @@ class _Finder:
                 "E216", "FLAT takes only the name of a table", fix="name one table"
             )
         span = self._span(index + 1, last - 1)
-        raise span.refuse("E237", f"unknown option {span.text}", fix=exactly(said[0].text))
+        raise span.refuse("E237", f"unknown option {span.text}", fix=flat_option_fix(said[0].text))
 
     def _read_name(self, index: int, last: int, word: str) -> tuple[list[str], Span, int]:
         parts: list[str] = []
@@ -346,16 +349,16 @@ class _Finder:
                 self._guard(self._lateral if token.text.upper() == _LATERAL else self._identifier, index)
             elif (upper := token.text.upper()) in _WATCHED and kind not in _LITERALS:
                 if kind is TokenType.IDENTIFIER:  # in backticks: Spark calls its functions by such names too
-                    self._refuse(nondeterministic(self.source, tokens, index, upper))
+                    self._refuse(check_deterministic_call(self.source, tokens, index, upper))
                 elif upper in VALUES:
                     self._value(index, upper)
                 elif upper in MARKS and index not in self.reads:
                     self._guard(self._mark, index)
                 elif upper in _READ_WORDS and index not in self.reads:
-                    self._stray_read(index, upper)
+                    self._check_stray_read(index, upper)
                 else:
                     self._refuse(
-                        nondeterministic(self.source, tokens, index, upper)
+                        check_deterministic_call(self.source, tokens, index, upper)
                         or check_builtin_call(self.source, tokens, index, upper)
                     )
         if "" in variables or "?" in variables:
@@ -445,8 +448,8 @@ class _Finder:
         found = FoundTable(".".join(parts), span, MARKS[word], None, whole.start, whole.end, None, whole.end, word)
         self.found.tables.append(found)
 
-    def _stray_read(self, index: int, upper: str) -> None:
-        if self._is_call(index) and self._behind_from(index):
+    def _check_stray_read(self, index: int, upper: str) -> None:
+        if self._is_call(index) and self._is_after_from(index):
             return  # reported when the tree was walked
         if self._is_call(index):
             self.found.errors.append(
@@ -456,7 +459,7 @@ class _Finder:
                 )
             )  # fmt: skip
 
-    def _behind_from(self, index: int) -> bool:
+    def _is_after_from(self, index: int) -> bool:
         start = self.tokens[index].start
         return any(
             isinstance(node.this, exp.Func) and node.this.meta.get("start") == start

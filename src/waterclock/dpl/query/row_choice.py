@@ -21,9 +21,9 @@ def deciding_columns(table: Table) -> frozenset[str]:
     These are the columns that rules which remove single rows check, and by which MERGE or TEMPORAL identifies, orders
     or deletes rows.
     """
-    found = [*_of_fold(table)]
+    found = [*_deciding_columns_of_fold(table)]
     for column in table.columns.named:
-        found += _of_column(table, column)
+        found += _deciding_columns_of_column(table, column)
     for rule in table.rules:
         if find_row_action(rule.rungs):
             found += _columns_in(rule.expression)
@@ -41,7 +41,7 @@ def closing_columns(table: Table) -> frozenset[tuple[str, str]]:
     return frozenset((name, column.lower()) for name, column in found)
 
 
-def _of_fold(table: Table) -> Iterator[str]:
+def _deciding_columns_of_fold(table: Table) -> Iterator[str]:
     fold = table.fold
     if fold is None:
         return
@@ -51,7 +51,7 @@ def _of_fold(table: Table) -> Iterator[str]:
         yield from (table.temporal.at or "", *(table.temporal.track or (ALL,)))
 
 
-def _of_column(table: Table, column: Column) -> Iterator[str]:
+def _deciding_columns_of_column(table: Table, column: Column) -> Iterator[str]:
     reference = column.references.otherwise if column.references is not None else ()
     if any(map(find_row_action, (column.else_of_type, column.else_of_null, reference))):
         yield column.name

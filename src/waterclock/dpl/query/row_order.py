@@ -33,9 +33,9 @@ _MODE = ("mode takes an arbitrary one of several most frequent values", "write m
 _END_WITH_KEY = "end the {} with unique columns, and declare these as KEY in the table that is read"
 
 
-def order_left_to_chance(node: Any, unique: Uniqueness) -> tuple[Any, str, str] | None:
+def find_arbitrary_order(node: Any, unique: Uniqueness) -> tuple[Any, str, str] | None:
     """Return the part of a node that depends on the order of rows, the message and the fix; None if there is none."""
-    said = _limit(node, unique) or _of_function(node, unique)
+    said = _limit(node, unique) or _check_function(node, unique)
     return None if said is None else (_place_of(node), *said)
 
 
@@ -98,14 +98,14 @@ def _is_one_row(node: Any) -> bool:
     )
 
 
-def _of_function(node: Any, unique: Uniqueness) -> tuple[str, str] | None:
+def _check_function(node: Any, unique: Uniqueness) -> tuple[str, str] | None:
     if isinstance(node, exp.Mode):
-        return None if node.args.get("deterministic") or isinstance(_above(node), exp.WithinGroup) else _MODE
+        return None if node.args.get("deterministic") or isinstance(_enclosing_node(node), exp.WithinGroup) else _MODE
     if not isinstance(node, _BY_PLACE + _PICKS + _LISTS):
         return None
-    window = _above(node)
+    window = _enclosing_node(node)
     if isinstance(window, exp.Window):
-        return _over(node, window, unique)
+        return _check_window_order(node, window, unique)
     name = _find_function_name(node)
     if isinstance(node, _PICKS):
         return (
@@ -117,7 +117,7 @@ def _of_function(node: Any, unique: Uniqueness) -> tuple[str, str] | None:
     return None
 
 
-def _over(node: Any, window: exp.Window, unique: Uniqueness) -> tuple[str, str] | None:
+def _check_window_order(node: Any, window: exp.Window, unique: Uniqueness) -> tuple[str, str] | None:
     """Return the message and the fix for a function whose window does not order its rows uniquely, or None."""
     select = window.find_ancestor(exp.Select)
     if select is None or isinstance(node, exp.AnyValue):
@@ -147,7 +147,7 @@ def _window(window: exp.Window, select: exp.Select) -> tuple[Sequence[Any], Sequ
     return parts, order.expressions if order is not None else ()
 
 
-def _above(node: Any) -> Any:
+def _enclosing_node(node: Any) -> Any:
     parent = node.parent
     while isinstance(parent, _WRAPS):
         parent = parent.parent

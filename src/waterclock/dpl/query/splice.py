@@ -75,7 +75,7 @@ class Spliced:
         return count + max(units, 0)
 
 
-class InPlace(Protocol):
+class Replacements(Protocol):
     """Provides the replacements for references in a query, each on one line, so that line numbers do not change."""
 
     def of_read(self, query: Query, reference: TableReference, read: Read | Flat) -> str:
@@ -89,7 +89,7 @@ class InPlace(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _ByName:
+class _ReplacementsByName:
     name_of: Callable[[Read | Flat], str]
 
     def of_read(self, query: Query, reference: TableReference, read: Read | Flat) -> str:  # noqa: ARG002
@@ -108,10 +108,10 @@ def splice(query: Query, name_of: Callable[[Read | Flat], str]) -> Spliced:
     `name_of` returns a name or another relation on one line. An alias is added if the query gives none.
     Raises  ValueError for a query with UNION ALL BY NAME: splice each of its branches
     """
-    return splice_by(query, _ByName(name_of))
+    return splice_with(query, _ReplacementsByName(name_of))
 
 
-def splice_by(query: Query, ways: InPlace) -> Spliced:
+def splice_with(query: Query, ways: Replacements) -> Spliced:
     """Return a query with its references replaced as `ways` defines; otherwise like `splice`."""
     if query.branches:
         raise ValueError("Spark has no UNION ALL BY NAME: splice each of the branches")
@@ -153,7 +153,7 @@ def list_reads(query: Query) -> tuple[Read, ...]:
     return tuple(found)
 
 
-def _pieces(query: Query, ways: InPlace) -> Iterator[tuple[str, SourceText, int, bool]]:
+def _pieces(query: Query, ways: Replacements) -> Iterator[tuple[str, SourceText, int, bool]]:
     source = SourceText(query.place.file, query.text, query.place.line, query.place.column)
     position = 0
     for start, end, what in _edits(query, ways):
@@ -168,7 +168,7 @@ def _pieces(query: Query, ways: InPlace) -> Iterator[tuple[str, SourceText, int,
     yield query.text[position:], source, position, True
 
 
-def _edits(query: Query, ways: InPlace) -> Iterator[tuple[int, int, TableReference | ValueReference | str]]:
+def _edits(query: Query, ways: Replacements) -> Iterator[tuple[int, int, TableReference | ValueReference | str]]:
     edits: list[tuple[int, int, int, TableReference | ValueReference | str]] = []
     for reference in query.tables:
         edits.append((reference.start, 0, reference.end, reference))
@@ -181,7 +181,7 @@ def _edits(query: Query, ways: InPlace) -> Iterator[tuple[int, int, TableReferen
 
 
 def _reference(
-    query: Query, reference: TableReference, source: SourceText, ways: InPlace
+    query: Query, reference: TableReference, source: SourceText, ways: Replacements
 ) -> Iterator[tuple[str, SourceText, int, bool]]:
     at = reference.start
     read = reference.read or reference.flat

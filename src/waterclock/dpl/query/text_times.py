@@ -33,7 +33,7 @@ def types_of(flow: Flow, query: Query) -> dict[str, str]:
     return {name: str(next(iter(types))) for name, types in found.items() if len(types) == 1 and None not in types}
 
 
-def text_read_in_utc(node: Any, types: Mapping[str, str]) -> tuple[Any, str] | None:
+def find_text_read_in_utc(node: Any, types: Mapping[str, str]) -> tuple[Any, str] | None:
     """Return the node to mark, and words for the call, if a node reads a string without an offset as a timestamp.
 
     Return None for other nodes, and for intentional uses: a literal, a pattern with an offset, and an argument of

@@ -50,14 +50,14 @@ def time_bounds(tree: Any, tables: Mapping[int, FoundTable]) -> Iterator[TimeBou
     for select in tree.find_all(exp.Select):
         sources = dict(_sources(select, tables))
         said = _conditions(select)
-        newest = _newest(said)
+        newest = _find_newest_aliases(said)
         past = {alias for alias in newest if alias in sources and sources[alias].kind is ReadKind.PAST}
         if len(past) > 1 and past == newest:
-            yield from _between(sources, said, past, past)
-        yield from _absent(select, sources, tables)
+            yield from _find_bounds_between(sources, said, past, past)
+        yield from _find_bounds_of_anti_joins(select, sources, tables)
 
 
-def _absent(
+def _find_bounds_of_anti_joins(
     select: exp.Select, outer: Mapping[str, FoundTable], tables: Mapping[int, FoundTable]
 ) -> Iterator[TimeBound]:
     """Yield the time bounds in NOT EXISTS and anti joins, which select rows without a match in a PAST."""
@@ -70,14 +70,18 @@ def _absent(
             sources = dict(_sources(inner, tables))
             past = {alias for alias, table in sources.items() if table.kind is ReadKind.PAST} - outer.keys()
             if not any(map(_may_bound, _conditions(inner))):
-                yield from _between({**outer, **sources}, [*_conditions(select), *_conditions(inner)], past, own)
+                yield from _find_bounds_between(
+                    {**outer, **sources}, [*_conditions(select), *_conditions(inner)], past, own
+                )
     for join in select.args.get("joins") or ():
         if (join.kind or "").upper() == "ANTI" and isinstance(join.this, exp.Table):
             sources = dict(_list_named_tables(join.this, tables))
             past = {alias for alias, table in sources.items() if table.kind is ReadKind.PAST}
-            matching = _flat(join.args.get("on"))
+            matching = _split_conjunction(join.args.get("on"))
             if not any(map(_may_bound, matching)):
-                yield from _between({**outer, **sources}, [*_conditions(select), *matching], past, own - past)
+                yield from _find_bounds_between(
+                    {**outer, **sources}, [*_conditions(select), *matching], past, own - past
+                )
 
 
 def _may_bound(condition: Any) -> bool:
@@ -90,14 +94,14 @@ def _may_bound(condition: Any) -> bool:
     rows = {column.table.lower() for column in columns}
     if any(column.name.lower() == TIMELABEL for column in columns):
         return len(rows) < 2 or not isinstance(condition, exp.LT | exp.LTE | exp.GT | exp.GTE)
-    return len(rows) > 1 and not any(_at_most_none(condition))
+    return len(rows) > 1 and not any(_nonpositive_sums(condition))
 
 
-def _between(
+def _find_bounds_between(
     sources: Mapping[str, FoundTable], said: Sequence[Any], reads: set[str], others: set[str]
 ) -> Iterator[TimeBound]:
     """Yield how long after rows of `reads` rows of `others` may be; nothing if other conditions restrict the times."""
-    for (early, late), most in _most_apart(said).items():
+    for (early, late), most in _longest_differences(said).items():
         if early[0] in reads and late[0] in others and early[0] != late[0]:
             is_more_said = any(
                 _has_column(condition, early) != _has_column(condition, late) and not _only_drops_late_rows(condition)
@@ -107,10 +111,10 @@ def _between(
                 yield TimeBound(sources[early[0]], early[1], sources[late[0]], late[1], most)
 
 
-def _most_apart(said: Sequence[Any]) -> dict[tuple[_At, _At], timedelta]:
+def _longest_differences(said: Sequence[Any]) -> dict[tuple[_At, _At], timedelta]:
     """Return the longest time from one column to another, by pair, from conditions on the difference of two columns."""
     found: dict[tuple[_At, _At], timedelta] = {}
-    for difference in (each for condition in said for each in _at_most_none(condition)):
+    for difference in (each for condition in said for each in _nonpositive_sums(condition)):
         ones = {count: time for time, count in difference.times.items()}
         if len(difference.times) == 2 and ones.keys() == {1, -1}:
             pair, most = (ones[-1], ones[1]), -difference.length
@@ -118,7 +122,7 @@ def _most_apart(said: Sequence[Any]) -> dict[tuple[_At, _At], timedelta]:
     return found
 
 
-def _at_most_none(condition: Any) -> Iterator[_Linear]:
+def _nonpositive_sums(condition: Any) -> Iterator[_Linear]:
     """Yield the sums that must be zero or less for a comparison to be true."""
     if isinstance(condition, exp.Between):
         sides = [(condition.args["low"], condition.this), (condition.this, condition.args["high"])]
@@ -128,7 +132,7 @@ def _at_most_none(condition: Any) -> Iterator[_Linear]:
     for low, high in sides:
         sums = _linear(low), _linear(high)
         if sums[0] is not None and sums[1] is not None:
-            yield _less(sums[0], sums[1])
+            yield _subtract(sums[0], sums[1])
 
 
 def _linear(node: Any) -> _Linear | None:
@@ -145,10 +149,10 @@ def _linear(node: Any) -> _Linear | None:
     left, right = _linear(node.this), _linear(node.expression)
     if left is None or right is None:
         return None
-    return _less(left, right if isinstance(node, exp.Sub) else _less(_Linear(), right))
+    return _subtract(left, right if isinstance(node, exp.Sub) else _subtract(_Linear(), right))
 
 
-def _less(left: _Linear, right: _Linear) -> _Linear:
+def _subtract(left: _Linear, right: _Linear) -> _Linear:
     counts = {time: left.times.get(time, 0) - right.times.get(time, 0) for time in {**left.times, **right.times}}
     return _Linear({time: count for time, count in counts.items() if count}, left.length - right.length)
 
@@ -161,7 +165,7 @@ def _length(node: exp.Interval) -> timedelta | None:
         return None
 
 
-def _newest(said: Sequence[Any]) -> set[str]:
+def _find_newest_aliases(said: Sequence[Any]) -> set[str]:
     """Return the aliases of the reads in a condition `greatest(a.timelabel, ...) = TIMELABEL()`, or with `>=`."""
     for condition in said:
         sides = [condition.this, condition.expression] if isinstance(condition, exp.EQ | exp.GTE) else []
@@ -191,14 +195,17 @@ def _conditions(select: exp.Select) -> list[Any]:
     """Return the conditions, joined by AND, in the WHERE of a SELECT and in its joins except anti and semi joins."""
     where = select.args.get("where")
     joins = [join for join in select.args.get("joins") or () if (join.kind or "").upper() not in {"ANTI", "SEMI"}]
-    return [*_flat(where.this if where else None), *(each for join in joins for each in _flat(join.args.get("on")))]
+    return [
+        *_split_conjunction(where.this if where else None),
+        *(each for join in joins for each in _split_conjunction(join.args.get("on"))),
+    ]
 
 
-def _flat(condition: Any) -> list[Any]:
+def _split_conjunction(condition: Any) -> list[Any]:
     if isinstance(condition, exp.Paren):
-        return _flat(condition.this)
+        return _split_conjunction(condition.this)
     if isinstance(condition, exp.And):
-        return [*_flat(condition.this), *_flat(condition.expression)]
+        return [*_split_conjunction(condition.this), *_split_conjunction(condition.expression)]
     return [] if condition is None else [condition]
 
 

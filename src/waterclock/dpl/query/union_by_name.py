@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import QuerySaid
+from waterclock.dpl.syntax.statements import ParsedQuery
 from waterclock.errors import WaterclockError
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
@@ -33,20 +33,20 @@ class _Words:
     depth: int
 
 
-def branches_of(query: QuerySaid) -> tuple[list[QuerySaid], list[WaterclockError]]:
+def branches_of(query: ParsedQuery) -> tuple[list[ParsedQuery], list[WaterclockError]]:
     """Return the queries that UNION ALL BY NAME combines at a query's top level, and errors; no queries without one."""
     tokens = query.tokens
-    cuts = [words for words in _by_name(tokens) if not words.depth]
+    cuts = [words for words in _find_unions_by_name(tokens) if not words.depth]
     if not cuts:
         return [], []
-    errors = [error for cut in cuts if (error := _distinct(query, cut))]
-    branches: list[QuerySaid] = []
+    errors = [error for cut in cuts if (error := _distinct_error(query, cut))]
+    branches: list[ParsedQuery] = []
     for first, behind in zip([0, *(cut.behind for cut in cuts)], [*(cut.first for cut in cuts), None], strict=True):
         inside = tokens[first:behind]
         if inside:
             span = query.span.source.span(inside[0].start, inside[-1].end + 1)
-            branches.append(QuerySaid(span, inside))
-            errors.extend(_beside(branches[-1]))
+            branches.append(ParsedQuery(span, inside))
+            errors.extend(_check_branch_clauses(branches[-1]))
         else:
             cut = cuts[0] if first == 0 else next(cut for cut in cuts if cut.behind == first)
             errors.append(
@@ -59,9 +59,9 @@ def branches_of(query: QuerySaid) -> tuple[list[QuerySaid], list[WaterclockError
     return branches, errors
 
 
-def check_union_by_name(query: QuerySaid) -> Iterator[WaterclockError]:
+def check_union_by_name(query: ParsedQuery) -> Iterator[WaterclockError]:
     """Yield errors for UNION ALL BY NAME in a query of another statement than a TRANSFORM, or below the top level."""
-    for words in _by_name(query.tokens):
+    for words in _find_unions_by_name(query.tokens):
         yield _span(query, words.first, words.behind).refuse(
             "E236",
             f"{_format_words(query, words)} is allowed only at the top level of a TRANSFORM",
@@ -70,7 +70,7 @@ def check_union_by_name(query: QuerySaid) -> Iterator[WaterclockError]:
         )
 
 
-def _by_name(tokens: Sequence[Token]) -> Iterator[_Words]:
+def _find_unions_by_name(tokens: Sequence[Token]) -> Iterator[_Words]:
     depth = 0
     for index, token in enumerate(tokens):
         depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
@@ -82,7 +82,7 @@ def _by_name(tokens: Sequence[Token]) -> Iterator[_Words]:
                 yield _Words(index, at + 2, depth)
 
 
-def _distinct(query: QuerySaid, cut: _Words) -> WaterclockError | None:
+def _distinct_error(query: ParsedQuery, cut: _Words) -> WaterclockError | None:
     if query.tokens[cut.first + 1].token_type is TokenType.ALL:
         return None
     return _span(query, cut.first, cut.behind).refuse(
@@ -93,7 +93,7 @@ def _distinct(query: QuerySaid, cut: _Words) -> WaterclockError | None:
     )
 
 
-def _beside(branch: QuerySaid) -> Iterator[WaterclockError]:
+def _check_branch_clauses(branch: ParsedQuery) -> Iterator[WaterclockError]:
     """Yield errors for clauses in one of the combined queries that SQL would apply to all of them, such as ORDER BY."""
     source, tokens = branch.span.source, branch.tokens
     if tokens[0].token_type is TokenType.WITH:
@@ -120,10 +120,10 @@ def _beside(branch: QuerySaid) -> Iterator[WaterclockError]:
         return
 
 
-def _format_words(query: QuerySaid, words: _Words) -> str:
+def _format_words(query: ParsedQuery, words: _Words) -> str:
     return " ".join(token.text.upper() for token in query.tokens[words.first : words.behind])
 
 
-def _span(query: QuerySaid, first: int, behind: int) -> Span:
+def _span(query: ParsedQuery, first: int, behind: int) -> Span:
     tokens = query.tokens
     return query.span.source.span(tokens[first].start, tokens[behind - 1].end + 1)

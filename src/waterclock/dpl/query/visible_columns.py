@@ -84,7 +84,7 @@ def output_of(names: Names | None, families: Mapping[str, Family] | None = None,
 
 
 @dataclass(frozen=True, slots=True)
-class VisibleColumn:
+class VisibleSource:
     """A source in FROM or JOIN, with its alias."""
 
     alias: str
@@ -107,7 +107,7 @@ class Frame:
     - `is_piped`: a step after |> reads the rows of the previous step.
     """
 
-    sources: list[VisibleColumn] = field(default_factory=list)
+    sources: list[VisibleSource] = field(default_factory=list)
     hidden: set[str] = field(default_factory=set)
     merged: set[str] = field(default_factory=set)
     aliases: set[str] = field(default_factory=set)
@@ -115,7 +115,7 @@ class Frame:
     is_piped: bool = False
     outer: Frame | None = None
 
-    def source(self, name: str) -> VisibleColumn | None:
+    def source(self, name: str) -> VisibleSource | None:
         """Return the source with an alias, from the inner scope to the outer ones; None if there is none."""
         lower = name.lower()
         for source in self.sources:
@@ -134,15 +134,15 @@ class Frame:
         """Return whether a step after |> is in scope, which may use the aliases of earlier steps."""
         return self.is_piped or (self.outer is not None and self.outer.may_pipe())
 
-    def all_sources(self) -> list[VisibleColumn]:
+    def all_sources(self) -> list[VisibleSource]:
         """Return all sources in scope, those of the innermost SELECT first."""
         return [*self.sources, *(self.outer.all_sources() if self.outer else [])]
 
-    def visible(self) -> list[VisibleColumn]:
+    def visible(self) -> list[VisibleSource]:
         """Return the SELECT's sources without those of SEMI and ANTI joins: only their columns are in `*`."""
         return [source for source in self.sources if source.alias.lower() not in self.hidden]
 
-    def owners(self, name: str, among: Iterable[VisibleColumn] | None = None) -> list[VisibleColumn]:
+    def owners(self, name: str, among: Iterable[VisibleSource] | None = None) -> list[VisibleSource]:
         """Return the sources that have an unqualified name, if it is certainly ambiguous; else an empty list.
 
         Only the innermost SELECT whose sources have the name counts. `among`: those of its sources that are in scope;
@@ -170,13 +170,13 @@ class Frame:
         return self.outer.family(name) if self.outer else None
 
 
-def _times(source: VisibleColumn, lower: str) -> int:
+def _times(source: VisibleSource, lower: str) -> int:
     if source.names is None or lower not in source.names:
         return 0
     return 2 if lower in source.output.twice else 1
 
 
-def list_sources(sources: Iterable[VisibleColumn]) -> Iterator[tuple[str, Names | None]]:
+def list_sources(sources: Iterable[VisibleSource]) -> Iterator[tuple[str, Names | None]]:
     """Yield the alias and the columns of each source, for errors."""
     for source in sources:
         yield source.alias, source.names

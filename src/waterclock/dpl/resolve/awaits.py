@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from waterclock.dpl.syntax.statements import AwaitSaid, Statement
+from waterclock.dpl.syntax.statements import ParsedAwait, Statement
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities
@@ -24,7 +24,7 @@ def awaits_of(
     statement: Statement, capabilities: Capabilities | None, batching: Batching, errors: list[WaterclockError]
 ) -> Awaits | None:
     """Return the AWAIT of a collect; None if it has none, or one that is invalid or not supported by the source."""
-    said = statement.value("AWAIT", AwaitSaid)
+    said = statement.value("AWAIT", ParsedAwait)
     if said is None:
         return None
     if (error := _check_sign(said, capabilities, batching)) is not None:
@@ -33,7 +33,7 @@ def awaits_of(
     return Awaits(said.sign, said.text, said.within)
 
 
-def _check_sign(said: AwaitSaid, capabilities: Capabilities | None, batching: Batching) -> WaterclockError | None:
+def _check_sign(said: ParsedAwait, capabilities: Capabilities | None, batching: Batching) -> WaterclockError | None:
     if capabilities is not None and said.sign not in capabilities.awaits:
         legal = [_WORDS[sign] for sign in Sign if sign in capabilities.awaits]
         return said.span.refuse(
@@ -58,7 +58,7 @@ def _check_sign(said: AwaitSaid, capabilities: Capabilities | None, batching: Ba
     return _check_marker_name(said) if said.sign is Sign.MARKER else None
 
 
-def _check_marker_name(said: AwaitSaid) -> WaterclockError | None:
+def _check_marker_name(said: ParsedAwait) -> WaterclockError | None:
     unknown = [found[0] for found in _CODES.finditer(said.text) if found[1] not in _KNOWN]
     if unknown:
         return said.span.refuse(

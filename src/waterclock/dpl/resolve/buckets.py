@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from waterclock.dpl.config.model import Config, SecretSaid
+from waterclock.dpl.config.model import Config, SecretSetting
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.files.object_stores import OPTIONS, bucket_of, is_remote, no_option, options_of
@@ -47,7 +47,7 @@ def check_buckets(connections: Iterable[Connection], config: Config, span_of: Sp
             if wrong := next((name for name in said if name not in options_of(url)), None):
                 yield span_of(connection.name, wrong).locate_error(no_option(wrong, url))
             elif said and (other := known.setdefault(way.bucket, way)).options != said:
-                yield _two_ways(way, other)
+                yield _different_options_error(way, other)
 
 
 def _of_storage(config: Config) -> Iterator[_BucketAccess]:
@@ -56,7 +56,8 @@ def _of_storage(config: Config) -> Iterator[_BucketAccess]:
     if not is_remote(storage) or not options:
         return
     said = {
-        name: Secret(value.secret) if isinstance(value, SecretSaid) else _text(value) for name, value in options.items()
+        name: Secret(value.secret) if isinstance(value, SecretSetting) else _text(value)
+        for name, value in options.items()
     }
     try:
         yield _BucketAccess(
@@ -66,7 +67,7 @@ def _of_storage(config: Config) -> Iterator[_BucketAccess]:
         return
 
 
-def _two_ways(way: _BucketAccess, other: _BucketAccess) -> WaterclockError:
+def _different_options_error(way: _BucketAccess, other: _BucketAccess) -> WaterclockError:
     names = sorted(name for name in {*way.options, *other.options} if way.options.get(name) != other.options.get(name))
     return way.span.refuse(
         "E223",

@@ -35,31 +35,31 @@ class Cadences:
         self._in_progress: set[str] = set()
         self._done: set[str] = set()
 
-    def settle(self) -> None:
+    def resolve_all(self) -> None:
         """Set the cadence and the start of every table, as far as they can be determined; add errors to `errors`."""
         for name in self.drafts:
-            self._settle(name)
+            self._resolve(name)
         for draft in self.drafts.values():
             self._guard(partial(self._verify, draft))
         for draft in self.drafts.values():
             if draft.cadence is not None:
                 self._guard(partial(resolve_start, draft, self.config))
 
-    def _settle(self, name: str) -> None:
+    def _resolve(self, name: str) -> None:
         if name in self._done or name in self._in_progress:
             return
         self._in_progress.add(name)
         draft = self.drafts[name]
         for read in draft.declared.reads:
             if read.table in self.drafts:
-                self._settle(read.table)
+                self._resolve(read.table)
         self._guard(partial(self._cadence, draft))
         self._in_progress.discard(name)
         self._done.add(name)
 
-    def _guard(self, settle: Callable[[], None]) -> None:
+    def _guard(self, resolve: Callable[[], None]) -> None:
         try:
-            settle()
+            resolve()
         except WaterclockError as error:
             self.errors.append(error)
 
@@ -81,16 +81,16 @@ class Cadences:
         if schedule is not None:
             zone = self._zone(draft, is_calendar=True)
             cadence = parse_at(draft.at("SCHEDULE"), lambda: compile_cron(schedule, zone))
-            draft.cadence = replace(cadence, delay=max(cadence.delay, self._until(draft)))
+            draft.cadence = replace(cadence, delay=max(cadence.delay, self._longest_until(draft)))
             return
         period = every if every is not None else self._period(draft)
         if period is None:
             return
         zone = self._zone(draft, is_calendar=period.unit is not TimeUnit.MINUTE)
-        delay = max(delay, self._until(draft))
+        delay = max(delay, self._longest_until(draft))
         draft.cadence = parse_at(draft.at("ZONE"), lambda: Cadence(period, delay, zone))
 
-    def _until(self, draft: UnresolvedTable) -> timedelta:
+    def _longest_until(self, draft: UnresolvedTable) -> timedelta:
         """Return the longest span of UNTIL in a table: a batch is due no earlier than that after its window's end."""
         if draft.statement.clause("CLOSE WHEN"):  # it reads up to the tick that closes it
             return _NOTHING
@@ -235,7 +235,7 @@ def resolve_start(draft: UnresolvedTable, config: Config) -> None:
         span = draft.at("START")
         start = parse_at(span, lambda: parse_instant(said, cadence.zone))
         if not cadence.is_boundary(start):
-            raise _no_boundary(span, said, start, cadence)
+            raise _start_error(span, said, start, cadence)
         draft.declared = replace(draft.declared, start=start)
         return
     begins_alone = (draft.kind is Kind.COLLECT and not _follows_for_each_table(draft)) or (
@@ -268,7 +268,7 @@ def _instant(value: object, zone: str, span: Span) -> datetime:
     return start.astimezone(UTC) if start.tzinfo is not UTC else start
 
 
-def _no_boundary(span: Span, said: str, start: datetime, cadence: Cadence) -> WaterclockError:
+def _start_error(span: Span, said: str, start: datetime, cadence: Cadence) -> WaterclockError:
     near: Iterable[datetime] = (cadence.floor(start), cadence.next(start))
     names = [f"'{local_text(t, cadence.zone)[:16]}'" if cadence.zone != "UTC" else f"'{label_of(t)}'" for t in near]
     return ensure_place(

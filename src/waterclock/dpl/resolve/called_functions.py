@@ -15,10 +15,10 @@ from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, SCALARS
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
-    ColumnsSaid,
     Expression,
-    FunctionSaid,
-    QuerySaid,
+    ParsedColumnList,
+    ParsedFunction,
+    ParsedQuery,
     Statement,
     StatementKind,
 )
@@ -36,7 +36,7 @@ OF_SPARK = SCALARS | AGGREGATES | GENERATORS | WINDOWED | {"timestampadd", "time
 _OF_READS = frozenset({"flat", "identifier", "table", *map(str.lower, READS)})
 
 
-def unknown_functions(
+def check_called_functions(
     drafts: Iterable[UnresolvedTable], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
     """Yield errors for calls of unknown functions in the rules and computed columns of tables.
@@ -49,8 +49,8 @@ def unknown_functions(
             yield from calls.check(said, said.tree)
 
 
-def unknown_in_queries(
-    queries: Iterable[tuple[QuerySaid, Any]], functions: Mapping[str, Function]
+def check_calls_in_queries(
+    queries: Iterable[tuple[ParsedQuery, Any]], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
     """Yield errors for calls of unknown functions in queries, each given with its syntax tree.
 
@@ -61,13 +61,13 @@ def unknown_in_queries(
         yield from calls.check(said, tree)
 
 
-def unknown_in_functions(
+def check_calls_in_functions(
     statements: Iterable[Statement], functions: Mapping[str, Function]
 ) -> Iterator[WaterclockError]:
     """Yield errors for calls of unknown functions in the bodies of the project's SQL functions."""
     calls = _Calls(functions)
     for statement in statements:
-        said = statement.value("RETURN", FunctionSaid) if statement.kind is StatementKind.FUNCTION else None
+        said = statement.value("RETURN", ParsedFunction) if statement.kind is StatementKind.FUNCTION else None
         if said is not None and said.body is not None:
             yield from calls.check(said.body, said.body.tree)
 
@@ -79,7 +79,7 @@ class _Calls:
         self.own = {name.lower(): function for name, function in functions.items()}
         self.known = OF_SPARK | OF_RULES | _OF_READS | {name.lower() for name in (*FUNCTIONS, *functions)}
 
-    def check(self, said: Expression | QuerySaid, tree: Any) -> Iterator[WaterclockError]:
+    def check(self, said: Expression | ParsedQuery, tree: Any) -> Iterator[WaterclockError]:
         """Yield an error for each invalid call in a syntax tree."""
         for node in tree.find_all(exp.Anonymous):
             name = node.name.lower()
@@ -91,7 +91,7 @@ class _Calls:
                 yield error
 
 
-def _check_argument_count(node: Any, said: Expression | QuerySaid, function: Function) -> WaterclockError | None:
+def _check_argument_count(node: Any, said: Expression | ParsedQuery, function: Function) -> WaterclockError | None:
     """Return the error for a call with another number of arguments than parameters; a `*` may be any number."""
     given, names = len(node.expressions), [name for name, _ in function.parameters]
     if given == len(names) or any(each.is_star for each in node.expressions):
@@ -103,7 +103,7 @@ def _check_argument_count(node: Any, said: Expression | QuerySaid, function: Fun
     )
 
 
-def _unknown(node: Any, said: Expression | QuerySaid, known: frozenset[str]) -> WaterclockError:
+def _unknown(node: Any, said: Expression | ParsedQuery, known: frozenset[str]) -> WaterclockError:
     return _span_of(node, said).refuse(
         "E286",
         f"unknown function {node.name}",
@@ -122,7 +122,7 @@ def _list_expressions(draft: UnresolvedTable) -> Iterator[Expression]:
         if clause.word == "EXPECT":
             # a rule with OVER may use any aggregate that the session knows, which is not known here
             yield from (it.expression for it in clause.value if not it.is_over_batch and not it.is_over_table)
-    said = draft.statement.value("COLUMNS", ColumnsSaid)
+    said = draft.statement.value("COLUMNS", ParsedColumnList)
     settled = {column.name for column in draft.declared.columns.named if column.made_as is not None}
     for column in said.columns if said else ():
         yield from (rule.expression for rule in column.rules)
@@ -130,7 +130,7 @@ def _list_expressions(draft: UnresolvedTable) -> Iterator[Expression]:
             yield column.made_as
 
 
-def _span_of(node: Any, said: Expression | QuerySaid) -> Span:
+def _span_of(node: Any, said: Expression | ParsedQuery) -> Span:
     """Return the span of a call's name, found in the tokens because sqlglot's node has no offsets."""
     for token, following in pairwise(said.tokens):
         if following.text == "(" and token.text.lower() == node.name.lower():

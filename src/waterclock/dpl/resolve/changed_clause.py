@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from waterclock.dpl.syntax.statements import BatchedSaid, ChangedSaid, ModeSaid, Statement
+from waterclock.dpl.syntax.statements import ParsedBatching, ParsedChanged, ParsedMode, Statement
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import FOLDS
-from waterclock.flow.lookbacks import Changed, Tells
+from waterclock.flow.lookbacks import Changed, ChangeReporting
 
 
 def resolve_changed(
-    statement: Statement, by: BatchedSaid, capabilities: Capabilities | None, errors: list[WaterclockError]
+    statement: Statement, by: ParsedBatching, capabilities: Capabilities | None, errors: list[WaterclockError]
 ) -> Changed | None:
     """Return the CHANGED of a collect; None if it has none, or one that its source does not support."""
     said = by.changed
     if said is None:
         return None
-    mode = statement.value("MODE", ModeSaid)
-    error = _of_fold(said, mode) if mode is not None and mode.mode in FOLDS else _check_changed(said, by, capabilities)
+    mode = statement.value("MODE", ParsedMode)
+    error = (
+        _lookback_error(said, mode)
+        if mode is not None and mode.mode in FOLDS
+        else _check_changed(said, by, capabilities)
+    )
     if error is not None:
         errors.append(error)
         return None
     return Changed(said.column)
 
 
-def _check_changed(said: ChangedSaid, by: BatchedSaid, capabilities: Capabilities | None) -> WaterclockError | None:
+def _check_changed(
+    said: ParsedChanged, by: ParsedBatching, capabilities: Capabilities | None
+) -> WaterclockError | None:
     if capabilities is None:
         return None
     if capabilities.changes is None:
@@ -34,14 +40,14 @@ def _check_changed(said: ChangedSaid, by: BatchedSaid, capabilities: Capabilitie
             why="CHANGED needs a source that reports which earlier windows changed since they were read",
             fix=f"write LOOKBACK {by.lookback} without CHANGED, which reads all windows and updates those that differ",
         )
-    if capabilities.changes is Tells.BY_COLUMN and said.column is None:
+    if capabilities.changes is ChangeReporting.BY_COLUMN and said.column is None:
         return said.span.refuse(
             "E249",
             "CHANGED has no BY column",
             why=f"{capabilities.type} finds changed windows by a column with the time of a row's last change",
             fix="write it as in CHANGED BY modified_at; or leave CHANGED out, then all windows are read",
         )
-    if capabilities.changes is Tells.BY_ITSELF and said.column is not None:
+    if capabilities.changes is ChangeReporting.BY_ITSELF and said.column is not None:
         return said.span.refuse(
             "E249",
             f"a source of type {capabilities.type} takes no column after CHANGED",
@@ -51,7 +57,7 @@ def _check_changed(said: ChangedSaid, by: BatchedSaid, capabilities: Capabilitie
     return None
 
 
-def _of_fold(said: ChangedSaid, mode: ModeSaid) -> WaterclockError:
+def _lookback_error(said: ParsedChanged, mode: ParsedMode) -> WaterclockError:
     return said.span.refuse(
         "E248",
         f"a {mode.mode.name} table reads the whole LOOKBACK",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.statements import ModeSaid
+from waterclock.dpl.syntax.statements import ParsedMode
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import DELETES, OP_COLUMN, format_change_mark
 from waterclock.flow.choices import FOLDS, Action, Batching
@@ -18,7 +18,7 @@ from waterclock.spark_sql import quote_name
 _REMOVE = frozenset({Action.QUARANTINE, Action.DROP})
 
 
-def with_op(draft: UnresolvedTable) -> Columns:
+def add_operation_column(draft: UnresolvedTable) -> Columns:
     """Return the columns of a table; for a collect BY CHANGES with a column for the operation of each change."""
     columns = draft.declared.columns
     is_followed = draft.declared.source is not None and draft.declared.source.batching is Batching.CHANGES
@@ -30,16 +30,16 @@ def with_op(draft: UnresolvedTable) -> Columns:
     return replace(columns, named=(*columns.named, op))
 
 
-def refused_changes(draft: UnresolvedTable, said: ModeSaid | None) -> list[WaterclockError]:
+def check_changes(draft: UnresolvedTable, said: ParsedMode | None) -> list[WaterclockError]:
     """Return the errors in the mode, source and rules of a collect BY CHANGES; `said` is its mode."""
     return (
         []
         if draft.statement.has_failed("MODE") or draft.statement.has_failed("BY")
-        else list(_check_changes(draft, said))
+        else list(_find_change_errors(draft, said))
     )
 
 
-def _check_changes(draft: UnresolvedTable, said: ModeSaid | None) -> Iterator[WaterclockError]:
+def _find_change_errors(draft: UnresolvedTable, said: ParsedMode | None) -> Iterator[WaterclockError]:
     if said is None or said.mode not in FOLDS:
         yield draft.at("MODE" if said else "BY").refuse(
             "E325",
@@ -74,7 +74,7 @@ def _ladders(draft: UnresolvedTable) -> Iterator[tuple[str, Ladder]]:
             yield f"the rule {rule.name}", rule.rungs
 
 
-def by_changes(draft: UnresolvedTable, said: ModeSaid, errors: list[WaterclockError]) -> Merge | Temporal | None:
+def resolve_changes(draft: UnresolvedTable, said: ParsedMode, errors: list[WaterclockError]) -> Merge | Temporal | None:
     """Return the MERGE or TEMPORAL settings of a collect BY CHANGES, in which a deleting change deletes its key.
 
     ORDER BY, and a TEMPORAL time other than that of the change, are reported.

@@ -9,7 +9,7 @@ from waterclock.dpl.resolve.table_options import keeps_open_windows
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, OptionsSaid
+from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList, ParsedOptions
 from waterclock.errors import WaterclockError
 from waterclock.flow.checked_references import CheckedReference, checked_references
 from waterclock.flow.choices import Kind
@@ -62,8 +62,8 @@ def reference_span(draft: UnresolvedTable, column: str) -> Span:
     return (said.references_span or said.span) if said else draft.span
 
 
-def _find_declaration(draft: UnresolvedTable, column: str) -> ColumnSaid | None:
-    columns = draft.statement.value("COLUMNS", ColumnsSaid)
+def _find_declaration(draft: UnresolvedTable, column: str) -> ParsedColumn | None:
+    columns = draft.statement.value("COLUMNS", ParsedColumnList)
     return next((one for one in columns.columns if one.name == column), None) if columns else None
 
 
@@ -84,7 +84,7 @@ def _problems(draft: UnresolvedTable, parent: UnresolvedTable, checked: CheckedR
     if draft.statement.clause("PARTIAL AFTER") is not None:
         fix = "remove one of them: missing input would count as rows without a parent"
         yield planned_feature_error("PARTIAL AFTER with a checked REFERENCES", draft.at("PARTIAL AFTER"), fix=fix)
-    if keeps_open_windows(draft.statement.value("OPTIONS", OptionsSaid)):
+    if keeps_open_windows(draft.statement.value("OPTIONS", ParsedOptions)):
         fix = "leave open_windows out, or ELSE"
         yield planned_feature_error("open_windows with a checked REFERENCES", span, fix=fix)
     yield from _ladders(draft, checked)

@@ -12,14 +12,14 @@ from sqlglot.optimizer.simplify import simplify
 from sqlglot.tokens import TokenType
 
 from waterclock.dpl.query.builtins import check_builtin_call
-from waterclock.dpl.query.determinism import nondeterministic
+from waterclock.dpl.query.determinism import check_deterministic_call
 from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.resolve.literals import literal
 from waterclock.dpl.resolve.rules import has_aggregate
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.watermarks import AS_TIMESTAMP
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnsSaid, Expression
+from waterclock.dpl.syntax.statements import Expression, ParsedColumnList
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind, ReadKind, TableType
 from waterclock.flow.closings import END, START, Closes, Least
@@ -50,17 +50,17 @@ def resolve_closings(
         yield from wrong
         said = draft.statement.value(_WORD, Expression)
         if said is not None and not wrong and not draft.is_incomplete:
-            condition = _Condition(draft, said, _until(draft), drafts, variables, known)
+            condition = _Condition(draft, said, _list_until_tables(draft), drafts, variables, known)
             draft.declared = replace(draft.declared, closes=condition.resolve())
             yield from condition.errors
 
 
-def _until(draft: UnresolvedTable) -> list[str]:
+def _list_until_tables(draft: UnresolvedTable) -> list[str]:
     return list(dict.fromkeys(read.table for read in draft.declared.reads if read.kind is ReadKind.UNTIL))
 
 
 def _check_close_when(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable]) -> Iterator[WaterclockError]:
-    at, tables = draft.at(_WORD), _until(draft)
+    at, tables = draft.at(_WORD), _list_until_tables(draft)
     if draft.kind is not Kind.TRANSFORM or draft.declared.type is not TableType.PARTITIONED:
         yield at.refuse(
             "E261",
@@ -135,7 +135,9 @@ class _Condition:
         self.errors.extend(now_texts(self.said.tree, source, lambda _: None))
         for index, token in enumerate(tokens):
             upper = token.text.upper()
-            wrong = nondeterministic(source, tokens, index, upper) or check_builtin_call(source, tokens, index, upper)
+            wrong = check_deterministic_call(source, tokens, index, upper) or check_builtin_call(
+                source, tokens, index, upper
+            )
             if wrong is not None:
                 self.errors.append(wrong)
             elif upper in _NOT_HERE and _is_call(tokens, index):
@@ -221,7 +223,7 @@ class _Condition:
         return None, columns
 
     def _require(self, table: str, column: str, span: Span) -> None:
-        listed = self.drafts[table].statement.value("COLUMNS", ColumnsSaid) if table in self.drafts else None
+        listed = self.drafts[table].statement.value("COLUMNS", ParsedColumnList) if table in self.drafts else None
         if listed is None or listed.is_open or column.lower() == "timelabel":
             return
         names = [each.name for each in listed.columns]
@@ -231,7 +233,7 @@ class _Condition:
 
     def _require_instant(self, table: str, column: str, span: Span) -> None:
         """Report a watermark of a column that is declared with another type than TIMESTAMP."""
-        listed = self.drafts[table].statement.value("COLUMNS", ColumnsSaid) if table in self.drafts else None
+        listed = self.drafts[table].statement.value("COLUMNS", ParsedColumnList) if table in self.drafts else None
         known = [] if listed is None else listed.columns
         said = next((it.declared.type for it in known if it.name.lower() == column.lower()), None)
         if said is not None and said.upper() not in AS_TIMESTAMP:

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 from waterclock.dpl.resolve.awaits import awaits_of
 from waterclock.dpl.resolve.changed_clause import resolve_changed
-from waterclock.dpl.resolve.changes import with_op
+from waterclock.dpl.resolve.changes import add_operation_column
 from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.for_each_clause import each_of
-from waterclock.dpl.resolve.linked_projects import by_link
-from waterclock.dpl.resolve.origins import refused_origins
+from waterclock.dpl.resolve.linked_projects import resolve_link
+from waterclock.dpl.resolve.origins import check_origins
 from waterclock.dpl.resolve.receivers import check_stream
 from waterclock.dpl.resolve.rules import unread_of
 from waterclock.dpl.resolve.statement_rules import list_declared_rules
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import (
-    BatchedSaid,
-    OptionsSaid,
-    UnitSaid,
+    ParsedBatching,
+    ParsedOptions,
+    ParsedUnit,
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import LINKED, Batching
@@ -32,26 +32,26 @@ def resolve_source(draft: UnresolvedTable, systems: Systems, errors: list[Waterc
     if of_lines := list_declared_rules(draft.statement, of_lines=True):
         unread = unread_of(of_lines, systems.of(source.unit) if source else None, errors)
         draft.declared = replace(draft.declared, columns=replace(draft.declared.columns, unread=unread))
-    draft.declared = replace(draft.declared, columns=with_op(draft))
+    draft.declared = replace(draft.declared, columns=add_operation_column(draft))
 
 
 def _source(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockError]) -> Source | None:
     statement = draft.statement
-    said = statement.value("FROM", UnitSaid)
+    said = statement.value("FROM", ParsedUnit)
     if said is None:
         if not statement.has_failed("FROM"):
             errors.append(
                 draft.span.refuse("E233", f"{draft.name} has no FROM", fix="add it, as in FROM shop.public.orders")
             )
         return None
-    unit = systems.unit(said, statement.value("OPTIONS", OptionsSaid), errors, is_source=True)
-    by = statement.value("BY", BatchedSaid) or BatchedSaid(Batching.SNAPSHOT)
+    unit = systems.unit(said, statement.value("OPTIONS", ParsedOptions), errors, is_source=True)
+    by = statement.value("BY", ParsedBatching) or ParsedBatching(Batching.SNAPSHOT)
     capabilities = systems.of(unit)
     each = each_of(statement, unit, capabilities, systems.capabilities, errors)
     if statement.clause("FOR EACH") is not None:
         return Source(unit, Batching.EACH, each=each)
     if capabilities and capabilities.collects <= LINKED:
-        by = by_link(draft, unit, by, errors)
+        by = resolve_link(draft, unit, by, errors)
     elif capabilities and by.batching not in capabilities.collects:
         legal = sorted(_BATCHINGS[batching] for batching in capabilities.collects)
         errors.append(
@@ -62,7 +62,7 @@ def _source(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockErr
             )
         )
     check_stream(draft, unit, capabilities, errors)
-    errors.extend(refused_origins(statement, capabilities, by_changes=by.batching is Batching.CHANGES))
+    errors.extend(check_origins(statement, capabilities, by_changes=by.batching is Batching.CHANGES))
     awaits = awaits_of(statement, capabilities, by.batching, errors)
     changed = resolve_changed(statement, by, capabilities, errors)
     return Source(unit, by.batching, by.time_column, by.lookback, awaits, changed)

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from waterclock.dpl.query.outputs import illegal_name, refused_signs
-from waterclock.dpl.resolve.endings import refused_endings, resolve_ending
-from waterclock.dpl.resolve.hidden import all_hidden, check_hidden_column
-from waterclock.dpl.resolve.published_columns import refused_list, resolve_expression
+from waterclock.dpl.query.outputs import column_name_error, list_illegal_characters
+from waterclock.dpl.resolve.endings import check_endings, resolve_ending
+from waterclock.dpl.resolve.hidden import check_hidden_column, check_visible_columns
+from waterclock.dpl.resolve.published_columns import check_published_list, resolve_expression
 from waterclock.dpl.resolve.rules import rule_of
 from waterclock.dpl.syntax.planned_features import planned_feature_error
-from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
+from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Column, Columns
 from waterclock.flow.schema_changes import OnSchemaChange
@@ -24,7 +24,7 @@ _LISTS = (StatementKind.PUBLISH, StatementKind.VIEW)
 
 def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Columns:
     """Return the column list of a statement without invalid columns, which are reported in `errors`."""
-    said = statement.value("COLUMNS", ColumnsSaid)
+    said = statement.value("COLUMNS", ParsedColumnList)
     on_change = statement.value("ON SCHEMA CHANGE", OnSchemaChange)
     if said is None:
         return Columns(on_change=on_change)
@@ -32,9 +32,9 @@ def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[
     seen: dict[str, str] = {}
     columns: list[Column] = []
     for column in said.columns:
-        problem = _wrong_name(column, seen, statement.kind) or check_hidden_column(column, statement.kind)
+        problem = _column_name_error(column, seen, statement.kind) or check_hidden_column(column, statement.kind)
         if is_list and problem is None:
-            problem = _wrong_in_list(column, statement)
+            problem = _column_clause_error(column, statement)
         if column.made_as is not None and column.retires is None and statement.kind is not StatementKind.PUBLISH:
             problem = problem or planned_feature_error(
                 "AS (expression) without RETIRE", column.made_as_span or column.span
@@ -45,15 +45,15 @@ def columns_of(statement: Statement, variables: Mapping[str, Any], errors: list[
         seen[column.name.lower()] = column.name
         columns.append(_column(column, variables, errors))
     found = Columns(tuple(columns), said.is_open, on_change)
-    errors.extend(refused_endings(statement))
-    errors.extend(refused_list(statement))
-    errors.extend(all_hidden(said))
-    refused = refused_change(statement, found)
+    errors.extend(check_endings(statement))
+    errors.extend(check_published_list(statement))
+    errors.extend(check_visible_columns(said))
+    refused = schema_change_error(statement, found)
     errors.extend([refused] if refused else [])
     return found
 
 
-def _column(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Column:
+def _column(said: ParsedColumn, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Column:
     rules = tuple(rule for rule in (rule_of(rule, variables, errors, in_column=True) for rule in said.rules) if rule)
     return replace(
         said.declared,
@@ -65,7 +65,7 @@ def _column(said: ColumnSaid, variables: Mapping[str, Any], errors: list[Watercl
     )
 
 
-def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], kind: StatementKind) -> WaterclockError | None:
+def _column_name_error(column: ParsedColumn, seen: Mapping[str, str], kind: StatementKind) -> WaterclockError | None:
     lower = column.name.lower()
     if lower in seen:
         is_same = seen[lower] == column.name
@@ -85,12 +85,12 @@ def _wrong_name(column: ColumnSaid, seen: Mapping[str, str], kind: StatementKind
             fix="leave it out",
         )
     fix = "rename it where it is made, as in `" + column.name.replace("`", "``") + "` AS another_name"
-    if kind is StatementKind.COLLECT and not refused_signs(column_name(column.name)):
+    if kind is StatementKind.COLLECT and not list_illegal_characters(column_name(column.name)):
         fix = f"write {column_name(column.name)}: the source's column is found by that name"
-    return illegal_name(column.name, column.span, fix)
+    return column_name_error(column.name, column.span, fix)
 
 
-def _wrong_in_list(column: ColumnSaid, statement: Statement) -> WaterclockError | None:
+def _column_clause_error(column: ParsedColumn, statement: Statement) -> WaterclockError | None:
     said = column.declared
     is_plain = not (said.type or said.is_key or said.is_not_null or column.rules or said.references)
     if is_plain and not column.retires and not column.tells:
@@ -106,7 +106,7 @@ def _wrong_in_list(column: ColumnSaid, statement: Statement) -> WaterclockError 
     )
 
 
-def refused_change(statement: Statement, columns: Columns) -> WaterclockError | None:
+def schema_change_error(statement: Statement, columns: Columns) -> WaterclockError | None:
     """Return the error for an ON SCHEMA CHANGE that contradicts the column list, or None."""
     clause = statement.clause("ON SCHEMA CHANGE")
     if clause is None or columns.is_open or statement.has_failed("COLUMNS"):

@@ -24,7 +24,7 @@ _STRINGS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)")
 
 
-def asks_history(expression: Expression) -> bool:
+def uses_history(expression: Expression) -> bool:
     """Return whether an expression calls last_good(), usual() or trend()."""
     return any(node.name.upper() in _HISTORY for node in expression.tree.find_all(exp.Anonymous))
 

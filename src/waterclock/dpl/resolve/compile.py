@@ -88,7 +88,7 @@ class _Compiler:
         reads.resolve_references()
         flow = UnresolvedFlow(self.drafts, reads.spans, self.statements, queries, functions, systems, self.config)
         errors.extend(check_names_and_circles(flow))
-        Cadences(self.drafts, self.config, errors).settle()
+        Cadences(self.drafts, self.config, errors).resolve_all()
         for draft in self.drafts.values():
             resolve_choices(draft, queries.choices.get(draft.name, ()), variables, errors)
         errors.extend(resolve_keys(self.drafts, reads.spans))

@@ -99,7 +99,7 @@ class _ConditionReader:
         if op := _COMPARE.get(type(node)):
             return self._read_comparison(op, node.this, node.expression)
         if isinstance(node, exp.Between):
-            self._only(node, "this", "low", "high")
+            self._require_parts(node, "this", "low", "high")
             low = self._read_comparison(">=", node.this, node.args["low"])
             high = self._read_comparison("<=", node.this, node.args["high"])
             return _Typed(_Kind.TRUTH, Term("and", (low.term, high.term)))
@@ -141,17 +141,17 @@ class _ConditionReader:
         return found.term
 
     def _read_comparison(self, op: str, left: Any, right: Any) -> _Typed:
-        one, other = self._alike(left, right)
+        one, other = self._read_to_one_type(left, right)
         self._check_label(one, other, is_equality=op in _EQUAL)
         if one.kind is _Kind.TRUTH and op not in _EQUAL:
             raise self._refuse(f"TRUE and FALSE are compared by {op}", "use AND, OR and NOT")
         return _Typed(_Kind.TRUTH, Term(op, (one.term, other.term)))
 
     def _one_of(self, node: Any) -> _Typed:
-        self._only(node, "this", "expressions")
+        self._require_parts(node, "this", "expressions")
         parts = []
         for each in node.expressions:
-            one, other = self._alike(node.this, each)
+            one, other = self._read_to_one_type(node.this, each)
             self._check_label(one, other, is_equality=True)
             parts.append(Term("=", (one.term, other.term)))
         if not parts:
@@ -164,7 +164,7 @@ class _ConditionReader:
         if isinstance(node.expression, exp.Boolean):
             wanted = Term("value", value=bool(node.expression.this))
             return _Typed(_Kind.TRUTH, Term("is", (self._truth(node.this), wanted)))
-        raise self._unusable(node)
+        raise self._part_error(node)
 
     def _read_arithmetic(self, op: str, node: Any) -> _Typed:
         parts = [self._whole(each) for each in (node.this, node.expression)]
@@ -205,7 +205,7 @@ class _ConditionReader:
                 return self._cast(node, _Kind.INSTANT)
             if to is exp.DType.BIGINT and isinstance(node.this, exp.Literal) and not node.this.is_string:  # 2L
                 return self._read_literal(node.this)
-        raise self._unusable(node)
+        raise self._part_error(node)
 
     def _read_named_call(self, node: Any) -> _Typed:
         upper = str(node.this).upper()
@@ -213,7 +213,7 @@ class _ConditionReader:
             return _Typed(_Kind.TEXT if upper == "TIMELABEL" else _Kind.INSTANT, Term(_WINDOW[upper]))
         if upper in _NAMED and len(node.expressions) == 1:
             return self._part(_NAMED[upper], node.expressions[0])
-        raise self._unusable(node, did_you_mean(upper, [*_WINDOW, *_NAMED]))
+        raise self._part_error(node, did_you_mean(upper, [*_WINDOW, *_NAMED]))
 
     def _part(self, op: str, node: Any) -> _Typed:
         """Convert a function that returns a part of a date or time, such as `month`; a date has no hours."""
@@ -226,7 +226,7 @@ class _ConditionReader:
     def _cast(self, node: Any, kind: _Kind) -> _Typed:
         return self._time(self.read(node.this), kind, self._find_written_text(node.this))
 
-    def _alike(self, left: Any, right: Any) -> tuple[_Typed, _Typed]:
+    def _read_to_one_type(self, left: Any, right: Any) -> tuple[_Typed, _Typed]:
         """Convert two compared values to one type: a string next to a time is a time, a date the start of its day."""
         one, other = self.read(left), self.read(right)
         if _Kind.NULL in {one.kind, other.kind} or one.kind is other.kind:
@@ -281,12 +281,12 @@ class _ConditionReader:
                 fix="compare a time, as in WINDOW_START() < '2024-02-01', or write a timelabel: '20240201000000'",
             )
 
-    def _only(self, node: Any, *known: str) -> None:
+    def _require_parts(self, node: Any, *known: str) -> None:
         """Refuse a node with other parts than the `known` ones, such as the query of an IN."""
         if any(value for part, value in node.args.items() if part not in known):
-            raise self._unusable(node)
+            raise self._part_error(node)
 
-    def _unusable(self, node: Any, near: str | None = None) -> WaterclockError:
+    def _part_error(self, node: Any, near: str | None = None) -> WaterclockError:
         said, is_all = self._find_written_text(node), self._find_written_text(node) == self.span.text
         what = f"{said} has a part that cannot choose a query" if is_all else f"{said} cannot choose a query"
         if isinstance(node, exp.Column):

@@ -15,7 +15,7 @@ from waterclock.dpl.resolve.secret_places import secret_places
 from waterclock.dpl.resolve.table_options import TABLE_OPTIONS, TRANSFORM_OPTIONS, without_table_options
 from waterclock.dpl.resolve.written_secrets import written_secret
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import OptionsSaid, Statement, UnitSaid
+from waterclock.dpl.syntax.statements import ParsedOptions, ParsedUnit, Statement
 from waterclock.errors import WaterclockError, did_you_mean, nearest
 from waterclock.flow.about import About
 from waterclock.flow.capabilities import Capabilities, Option
@@ -37,7 +37,7 @@ class Systems:
     capabilities: Mapping[str, Capabilities]
 
     def unit(
-        self, said: UnitSaid, options: OptionsSaid | None, errors: list[WaterclockError], *, is_source: bool
+        self, said: ParsedUnit, options: ParsedOptions | None, errors: list[WaterclockError], *, is_source: bool
     ) -> Unit:
         """Return the unit of a FROM or TO; report unknown connections, and unknown, missing and invalid options."""
         values = options.values if options else {}
@@ -75,7 +75,7 @@ class Systems:
         connection = self.connections.get(unit.connection)
         return None if connection is None else self.capabilities[connection.type]
 
-    def _unknown(self, said: UnitSaid) -> WaterclockError:
+    def _unknown(self, said: ParsedUnit) -> WaterclockError:
         return said.span.source.span(said.span.start, said.span.start + len(said.connection)).refuse(
             "E221",
             f"unknown connection {said.connection}",
@@ -168,7 +168,7 @@ def _connection(
     if type_name not in capabilities:
         errors.append(_unknown_type(type_name, type_span, capabilities))
         return None
-    options_said = statement.value("OPTIONS", OptionsSaid)
+    options_said = statement.value("OPTIONS", ParsedOptions)
     options: dict[str, Any] = dict(options_said.values) if options_said else {}
     spans = dict(options_said.spans) if options_said else {}
     for key, raw in overlay.items():
@@ -243,12 +243,12 @@ def _place_of_option(name: str, key: str, said: Mapping[str, Statement], config:
     path = ("env", config.env, "connections", name, *key.split("."))
     if path in config.places:
         return config.places[path]
-    options = said[name].value("OPTIONS", OptionsSaid) if name in said else None
+    options = said[name].value("OPTIONS", ParsedOptions) if name in said else None
     found = options.spans.get(key) if options is not None else None
     return found or config.place(path)
 
 
-def check_table_options(said: OptionsSaid, errors: list[WaterclockError]) -> None:
+def check_table_options(said: ParsedOptions, errors: list[WaterclockError]) -> None:
     """Report unknown options, and invalid values, in the OPTIONS of a TRANSFORM."""
     errors.extend(_wrong_options(said.values, TRANSFORM_OPTIONS, "a TRANSFORM", lambda name: said.spans[name]))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import OptionsSaid
+from waterclock.dpl.syntax.statements import ParsedOptions
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Kind, Mode
 from waterclock.flow.declarations import Unit
@@ -15,11 +15,11 @@ from waterclock.flow.declarations import Unit
 _RAW = "raw"
 
 
-def refused_copies(drafts: Mapping[str, UnresolvedTable], systems: Systems) -> Iterator[WaterclockError]:
+def check_copies(drafts: Mapping[str, UnresolvedTable], systems: Systems) -> Iterator[WaterclockError]:
     """Yield errors for raw collects BY DATA TIME, and for raw publishes that could not copy whole files."""
     for draft in drafts.values():
         source = draft.declared.source
-        if source is not None and source.batching is Batching.DATA_TIME and _copies(source.unit, systems):
+        if source is not None and source.batching is Batching.DATA_TIME and _copies_files(source.unit, systems):
             yield draft.at("BY").refuse(
                 "E287",
                 f"{draft.name} copies whole files, and cannot be collected BY DATA TIME",
@@ -29,17 +29,17 @@ def refused_copies(drafts: Mapping[str, UnresolvedTable], systems: Systems) -> I
         if (
             draft.kind is Kind.PUBLISH
             and draft.declared.destination is not None
-            and _copies(draft.declared.destination, systems)
+            and _copies_files(draft.declared.destination, systems)
         ):
             table = drafts.get(draft.statement.name)
             if table is not None:
-                yield from _publish(draft, table, systems)
+                yield from _check_raw_publish(draft, table, systems)
 
 
-def _publish(draft: UnresolvedTable, table: UnresolvedTable, systems: Systems) -> Iterator[WaterclockError]:
-    said = draft.statement.value("OPTIONS", OptionsSaid)
+def _check_raw_publish(draft: UnresolvedTable, table: UnresolvedTable, systems: Systems) -> Iterator[WaterclockError]:
+    said = draft.statement.value("OPTIONS", ParsedOptions)
     span = said.spans.get("format", draft.span) if said else draft.span
-    if table.declared.source is None or not _copies(table.declared.source.unit, systems):
+    if table.declared.source is None or not _copies_files(table.declared.source.unit, systems):
         yield _copy_error(
             span, f"{table.name} has no files to copy", "it contains rows, not files",
             f"publish a COLLECT with OPTIONS (format '{_RAW}'), or choose another format",
@@ -68,7 +68,7 @@ def _publish(draft: UnresolvedTable, table: UnresolvedTable, systems: Systems) -
 _NEEDED = ("name", "stamp", "changed", "size", "sha256")
 
 
-def _copies(unit: Unit, systems: Systems) -> bool:
+def _copies_files(unit: Unit, systems: Systems) -> bool:
     capabilities = systems.of(unit)
     return capabilities is not None and capabilities.copies and unit.options.get("format") == _RAW
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.watermarks import watermark_of
-from waterclock.dpl.syntax.statements import DeadlineSaid, Statement, StatementKind, WatermarkSaid
+from waterclock.dpl.syntax.statements import ParsedDeadline, ParsedWatermark, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.watermarks import find_earliest_advance
 from waterclock.timelabel.cadence import Cadence
@@ -34,18 +34,18 @@ def check_deadlines(drafts: Mapping[str, UnresolvedTable]) -> Iterator[Watercloc
                 fix=f"add one: DEADLINE 2 HOURS RUNTIME {runtime}",
             )
         if draft.declared.is_by_watermark and draft.statement.clause(WATERMARK) is None:
-            yield _without_watermark(draft, drafts)
+            yield _no_watermark_error(draft, drafts)
         elif deadline is not None and draft.cadence is not None:
-            yield from _too_soon(draft, draft.cadence, deadline, runtime)
+            yield from _check_earliest_deadline(draft, draft.cadence, deadline, runtime)
 
 
 def is_by_watermark(statement: Statement) -> bool:
     """Return whether a statement has DEADLINE BY WATERMARK: the table's watermark must meet it, not its batch."""
-    said = statement.value(DEADLINE, DeadlineSaid)
+    said = statement.value(DEADLINE, ParsedDeadline)
     return said is not None and said.is_by_watermark
 
 
-def _without_watermark(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable]) -> WaterclockError:
+def _no_watermark_error(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable]) -> WaterclockError:
     """Build the error for a deadline by the watermark of a table without one; suggest an input that has one."""
     above = [read.table for read in draft.declared.reads if read.table in drafts]
     known = [name for name in dict.fromkeys(above) if drafts[name].statement.clause(WATERMARK) is not None]
@@ -63,11 +63,11 @@ def _without_watermark(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTa
     )
 
 
-def _too_soon(
+def _check_earliest_deadline(
     draft: UnresolvedTable, cadence: Cadence, deadline: Duration, runtime: Duration | None
 ) -> Iterator[WaterclockError]:
     """Yield the error for a deadline that no batch can meet. A month counts as 31 days, far longer than any DELAY."""
-    delay, said = cadence.delay, draft.statement.value(WATERMARK, WatermarkSaid)
+    delay, said = cadence.delay, draft.statement.value(WATERMARK, ParsedWatermark)
     due = f"its windows are due {elapsed_text(delay)} after their end" if delay else "its windows are due at their end"
     what = "can be done"
     if draft.declared.is_by_watermark and said is not None:

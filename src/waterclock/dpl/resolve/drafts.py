@@ -10,11 +10,11 @@ from waterclock.dpl.resolve.collect_sources import resolve_source
 from waterclock.dpl.resolve.column_lists import columns_of
 from waterclock.dpl.resolve.connections import Systems, check_table_options
 from waterclock.dpl.resolve.deadlines import is_by_watermark
-from waterclock.dpl.resolve.hidden import with_hidden_rules
+from waterclock.dpl.resolve.hidden import exclude_hidden_from_rules
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE
 from waterclock.dpl.resolve.measures import measures_of
 from waterclock.dpl.resolve.modes import resolve_mode
-from waterclock.dpl.resolve.origins import refused_origins
+from waterclock.dpl.resolve.origins import check_origins
 from waterclock.dpl.resolve.retention import deadline_of, keep_versions_of, retain_of
 from waterclock.dpl.resolve.statement_rules import rules_of
 from waterclock.dpl.resolve.table_options import manifest_of
@@ -22,9 +22,9 @@ from waterclock.dpl.resolve.unresolved import KINDS, UnresolvedTable
 from waterclock.dpl.resolve.watermarks import MARKS
 from waterclock.dpl.syntax.clause_table import BY_WORD
 from waterclock.dpl.syntax.statements import (
-    OptionsSaid,
+    ParsedOptions,
+    ParsedUnit,
     Statement,
-    UnitSaid,
 )
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.about import About
@@ -61,18 +61,18 @@ def draft_of(statement: Statement, config: Config, systems: Systems, errors: lis
             **_values_as_read(statement),
         ),
     )
-    with_hidden_rules(draft)
+    exclude_hidden_from_rules(draft)
     draft.declared = replace(draft.declared, pool=_pool(draft, config, errors))
     if draft.kind is Kind.COLLECT:
         resolve_source(draft, systems, errors)
     elif draft.kind is Kind.TRANSFORM:
-        errors.extend(refused_origins(statement, None))
+        errors.extend(check_origins(statement, None))
     if draft.kind is Kind.PUBLISH:
         unit = _destination(draft, systems, errors)
         draft.declared = replace(draft.declared, destination=unit, name=str(unit) if unit else statement.name)
     else:
         resolve_mode(draft, config.variables, errors)
-        _settle_keeping(draft, config, errors)
+        _resolve_retention(draft, config, errors)
     # defaults are found by the table's name, which for a publish is that of its unit
     draft.declared = replace(draft.declared, deadline=deadline_of(draft, config, errors))
     return draft
@@ -84,8 +84,8 @@ def _values_as_read(statement: Statement) -> dict[str, Any]:
     return {known.table_field: clause.value for clause, known in definitions if known is not None and known.table_field}
 
 
-def _settle_keeping(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> None:
-    options = draft.statement.value("OPTIONS", OptionsSaid)
+def _resolve_retention(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> None:
+    options = draft.statement.value("OPTIONS", ParsedOptions)
     draft.declared = replace(
         draft.declared,
         retain=retain_of(draft, config, errors),
@@ -132,7 +132,7 @@ def _on_restate(statement: Statement, config: Config) -> OnRestate:
 
 
 def _destination(draft: UnresolvedTable, systems: Systems, errors: list[WaterclockError]) -> Unit | None:
-    said = draft.statement.value("TO", UnitSaid)
+    said = draft.statement.value("TO", ParsedUnit)
     if said is None:
         if not draft.statement.has_failed("TO"):
             errors.append(
@@ -149,4 +149,4 @@ def _destination(draft: UnresolvedTable, systems: Systems, errors: list[Waterclo
                 fix="use letters, digits and _ . - / within the connection",
             )
         )
-    return systems.unit(said, draft.statement.value("OPTIONS", OptionsSaid), errors, is_source=False)
+    return systems.unit(said, draft.statement.value("OPTIONS", ParsedOptions), errors, is_source=False)

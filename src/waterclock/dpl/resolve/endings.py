@@ -11,13 +11,13 @@ from sqlglot import exp
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_expression, has_aggregate
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Expression, ModeSaid, Statement
+from waterclock.dpl.syntax.statements import Expression, ParsedColumn, ParsedColumnList, ParsedMode, Statement
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.endings import Ending
 
 
-def resolve_ending(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Ending | None:
+def resolve_ending(said: ParsedColumn, variables: Mapping[str, Any], errors: list[WaterclockError]) -> Ending | None:
     """Return the RETIRE of a column; None if it has none, or an invalid one."""
     if said.retires is None:
         return None
@@ -27,21 +27,21 @@ def resolve_ending(said: ColumnSaid, variables: Mapping[str, Any], errors: list[
         problems += check_expression(said.made_as)
         if has_aggregate(said.made_as.tree):
             problems.append(
-                _wrongly(said, said.made_as.span, "is computed by an aggregate", "it is computed for each row")
+                _ending_error(said, said.made_as.span, "is computed by an aggregate", "it is computed for each row")
             )
         made_as = with_literals(said.made_as, variables)
     errors.extend(problems)
     return None if problems else Ending(date.fromisoformat(said.retires.text), made_as)
 
 
-def refused_endings(statement: Statement) -> Iterator[WaterclockError]:
+def check_endings(statement: Statement) -> Iterator[WaterclockError]:
     """Yield errors for columns with RETIRE that rules, mode or other columns of the table need."""
-    columns = statement.value("COLUMNS", ColumnsSaid)
+    columns = statement.value("COLUMNS", ParsedColumnList)
     ending = {each.name.lower(): each for each in (columns.columns if columns else ()) if each.retires is not None}
-    mode = statement.value("MODE", ModeSaid)
+    mode = statement.value("MODE", ParsedMode)
     if ending and mode is not None and mode.mode is Mode.TEMPORAL:
         each = next(iter(ending.values()))
-        yield _wrongly(
+        yield _ending_error(
             each,
             each.span,
             "belongs to a TEMPORAL table",
@@ -52,15 +52,17 @@ def refused_endings(statement: Statement) -> Iterator[WaterclockError]:
     for rule in _rules(statement):
         for node in rule.tree.find_all(exp.Column):
             if (said := ending.get(node.parts[0].name.lower())) is not None:
-                yield _wrongly(said, rule.span, "is used by a rule, and has RETIRE", "it is NULL from that day on")
+                yield _ending_error(said, rule.span, "is used by a rule, and has RETIRE", "it is NULL from that day on")
     needed = _find_required_columns(statement, mode)
     for name, said in ending.items():
         if name in needed:
-            yield _wrongly(said, said.span, f"has RETIRE, and is needed by {needed[name]}", "rows are matched by it")
+            yield _ending_error(
+                said, said.span, f"has RETIRE, and is needed by {needed[name]}", "rows are matched by it"
+            )
         for node in said.made_as.tree.find_all(exp.Column) if said.made_as is not None else ():
             other = ending.get(node.parts[0].name.lower())
             if other is not None:
-                yield _wrongly(
+                yield _ending_error(
                     said,
                     said.made_as.span if said.made_as else said.span,
                     f"is computed from {'itself' if other is said else other.name}",
@@ -69,7 +71,7 @@ def refused_endings(statement: Statement) -> Iterator[WaterclockError]:
                 )
 
 
-def expressions_of(columns: Iterable[ColumnSaid]) -> Iterator[Any]:
+def expressions_of(columns: Iterable[ParsedColumn]) -> Iterator[Any]:
     """Return the expressions of computed columns, `AS (expression)`."""
     return (each.made_as for each in columns if each.made_as is not None)
 
@@ -79,20 +81,20 @@ def _rules(statement: Statement) -> Iterator[Expression]:
     return (rule.expression for rule in said if not rule.of)
 
 
-def _find_required_columns(statement: Statement, mode: ModeSaid | None) -> dict[str, str]:
+def _find_required_columns(statement: Statement, mode: ParsedMode | None) -> dict[str, str]:
     by = statement.clause("BY")
     time = getattr(by.value, "time_column", None) if by else None
     needed = {time.lower(): "BY DATA TIME"} if time else {}
     for name in (*mode.keys, *mode.order_by) if mode is not None else ():
         needed[name.lower()] = mode.mode.name if mode is not None else ""
-    columns = statement.value("COLUMNS", ColumnsSaid)
+    columns = statement.value("COLUMNS", ParsedColumnList)
     for column in columns.columns if columns else ():
         for order in column.stays.stays.order if column.stays else ():
             needed[order.column.lower()] = "KEY ORDER BY"
     return needed
 
 
-def _check_ending(said: ColumnSaid) -> Iterator[WaterclockError]:
+def _check_ending(said: ParsedColumn) -> Iterator[WaterclockError]:
     if said.retires is None:
         return
     try:
@@ -104,10 +106,14 @@ def _check_ending(said: ColumnSaid) -> Iterator[WaterclockError]:
         )  # fmt: skip
     if said.declared.is_key or said.declared.is_not_null:
         word = "KEY" if said.declared.is_key else "NOT NULL"
-        yield _wrongly(said, said.span, f"has {word} and RETIRE", "it is NULL from that day on", f"leave {word} out")
+        yield _ending_error(
+            said, said.span, f"has {word} and RETIRE", "it is NULL from that day on", f"leave {word} out"
+        )
     if said.rules:
-        yield _wrongly(said, said.span, "has EXPECT and RETIRE", "it is NULL from that day on", "leave EXPECT out")
+        yield _ending_error(said, said.span, "has EXPECT and RETIRE", "it is NULL from that day on", "leave EXPECT out")
 
 
-def _wrongly(said: ColumnSaid, span: Span, what: str, why: str, fix: str = "leave RETIRE out") -> WaterclockError:
+def _ending_error(
+    said: ParsedColumn, span: Span, what: str, why: str, fix: str = "leave RETIRE out"
+) -> WaterclockError:
     return span.refuse("E292", f"{said.name} {what}", why=why, fix=fix)

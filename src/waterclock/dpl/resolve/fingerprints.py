@@ -20,7 +20,7 @@ from waterclock.dpl.resolve.former_code import (
 )
 from waterclock.dpl.resolve.hidden import describe_hidden
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, StatementKind, WhenSaid
+from waterclock.dpl.syntax.statements import ParsedColumnList, ParsedQuery, ParsedWhen, Statement, StatementKind
 from waterclock.flow.checks import every_rule, keeps_unread
 from waterclock.flow.declarations import (
     Column,
@@ -34,7 +34,7 @@ from waterclock.flow.declarations import (
     TableDeclaration,
 )
 from waterclock.flow.flats import flats_of
-from waterclock.flow.ladders import FAILS, words
+from waterclock.flow.ladders import FAILS, format_ladder
 from waterclock.flow.origins import SOURCE
 from waterclock.flow.schema_changes import OnSchemaChange
 
@@ -70,7 +70,7 @@ def canonical_query(statement: Statement) -> str:
 
     The text of a view with a closed column list begins with that list.
     """
-    listed = statement.value("COLUMNS", ColumnsSaid) if statement.kind is StatementKind.VIEW else None
+    listed = statement.value("COLUMNS", ParsedColumnList) if statement.kind is StatementKind.VIEW else None
     if listed is not None and not listed.is_open:
         names = (column.name for column in listed.columns)
         return _SEPARATOR.join(["(", *names, ")", "AS", _canonical_queries(statement)])
@@ -78,9 +78,9 @@ def canonical_query(statement: Statement) -> str:
 
 
 def _canonical_queries(statement: Statement) -> str:
-    said = statement.value("AS", QuerySaid)
+    said = statement.value("AS", ParsedQuery)
     last = canonical(said.tokens) if said else ""
-    whens = [clause.value for clause in statement.clauses if isinstance(clause.value, WhenSaid)]
+    whens = [clause.value for clause in statement.clauses if isinstance(clause.value, ParsedWhen)]
     pairs = [
         part for it in whens for part in ("WHEN", canonical(it.condition.tokens), "AS", canonical(it.query.tokens))
     ]
@@ -179,7 +179,7 @@ def flow_fingerprint(tables: Mapping[str, Table]) -> str:
 
 def _columns(columns: Columns) -> str:
     text = [str(columns.on_change)] if columns.on_change is OnSchemaChange.TEXT else []  # others change no value
-    text += [f"parsed() {words(columns.unread.ladder)}"] if columns.unread and keeps_unread(columns) else []
+    text += [f"parsed() {format_ladder(columns.unread.ladder)}"] if columns.unread and keeps_unread(columns) else []
     return _SEPARATOR.join([*(_column(column) for column in columns.named), str(columns.is_open), *text])
 
 
@@ -190,7 +190,7 @@ def _column(column: Column) -> str:
     if column.references and column.references.otherwise:
         of = column.references
         ladders[f"REFERENCES {of.table} {of.columns} {of.role}"] = of.otherwise
-    said = [f"{what} else {words(ladder)}" for what, ladder in ladders.items() if ladder not in ((), FAILS)]
+    said = [f"{what} else {format_ladder(ladder)}" for what, ladder in ladders.items() if ladder not in ((), FAILS)]
     said += [str(column.stays)] if column.stays else []
     said += [f"AS {SOURCE}.{column.tells}"] if column.tells else []
     made_as = f" AS {column.ends.made_as}" if column.ends and column.ends.made_as else ""
@@ -199,7 +199,7 @@ def _column(column: Column) -> str:
 
 
 def _rule(rule: Rule) -> str:
-    return f"{_with_single_spaces(rule.expression)} {rule.scope.value} {words(rule.rungs)}"
+    return f"{_with_single_spaces(rule.expression)} {rule.scope.value} {format_ladder(rule.rungs)}"
 
 
 def _with_single_spaces(expression: str) -> str:

@@ -8,7 +8,7 @@ from copy import copy
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.cursor import ensure_place
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnsSaid
+from waterclock.dpl.syntax.statements import ParsedColumnList
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flat
 from waterclock.flow.flat_joins import flat_of
@@ -41,7 +41,7 @@ class Flats:
     def _locate_error(self, error: WaterclockError, span: Span) -> WaterclockError:
         """Return an error with the source line of its column; an error without a position gets that of the read."""
         for draft in self.drafts.values() if error.where else ():
-            said = draft.statement.value("COLUMNS", ColumnsSaid)
+            said = draft.statement.value("COLUMNS", ParsedColumnList)
             for column in said.columns if said else ():
                 if str(column.span.place) == error.where:
                     error.excerpt = column.span.source.excerpt(column.span.start, column.span.end)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from waterclock.dpl.config.model import Config, SparkSaid
-from waterclock.dpl.resolve.called_functions import unknown_functions, unknown_in_functions, unknown_in_queries
+from waterclock.dpl.config.model import Config, SparkSection
+from waterclock.dpl.resolve.called_functions import (
+    check_called_functions,
+    check_calls_in_functions,
+    check_calls_in_queries,
+)
 from waterclock.dpl.resolve.closings import resolve_closings
 from waterclock.dpl.resolve.connections import Systems
-from waterclock.dpl.resolve.copies import refused_copies
+from waterclock.dpl.resolve.copies import check_copies
 from waterclock.dpl.resolve.deadlines import check_deadlines
-from waterclock.dpl.resolve.hidden import with_hidden_input_rules
+from waterclock.dpl.resolve.hidden import exclude_hidden_from_input_rules
 from waterclock.dpl.resolve.idle_bounds import check_idle_bounds
 from waterclock.dpl.resolve.input_rules import check_input_rules
 from waterclock.dpl.resolve.ladders import check_ladders
@@ -48,13 +52,13 @@ class UnresolvedFlow:
 def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
     """Yield the errors of the checks that need no cadences; mark tables in illegal cycles as incomplete."""
     yield from check_variables(flow.statements, flow.queries, flow.config.variables)
-    yield from unknown_functions(flow.drafts.values(), flow.functions)
+    yield from check_called_functions(flow.drafts.values(), flow.functions)
     if not _has_more_functions(flow.config.environment.spark):
-        yield from unknown_in_queries(flow.queries.trees(), flow.functions)
-        yield from unknown_in_functions(flow.statements, flow.functions)
+        yield from check_calls_in_queries(flow.queries.trees(), flow.functions)
+        yield from check_calls_in_functions(flow.statements, flow.functions)
     for said, _ in flow.queries.trees():
         yield from unknown_cast_types(said.span.source, said.tokens)
-    yield from refused_copies(flow.drafts, flow.systems)
+    yield from check_copies(flow.drafts, flow.systems)
     yield from check_renames(flow.drafts, flow.queries.views)
     yield from check_marks(flow.drafts, flow.spans)
     yield from check_cycles(flow.drafts, flow.spans)
@@ -71,7 +75,7 @@ def check_clauses(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
     yield from check_ladders(drafts.values())
     yield from check_idle_bounds(drafts.values())
     yield from check_input_rules(drafts, flow.queries.views)
-    with_hidden_input_rules(drafts)
+    exclude_hidden_from_input_rules(drafts)
     yield from check_offline(drafts.values())
     for draft in drafts.values():
         names = (draft.name, *flow.queries.views_of(draft.name, draft.statement))
@@ -79,6 +83,6 @@ def check_clauses(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
         yield from check_reach(draft, [found for found in known if found is not None], drafts)
 
 
-def _has_more_functions(spark: SparkSaid) -> bool:
+def _has_more_functions(spark: SparkSection) -> bool:
     """Return whether a Spark Connect server, package or extension may add functions that are not known here."""
     return bool(spark.connect or spark.packages or any("extensions" in key for key in spark.confs))

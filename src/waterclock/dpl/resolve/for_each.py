@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import replace
 
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.resolve.views import unknown_table
+from waterclock.dpl.resolve.views import unknown_table_error
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import EachSaid, OptionsSaid, Statement
+from waterclock.dpl.syntax.statements import ParsedForEach, ParsedOptions, Statement
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Read
@@ -23,7 +23,7 @@ def read_each(
 ) -> Iterator[WaterclockError]:
     """Add the FOR EACH table to the reads of each collect that has one; yield errors for invalid tables."""
     for draft in drafts.values():
-        said = draft.statement.value("FOR EACH", EachSaid)
+        said = draft.statement.value("FOR EACH", ParsedForEach)
         if draft.kind is not Kind.COLLECT or said is None:
             continue
         if said.table in views:
@@ -31,7 +31,7 @@ def read_each(
             fix = f"write TRANSFORM {said.table} AS ..., or name the table that it reads"
             yield said.span.refuse("E213", what, why=why, fix=fix)
         elif said.table not in tables:
-            yield unknown_table(said.table, said.span, tables, tables)
+            yield unknown_table_error(said.table, said.span, tables, tables)
         else:
             draft.declared = replace(draft.declared, reads=(Read(said.table),))
             spans[draft.name, draft.declared.reads[0]] = said.span
@@ -39,7 +39,7 @@ def read_each(
         draft.is_incomplete = True
 
 
-def lacking_parameters(draft: UnresolvedTable, columns: Mapping[str, str] | None) -> Iterator[WaterclockError]:
+def check_parameters(draft: UnresolvedTable, columns: Mapping[str, str] | None) -> Iterator[WaterclockError]:
     """Yield errors for columns in requests that the FOR EACH table does not have; `columns` is None if unknown."""
     each = draft.declared.source.each if draft.declared.source is not None else None
     if each is None or columns is None:
@@ -56,7 +56,7 @@ def lacking_parameters(draft: UnresolvedTable, columns: Mapping[str, str] | None
 
 def place_of(draft: UnresolvedTable, name: str) -> Span:
     """Return the span of the option that contains a column in braces; of FOR EACH if there is none."""
-    options = draft.statement.value("OPTIONS", OptionsSaid)
+    options = draft.statement.value("OPTIONS", ParsedOptions)
     for option, value in options.values.items() if options is not None else ():
         if f"{{{name}}}" in str(value):
             return options.spans[option] if options is not None else draft.span

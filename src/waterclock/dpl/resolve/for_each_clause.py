@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import EachSaid, ModeSaid, OptionsSaid, Statement
+from waterclock.dpl.syntax.statements import ParsedForEach, ParsedMode, ParsedOptions, Statement
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Mode
@@ -26,15 +26,15 @@ def each_of(
     errors: list[WaterclockError],
 ) -> Each | None:
     """Return the FOR EACH of a collect; None if it has none, or an invalid one, which is reported."""
-    said = statement.value("FOR EACH", EachSaid)
+    said = statement.value("FOR EACH", ParsedForEach)
     if capabilities is None or "FOR EACH" in statement.failed:
         return None
-    errors.extend(_wrong_together(statement, unit, capabilities, is_each=said is not None))
+    errors.extend(_check_option_combinations(statement, unit, capabilities, is_each=said is not None))
     if said is None:
         return None
-    errors.extend(_alone(statement, said))
+    errors.extend(_check_other_clauses(statement, said))
     if unit.query is not None or capabilities.each_parameters is None:
-        errors.append(_cannot(said, unit, capabilities, all_types))
+        errors.append(_unsupported_source_error(said, unit, capabilities, all_types))
         return None
     parameters = capabilities.each_parameters(unit.path, unit.options)
     if not parameters:
@@ -50,25 +50,25 @@ def each_of(
     return Each(said.table, parameters)
 
 
-def _wrong_together(
+def _check_option_combinations(
     statement: Statement, unit: Unit, capabilities: Capabilities, *, is_each: bool
 ) -> Iterator[WaterclockError]:
     """Yield the errors that the connector finds in combinations of options; each option is valid by itself."""
     if capabilities.wrong_options is None or capabilities.each_parameters is None:
         return
-    said = statement.value("OPTIONS", OptionsSaid)
+    said = statement.value("OPTIONS", ParsedOptions)
     for wrong in capabilities.wrong_options("each" if is_each else "whole", unit.options, unit.path):
         otherwise = _span(statement, "FROM", statement.span)
         span = said.spans.get(wrong.option, otherwise) if said is not None else otherwise
         yield span.refuse(wrong.code, wrong.what, why=wrong.why or None, fix=wrong.fix)
 
 
-def _alone(statement: Statement, said: EachSaid) -> Iterator[WaterclockError]:
+def _check_other_clauses(statement: Statement, said: ParsedForEach) -> Iterator[WaterclockError]:
     for word, why in _ALONE.items():
         clause = statement.clause(word)
         if clause is not None:
             yield clause.span.refuse("E393", f"FOR EACH cannot be used with {word}", why=why, fix=f"leave {word} out")
-    mode = statement.value("MODE", ModeSaid)
+    mode = statement.value("MODE", ParsedMode)
     if mode is not None and mode.mode is Mode.TEMPORAL:
         yield _span(statement, "MODE", said.span).refuse(
             "E393",
@@ -78,8 +78,8 @@ def _alone(statement: Statement, said: EachSaid) -> Iterator[WaterclockError]:
         )
 
 
-def _cannot(
-    said: EachSaid, unit: Unit, capabilities: Capabilities, all_types: Mapping[str, Capabilities]
+def _unsupported_source_error(
+    said: ParsedForEach, unit: Unit, capabilities: Capabilities, all_types: Mapping[str, Capabilities]
 ) -> WaterclockError:
     can = sorted(name for name, each in all_types.items() if each.each_parameters is not None)
     what = "a QUERY" if unit.query is not None and capabilities.takes_query else capabilities.type

@@ -26,15 +26,15 @@ def with_former_table_names(draft: UnresolvedTable, names: Names) -> UnresolvedT
     declared = draft.declared
     source, closes = declared.source, declared.closes
     if source is not None and source.each is not None:
-        source = replace(source, each=replace(source.each, table=_of(names, source.each.table)))
+        source = replace(source, each=replace(source.each, table=_former_name(names, source.each.table)))
     if closes is not None:
-        marks = (replace(it, table=_of(names, it.table), text=_plain(it.text, names)) for it in closes.marks)
+        marks = (replace(it, table=_former_name(names, it.table), text=_plain(it.text, names)) for it in closes.marks)
         closes = replace(closes, marks=tuple(marks))
     before = replace(
         declared,
-        reads=tuple(replace(read, table=_of(names, read.table)) for read in declared.reads),
+        reads=tuple(replace(read, table=_former_name(names, read.table)) for read in declared.reads),
         columns=_columns(declared.columns, names),
-        input_rules=tuple(replace(rule, of=_of(names, rule.of)) for rule in declared.input_rules),
+        input_rules=tuple(replace(rule, of=_former_name(names, rule.of)) for rule in declared.input_rules),
         source=source,
         closes=closes,
     )
@@ -44,12 +44,12 @@ def with_former_table_names(draft: UnresolvedTable, names: Names) -> UnresolvedT
 def flat_with_former_names(flat: Flat, names: Names) -> Flat:
     """Return a FLAT with the former names of tables."""
     joins = tuple(replace(join, parent=flat_with_former_names(join.parent, names)) for join in flat.joins)
-    return replace(flat, read=replace(flat.read, table=_of(names, flat.read.table)), joins=joins)
+    return replace(flat, read=replace(flat.read, table=_former_name(names, flat.read.table)), joins=joins)
 
 
 def late_rows_with_former_names(late_rows: LateRows, names: Names) -> LateRows:
     """Return the settings of a table of late rows with the former name of the table whose rows it keeps."""
-    return replace(late_rows, of=_of(names, late_rows.of))
+    return replace(late_rows, of=_former_name(names, late_rows.of))
 
 
 def mark_table_name(table: str) -> str:
@@ -60,7 +60,7 @@ def mark_table_name(table: str) -> str:
 def replace_marked_table_names(shapes: Sequence[str], names: Names) -> tuple[str, ...]:
     """Return the shapes of a function with marked table names replaced by former names, and marks removed."""
     own, *used = shapes
-    return _MARKED.sub(lambda found: _of(names, found[1]), own), *used
+    return _MARKED.sub(lambda found: _former_name(names, found[1]), own), *used
 
 
 def text_with_former_names(text: str, names: Names) -> str:
@@ -78,7 +78,7 @@ def restore_former_names(text: str, names: Names) -> str:
     """
     for now, was in names.items():
         text = re.sub(rf"(?<![\w.`]){re.escape(now)}(?![\w.`])", was, text)
-        text = text.replace(f"{quote_name(_short(now))}.", f"{quote_name(_short(was))}.")
+        text = text.replace(f"{quote_name(_bare_name(now))}.", f"{quote_name(_bare_name(was))}.")
     return text
 
 
@@ -110,7 +110,7 @@ def _parts(name: str) -> list[str]:
 def _plain(text: str, names: Names) -> str:
     """Return the text of a call such as `watermark(shop.orders.at)` with former table names."""
     for now, was in names.items():
-        text = text.replace(f"{now}.", f"{was}.").replace(f"({_short(now)}.", f"({_short(was)}.")
+        text = text.replace(f"{now}.", f"{was}.").replace(f"({_bare_name(now)}.", f"({_bare_name(was)}.")
     return text
 
 
@@ -118,15 +118,15 @@ def _columns(columns: Columns, names: Names) -> Columns:
     named = (
         column
         if column.references is None
-        else replace(column, references=replace(column.references, table=_of(names, column.references.table)))
+        else replace(column, references=replace(column.references, table=_former_name(names, column.references.table)))
         for column in columns.named
     )
     return replace(columns, named=tuple(named))
 
 
-def _of(names: Names, name: str) -> str:
+def _former_name(names: Names, name: str) -> str:
     return names.get(name, name)
 
 
-def _short(table: str) -> str:
+def _bare_name(table: str) -> str:
     return table.rpartition(".")[2]

@@ -11,7 +11,7 @@ from waterclock.dpl.query.column_scope import UNITS, unknown_column
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_expression, has_aggregate
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import Expression, FunctionSaid, Statement
+from waterclock.dpl.syntax.statements import Expression, ParsedFunction, Statement
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Function, Value
 from waterclock.flow.graph import components_of, cycle_of
@@ -19,7 +19,7 @@ from waterclock.flow.graph import components_of, cycle_of
 
 def function_of(statement: Statement, variables: Mapping[str, Value], errors: list[WaterclockError]) -> Function:
     """Return the function of a CREATE FUNCTION; report duplicate parameters and an invalid expression."""
-    said = statement.value("RETURN", FunctionSaid)
+    said = statement.value("RETURN", ParsedFunction)
     names = [name.lower() for name, _ in said.parameters] if said is not None else []
     if len(set(names)) < len(names):
         twice = next(name for index, name in enumerate(names) if name in names[:index])
@@ -59,7 +59,7 @@ def check_circles(statements: Mapping[str, Statement]) -> Iterator[WaterclockErr
 
 def _list_calls(statement: Statement, functions: Mapping[str, Statement]) -> dict[str, Span]:
     """Return the functions that the body of a function calls, each with the span of its first call."""
-    said = statement.value("RETURN", FunctionSaid)
+    said = statement.value("RETURN", ParsedFunction)
     calls: dict[str, Span] = {}
     if said is not None and said.body is not None:
         source = said.body.span.source
@@ -68,7 +68,7 @@ def _list_calls(statement: Statement, functions: Mapping[str, Statement]) -> dic
     return calls
 
 
-def _check_body(name: str, said: FunctionSaid, body: Expression) -> Iterator[WaterclockError]:
+def _check_body(name: str, said: ParsedFunction, body: Expression) -> Iterator[WaterclockError]:
     """Yield errors for names in a body that are no parameters, and for aggregates and window functions."""
     parameters = {parameter.lower(): parameter for parameter, _ in said.parameters}
     for node in body.tree.find_all(exp.Column):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from waterclock.dpl.query.hidden_columns import stars_without
+from waterclock.dpl.query.hidden_columns import exclude_columns_from_stars
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Statement, StatementKind
+from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.folds import Temporal
 from waterclock.flow.steps import STATE
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from waterclock.flow.declarations import Argument, Flat, Query
 
 
-def check_hidden_column(column: ColumnSaid, kind: StatementKind) -> WaterclockError | None:
+def check_hidden_column(column: ParsedColumn, kind: StatementKind) -> WaterclockError | None:
     """Return the error for HIDDEN in the column list of a PUBLISH or VIEW, or on a KEY column; None for any other."""
     span = column.hidden_span
     if span is None:
@@ -35,7 +35,7 @@ def check_hidden_column(column: ColumnSaid, kind: StatementKind) -> WaterclockEr
     return None
 
 
-def all_hidden(said: ColumnsSaid) -> Iterator[WaterclockError]:
+def check_visible_columns(said: ParsedColumnList) -> Iterator[WaterclockError]:
     """Yield an error for a closed column list in which all columns are HIDDEN."""
     columns = said.columns
     if columns and not said.is_open and all(column.hidden_span is not None for column in columns):
@@ -47,7 +47,7 @@ def all_hidden(said: ColumnsSaid) -> Iterator[WaterclockError]:
         )
 
 
-def hidden_keys(draft: UnresolvedTable) -> Iterator[WaterclockError]:
+def check_hidden_keys(draft: UnresolvedTable) -> Iterator[WaterclockError]:
     """Yield errors for HIDDEN columns in the ON of a mode; HIDDEN columns with KEY are reported elsewhere."""
     hidden = {column.name.lower() for column in draft.declared.columns.named if column.is_hidden and not column.is_key}
     for key in draft.declared.fold.keys if draft.declared.fold else ():
@@ -66,25 +66,26 @@ def _hidden_key(span: Span, name: str) -> WaterclockError:
 
 def list_hidden_columns(statement: Statement | None) -> tuple[str, ...]:
     """Return the HIDDEN columns that the statement of a table declares; empty for other statements."""
-    said = statement.value("COLUMNS", ColumnsSaid) if statement is not None else None
+    said = statement.value("COLUMNS", ParsedColumnList) if statement is not None else None
     if said is None or statement is None or statement.kind not in {StatementKind.COLLECT, StatementKind.TRANSFORM}:
         return ()
     return tuple(column.name for column in said.columns if column.hidden_span is not None)
 
 
-def with_hidden_rules(draft: UnresolvedTable) -> None:
+def exclude_hidden_from_rules(draft: UnresolvedTable) -> None:
     """Leave the HIDDEN columns of a table out of each `*` in its rules, as in queries."""
     hidden = draft.declared.columns.hidden_columns
     if hidden:
         draft.declared = replace(
             draft.declared,
             rules=tuple(
-                replace(rule, expression=stars_without(rule.expression, hidden)) for rule in draft.declared.rules
+                replace(rule, expression=exclude_columns_from_stars(rule.expression, hidden))
+                for rule in draft.declared.rules
             ),
         )
 
 
-def with_hidden_input_rules(drafts: Mapping[str, UnresolvedTable]) -> None:
+def exclude_hidden_from_input_rules(drafts: Mapping[str, UnresolvedTable]) -> None:
     """Leave the HIDDEN columns of inputs out of each `*` in rules on these inputs, as in queries."""
     for draft in drafts.values():
         hidden = {
@@ -96,7 +97,7 @@ def with_hidden_input_rules(drafts: Mapping[str, UnresolvedTable]) -> None:
             draft.declared = replace(
                 draft.declared,
                 input_rules=tuple(
-                    replace(rule, expression=stars_without(rule.expression, columns))
+                    replace(rule, expression=exclude_columns_from_stars(rule.expression, columns))
                     if (columns := hidden.get(rule.of, ()))
                     else rule
                     for rule in draft.declared.input_rules
@@ -104,14 +105,14 @@ def with_hidden_input_rules(drafts: Mapping[str, UnresolvedTable]) -> None:
             )
 
 
-def with_hidden_untracked(draft: UnresolvedTable) -> None:
+def set_hidden_untracked(draft: UnresolvedTable) -> None:
     """Set the HIDDEN columns of a TEMPORAL without TRACK as untracked: their changes make no version."""
     fold = draft.declared.fold
     if isinstance(fold, Temporal) and not fold.track and draft.declared.columns.hidden_columns:
         draft.declared = replace(draft.declared, fold=replace(fold, untracked=draft.declared.hidden_columns))
 
 
-def with_left_out(draft: UnresolvedTable, table: UnresolvedTable) -> None:
+def set_left_out_columns(draft: UnresolvedTable, table: UnresolvedTable) -> None:
     """Set the HIDDEN columns that a PUBLISH with an open list leaves out: those that it does not name."""
     if draft.declared.columns.is_open:
         named = {column.name.lower() for column in draft.declared.columns.named}
@@ -119,7 +120,7 @@ def with_left_out(draft: UnresolvedTable, table: UnresolvedTable) -> None:
         draft.declared = replace(draft.declared, columns=replace(draft.declared.columns, left_out=left_out))
 
 
-def with_left_out_rows(argument: Argument, table: str, hidden: Callable[[str], tuple[str, ...]]) -> Argument:
+def exclude_hidden_from_argument(argument: Argument, table: str, hidden: Callable[[str], tuple[str, ...]]) -> Argument:
     """Return an argument of a Python function without the HIDDEN columns of its table, unless it requests them.
 
     A state is passed with all its columns.
@@ -129,7 +130,7 @@ def with_left_out_rows(argument: Argument, table: str, hidden: Callable[[str], t
     return replace(argument, left_out=hidden(table))
 
 
-def hidden_of_view(span: Span, name: str) -> WaterclockError:
+def hidden_view_columns_error(span: Span, name: str) -> WaterclockError:
     """Build the error for requesting the HIDDEN columns of a view."""
     return span.refuse(
         "E319",
@@ -144,31 +145,31 @@ def describe_hidden(draft: UnresolvedTable) -> list[str]:
 
     Code that names all its columns does not depend on which others are HIDDEN.
     """
-    found = list(_in_query(draft.declared.query)) if draft.declared.query is not None else []
+    found = list(_describe_query(draft.declared.query)) if draft.declared.query is not None else []
     for argument in draft.declared.function.arguments if draft.declared.function else ():
         found += [f"{argument.name} {' '.join(argument.left_out)}"] if argument.left_out else []
-        found += _in_query(argument.query) if argument.query is not None else []
-        found += _in_flat(argument.flat) if argument.flat is not None else []
+        found += _describe_query(argument.query) if argument.query is not None else []
+        found += _describe_flat(argument.flat) if argument.flat is not None else []
     found += [" ".join(draft.declared.columns.left_out)] if draft.declared.columns.left_out else []
     if draft.declared.temporal is not None and draft.declared.temporal.untracked:
         found.append(f"untracked {' '.join(draft.declared.temporal.untracked)}")
     return [f"HIDDEN {text}" for text in found]
 
 
-def _in_query(query: Query) -> Iterator[str]:
+def _describe_query(query: Query) -> Iterator[str]:
     for part in query.branches or (query,):
         yield from (text for _, text in part.stars)  # their offsets only depend on spacing
         for reference in part.tables:
             if reference.left_out:
                 yield f"{reference.read or reference.flat} {' '.join(reference.left_out)}"
             if reference.flat is not None:
-                yield from _in_flat(reference.flat)
+                yield from _describe_flat(reference.flat)
             if reference.view is not None:
-                yield from _in_query(reference.view)
+                yield from _describe_query(reference.view)
 
 
-def _in_flat(flat: Flat) -> Iterator[str]:
+def _describe_flat(flat: Flat) -> Iterator[str]:
     for join in flat.joins:
         if join.left_out:
             yield f"{flat.read} {join.parent.read} {' '.join(join.left_out)}"
-        yield from _in_flat(join.parent)
+        yield from _describe_flat(join.parent)

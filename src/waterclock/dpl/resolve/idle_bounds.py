@@ -30,12 +30,12 @@ def check_idle_bounds(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockE
                 fix="write MAX LATENESS 1 DAY, or leave it out",
             )
         if draft.cadence is not None:
-            yield from _lookback(draft, draft.cadence)
-            yield from _partial(draft, draft.cadence)
-            yield from _retain(draft, draft.cadence)
+            yield from _check_lookback(draft, draft.cadence)
+            yield from _check_partial_after(draft, draft.cadence)
+            yield from _check_retain(draft, draft.cadence)
 
 
-def looks_back_at_nothing(back: Duration, cadence: Cadence) -> bool:
+def reaches_no_earlier_window(back: Duration, cadence: Cadence) -> bool:
     """Return whether a span back from a window's end never reaches an earlier window."""
     windows = map(cadence.window_of, _SAMPLES)
     return all(back.subtract_from(window.end, cadence.zone) >= window.start for window in windows)
@@ -49,7 +49,7 @@ def several_windows(cadence: Cadence, count: int) -> str:
     return f"{count} {period.unit}{'S' if count > 1 else ''}"
 
 
-def idle_key(key: Span, back: Duration, cadence: Cadence) -> WaterclockError:
+def idle_key_error(key: Span, back: Duration, cadence: Cadence) -> WaterclockError:
     """Build the error for a KEY whose PAST reaches no earlier window."""
     return key.refuse(
         "E124",
@@ -59,7 +59,7 @@ def idle_key(key: Span, back: Duration, cadence: Cadence) -> WaterclockError:
     )
 
 
-def _lookback(draft: UnresolvedTable, cadence: Cadence) -> Iterator[WaterclockError]:
+def _check_lookback(draft: UnresolvedTable, cadence: Cadence) -> Iterator[WaterclockError]:
     lookback = draft.declared.source.lookback if draft.declared.source is not None else None
     if lookback is None:
         return
@@ -82,7 +82,7 @@ def _reaches_none(lookback: Duration, cadence: Cadence, window: Window) -> bool:
     return cadence.ceil(lookback.subtract_from(window.start, cadence.zone)) >= window.start
 
 
-def _partial(draft: UnresolvedTable, cadence: Cadence) -> Iterator[WaterclockError]:
+def _check_partial_after(draft: UnresolvedTable, cadence: Cadence) -> Iterator[WaterclockError]:
     after = draft.statement.value("PARTIAL AFTER", Duration)
     if after is None:
         return
@@ -96,7 +96,7 @@ def _partial(draft: UnresolvedTable, cadence: Cadence) -> Iterator[WaterclockErr
         )
 
 
-def _retain(draft: UnresolvedTable, cadence: Cadence) -> Iterator[WaterclockError]:
+def _check_retain(draft: UnresolvedTable, cadence: Cadence) -> Iterator[WaterclockError]:
     retain = draft.declared.retain
     if retain is not None and not _keeps_whole_windows(retain, Cadence(cadence.period, zone=cadence.zone)):
         yield draft.at("RETAIN").refuse(

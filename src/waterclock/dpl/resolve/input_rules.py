@@ -8,9 +8,9 @@ from waterclock.dpl.resolve.table_options import keeps_open_windows
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import OptionsSaid, RuleSaid
+from waterclock.dpl.syntax.statements import ParsedOptions, ParsedRule
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.checks import MOST_CHECKS, can_quarantine_rows, marks, marks_rows
+from waterclock.flow.checks import MOST_CHECKS, can_quarantine_rows, list_marked_checks, marks_rows
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Choice, Query, Read
 
@@ -27,22 +27,24 @@ def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[st
         if not said:
             continue
         if draft.kind in _GOES_BY:
-            yield from (_needless(draft, rule, span) for rule, span in said)
+            yield from (_rule_kind_error(draft, rule, span) for rule, span in said)
             continue
         if draft.is_incomplete:
             continue
         read = plain_names(draft)
         for rule, span in said:
             if rule.of not in read:
-                yield _unread(draft, rule.of, span, read, is_view=rule.of in views, is_there=rule.of in drafts)
+                yield _unread_input_error(
+                    draft, rule.of, span, read, is_view=rule.of in views, is_there=rule.of in drafts
+                )
             elif any(_is_read_otherwise(rule.of, choice) for choice in draft.declared.choices):
                 fix = f"make two tables, or read {rule.of} in the same way in all queries"
                 yield planned_feature_error(
                     f"a rule OF {rule.of}, which one query reads by name and another by FLAT", span, fix=fix
                 )
-        yield from _not_yet(draft, said[0][1])
+        yield from _check_planned_features(draft, said[0][1])
         takes = can_quarantine_rows(draft.declared) or marks_rows(draft.declared)
-        if takes and len(found := marks(draft.declared)) > MOST_CHECKS:
+        if takes and len(found := list_marked_checks(draft.declared)) > MOST_CHECKS:
             yield draft.at("EXPECT").refuse(
                 "E275",
                 f"{draft.name} has {len(found)} checks of a row, for rows that it reads and rows that it makes",
@@ -51,7 +53,7 @@ def check_input_rules(drafts: Mapping[str, UnresolvedTable], views: Container[st
             )
 
 
-def rules_of_inputs(draft: UnresolvedTable) -> list[RuleSaid]:
+def rules_of_inputs(draft: UnresolvedTable) -> list[ParsedRule]:
     """Return the EXPECTs of a statement that check its inputs."""
     return [rule for clause in draft.statement.clauses if clause.word == "EXPECT" for rule in clause.value if rule.of]
 
@@ -84,7 +86,7 @@ def _is_read_otherwise(name: str, choice: Choice) -> bool:
     return Read(name) in choice.reads and name not in _plain(choice.query)
 
 
-def _needless(draft: UnresolvedTable, rule: RuleSaid, span: Span) -> WaterclockError:
+def _rule_kind_error(draft: UnresolvedTable, rule: ParsedRule, span: Span) -> WaterclockError:
     return span.refuse(
         "E320",
         f"OF {rule.of} in a {draft.kind.name}",
@@ -93,7 +95,7 @@ def _needless(draft: UnresolvedTable, rule: RuleSaid, span: Span) -> WaterclockE
     )
 
 
-def _unread(
+def _unread_input_error(
     draft: UnresolvedTable, name: str, span: Span, read: Mapping[str, None], *, is_view: bool, is_there: bool
 ) -> WaterclockError:
     names = ", ".join(read) or "no table by its plain name"
@@ -124,8 +126,8 @@ def _unread(
     )
 
 
-def _not_yet(draft: UnresolvedTable, span: Span) -> Iterator[WaterclockError]:
-    if keeps_open_windows(draft.statement.value("OPTIONS", OptionsSaid)):
+def _check_planned_features(draft: UnresolvedTable, span: Span) -> Iterator[WaterclockError]:
+    if keeps_open_windows(draft.statement.value("OPTIONS", ParsedOptions)):
         yield planned_feature_error("a rule OF an input, with open windows", span, fix="leave open_windows out, or OF")
     if draft.declared.function is not None and draft.declared.function.step is not None:
         fix = "write it in a TRANSFORM that it reads"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnsSaid, StaysSaid
+from waterclock.dpl.syntax.statements import ParsedColumnList, ParsedKeyStays
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import key_ladder, key_stays
 from waterclock.flow.choices import Kind, ReadKind, TableType
@@ -25,11 +25,16 @@ def resolve_keys(
     to `spans`.
     """
     for draft in drafts.values():
-        columns = draft.statement.value("COLUMNS", ColumnsSaid)
+        columns = draft.statement.value("COLUMNS", ParsedColumnList)
         said = [column.stays for column in (columns.columns if columns else ()) if column.stays]
         if not said:
             continue
-        wrong = [*_apart(said), *_kept_whole(draft, said), *_without_order(draft, said), *_without_past(draft, said)]
+        wrong = [
+            *_check_equal_clauses(said),
+            *_check_drops_rows(draft, said),
+            *_check_order(draft, said),
+            *_check_past(draft, said),
+        ]
         yield from wrong
         past = key_stays(draft.declared).past
         if past is None or wrong:
@@ -43,7 +48,7 @@ def resolve_keys(
         )
 
 
-def _apart(said: list[StaysSaid]) -> Iterator[WaterclockError]:
+def _check_equal_clauses(said: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
     """Yield errors for columns of a key with different PAST or ORDER BY."""
     for found in ([each for each in said if each.stays.order], [each for each in said if each.stays.past]):
         for each in found[1:]:
@@ -57,7 +62,7 @@ def _apart(said: list[StaysSaid]) -> Iterator[WaterclockError]:
                 )
 
 
-def _kept_whole(draft: UnresolvedTable, said: list[StaysSaid]) -> Iterator[WaterclockError]:
+def _check_drops_rows(draft: UnresolvedTable, said: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
     if find_row_action(key_ladder(draft.declared)) is None:
         yield said[0].span.refuse(
             "E288",
@@ -67,7 +72,7 @@ def _kept_whole(draft: UnresolvedTable, said: list[StaysSaid]) -> Iterator[Water
         )
 
 
-def _without_order(draft: UnresolvedTable, said: list[StaysSaid]) -> Iterator[WaterclockError]:
+def _check_order(draft: UnresolvedTable, said: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
     is_snapshot = (
         draft.declared.source is not None and draft.declared.source.time_column is None and draft.declared.fold is None
     )
@@ -83,7 +88,7 @@ def _without_order(draft: UnresolvedTable, said: list[StaysSaid]) -> Iterator[Wa
             )
 
 
-def _without_past(draft: UnresolvedTable, said: list[StaysSaid]) -> Iterator[WaterclockError]:
+def _check_past(draft: UnresolvedTable, said: list[ParsedKeyStays]) -> Iterator[WaterclockError]:
     for each in said:
         if each.stays.past is None:
             continue

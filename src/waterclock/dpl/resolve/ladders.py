@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid
+from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import MOST_CHECKS, checks_of, is_nested, loose_types, marks_rows
 from waterclock.flow.choices import Action, Kind, Mode, Scope
@@ -19,13 +19,13 @@ from waterclock.flow.usual import LEAST_IN_LEVEL, LEAST_MINUTES, LEAST_MINUTES_O
 def check_ladders(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
     """Yield errors for rules and ladders that are not valid together, or not valid for their table."""
     for draft in drafts:
-        said = draft.statement.value("COLUMNS", ColumnsSaid)
+        said = draft.statement.value("COLUMNS", ParsedColumnList)
         columns = said.columns if said else ()
         yield from _check_duplicate_rules(columns)
-        yield from _of_key(columns)
-        yield from _of_time(draft, columns)
-        yield from _of_fold(draft, columns)
-        yield from _of_season(draft)
+        yield from _check_key(columns)
+        yield from _check_time_column(draft, columns)
+        yield from _check_fold(draft, columns)
+        yield from _check_season(draft)
         if draft.declared.where is not None and any(rule.scope is Scope.TABLE for rule in draft.declared.rules):
             yield draft.at("EXPECT").refuse(
                 "E386",
@@ -55,7 +55,7 @@ def check_ladders(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError
             )
 
 
-def _of_season(draft: UnresolvedTable) -> Iterator[WaterclockError]:
+def _check_season(draft: UnresolvedTable) -> Iterator[WaterclockError]:
     """Yield errors for usual() and trend() in a table with windows that are too short or too long for them."""
     if draft.cadence is None:
         return
@@ -85,7 +85,7 @@ def _of_season(draft: UnresolvedTable) -> Iterator[WaterclockError]:
         )
 
 
-def _check_duplicate_rules(columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
+def _check_duplicate_rules(columns: Iterable[ParsedColumn]) -> Iterator[WaterclockError]:
     seen: set[str] = set()
     for column in columns:
         for rule in column.rules:
@@ -97,7 +97,7 @@ def _check_duplicate_rules(columns: Iterable[ColumnSaid]) -> Iterator[Waterclock
             seen.add(name)
 
 
-def _of_key(columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
+def _check_key(columns: Iterable[ParsedColumn]) -> Iterator[WaterclockError]:
     ladders = [
         (column.declared.else_of_key, column.span)
         for column in columns
@@ -113,7 +113,7 @@ def _of_key(columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
             )
 
 
-def _of_time(draft: UnresolvedTable, columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
+def _check_time_column(draft: UnresolvedTable, columns: Iterable[ParsedColumn]) -> Iterator[WaterclockError]:
     """Yield an error for an ELSE after the type of the column that assigns rows to windows."""
     time = draft.declared.source.time_column if draft.declared.source else None
     for column in columns:
@@ -125,7 +125,7 @@ def _of_time(draft: UnresolvedTable, columns: Iterable[ColumnSaid]) -> Iterator[
             yield _no_window(column.span, column.name)
 
 
-def _of_fold(draft: UnresolvedTable, columns: Iterable[ColumnSaid]) -> Iterator[WaterclockError]:
+def _check_fold(draft: UnresolvedTable, columns: Iterable[ParsedColumn]) -> Iterator[WaterclockError]:
     """Yield errors for ELSE WARN and ELSE HOLD that would admit rows without a key to a MERGE or TEMPORAL table."""
     keys = {key.lower() for key in draft.declared.fold.keys} if draft.declared.fold else set()
     for column in columns:

@@ -13,7 +13,7 @@ from waterclock.dpl.resolve.hidden import list_hidden_columns
 from waterclock.dpl.resolve.views import queries_of
 from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText
-from waterclock.dpl.syntax.statements import Clause, Expression, Statement, StatementKind, WatermarkSaid
+from waterclock.dpl.syntax.statements import Clause, Expression, ParsedWatermark, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import OnRestate, ReadKind
 from waterclock.flow.declarations import Read, Value
@@ -45,42 +45,46 @@ def with_late_rows(
             errors.extend(_never_closed(statement))
             continue
         # if a table is read twice, the read that reaches further back determines what is early
-        farthest = sorted(_until(statement, names), key=lambda read: _length(read.span))
+        farthest = sorted(_list_until_reads(statement, names), key=lambda read: _length(read.span))
         reads = list({read.table: read for read in farthest}.values())
         columns = {read: _time_of(statement, read, names, is_only=len(reads) == 1) for read in reads}
-        errors.extend(_unclear(statement, within, columns))
+        errors.extend(_check_time_columns(statement, within, columns))
         for read, column in columns.items():
             if column is not None and read.span is not None and not statement.failed:
-                own = late_of(statement.name) if len(reads) == 1 else f"{late_of(statement.name)}_{_short(read.table)}"
+                own = (
+                    late_of(statement.name)
+                    if len(reads) == 1
+                    else f"{late_of(statement.name)}_{_bare_name(read.table)}"
+                )
                 late_rows = LateRows(statement.name, column, read.span, within)
                 if own.lower() not in names:
                     hidden = list_hidden_columns(names.get(read.table.lower()))
                     kept.append(_late_rows(statement, read, own, late_rows, hidden, variables))
                 elif len(reads) > 1:  # names with the suffix _late are refused by the rules of names
-                    errors.append(_is_ours(names[own.lower()], statement))
+                    errors.append(_reserved_name_error(names[own.lower()], statement))
     return [*statements, *kept]
 
 
-def _until(statement: Statement, names: Mapping[str, Statement]) -> Iterator[Read]:
+def _list_until_reads(statement: Statement, names: Mapping[str, Statement]) -> Iterator[Read]:
     """Yield the UNTIL reads of a statement, direct or through views."""
     if statement.function is not None:
         for argument in statement.function.arguments:
             if argument.read is not None and argument.read.kind is ReadKind.UNTIL:
                 yield argument.read
             elif argument.read is not None:
-                yield from _through(argument.read.table, names)
+                yield from _list_until_reads_of_view(argument.read.table, names)
     for said in queries_of(statement):
         for table in find_in_branches(said).tables:
             if table.kind is ReadKind.UNTIL:
                 yield Read(table.name, table.kind, table.duration)
             else:
-                yield from _through(table.name, names)
+                yield from _list_until_reads_of_view(table.name, names)
 
 
-def _through(name: str, names: Mapping[str, Statement]) -> Iterator[Read]:
+def _list_until_reads_of_view(name: str, names: Mapping[str, Statement]) -> Iterator[Read]:
     view = names.get(name.lower())
     if view is not None and view.kind is StatementKind.VIEW:
-        yield from _until(view, {key: value for key, value in names.items() if value is not view})
+        yield from _list_until_reads(view, {key: value for key, value in names.items() if value is not view})
 
 
 def _time_of(statement: Statement, read: Read, names: Mapping[str, Statement], *, is_only: bool) -> str | None:
@@ -90,9 +94,9 @@ def _time_of(statement: Statement, read: Read, names: Mapping[str, Statement], *
         column = call.expressions[0] if call.name.upper() == "WATERMARK" and call.expressions else None
         if isinstance(column, exp.Column):
             path = ".".join(part.name for part in column.parts[:-1]).lower()
-            if (is_only and not path) or path in {read.table.lower(), _short(read.table).lower()}:
+            if (is_only and not path) or path in {read.table.lower(), _bare_name(read.table).lower()}:
                 return str(column.name)
-    declared = names[read.table.lower()].value("WATERMARK", WatermarkSaid) if read.table.lower() in names else None
+    declared = names[read.table.lower()].value("WATERMARK", ParsedWatermark) if read.table.lower() in names else None
     return declared.column if declared is not None else None
 
 
@@ -121,7 +125,7 @@ def _late_rows(
     )
 
 
-def _short(table: str) -> str:
+def _bare_name(table: str) -> str:
     return table.rsplit(".", 1)[-1]
 
 
@@ -136,7 +140,7 @@ def _never_closed(statement: Statement) -> Iterator[WaterclockError]:
         )
 
 
-def _unclear(
+def _check_time_columns(
     statement: Statement, within: Duration | None, columns: Mapping[Read, str | None]
 ) -> Iterator[WaterclockError]:
     clause = statement.clause(_MOST)
@@ -158,7 +162,7 @@ def _unclear(
         )
 
 
-def _is_ours(other: Statement, statement: Statement) -> WaterclockError:
+def _reserved_name_error(other: Statement, statement: Statement) -> WaterclockError:
     return other.span.refuse(
         "E211",
         f"{other.name} is a reserved name",

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from waterclock.dpl.resolve.checked_references import reference_span
-from waterclock.dpl.resolve.idle_bounds import idle_key, looks_back_at_nothing, several_windows
+from waterclock.dpl.resolve.idle_bounds import idle_key_error, reaches_no_earlier_window, several_windows
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
@@ -37,7 +37,7 @@ def check_reads(
             if other is None:
                 continue
             span = spans.get((draft.name, read), draft.span)
-            error = _read(draft, read, other, span)
+            error = _check_read(draft, read, other, span)
             if error is not None:
                 yield error
 
@@ -65,29 +65,29 @@ def check_cycles(
         if path is not None:
             for name in group:
                 drafts[name].is_incomplete = True
-            yield _endless(path, drafts, spans)
+            yield _cycle_error(path, drafts, spans)
     for group in components_of(edges):
         for name in sorted(group):
-            yield from _inside_circle(drafts[name], group, drafts, spans)
+            yield from _check_reads_of_cycle(drafts[name], group, drafts, spans)
 
 
-def _read(draft: UnresolvedTable, read: Read, other: UnresolvedTable, span: Span) -> WaterclockError | None:
+def _check_read(draft: UnresolvedTable, read: Read, other: UnresolvedTable, span: Span) -> WaterclockError | None:
     is_delivered = (
         draft.kind is Kind.PUBLISH and draft.declared.mode is Mode.APPEND
     )  # label by label, of a regular table too
     if other.declared.type is TableType.REGULAR and not is_delivered:
-        return _slices_of_regular(read, span) if read.span is not None else None
+        return _regular_table_error(read, span) if read.span is not None else None
     own, cadence = draft.cadence, other.cadence
     if own is None or cadence is None or read.kind not in _SLICES:
         return None
     if not fits(own, cadence):
-        return _misfit(draft, own, read, cadence, span)
+        return _cadence_error(draft, own, read, cadence, span)
     if read.span is not None:
         return _check_span(own, read, read.span, other, cadence, span)
-    return _beyond_window(draft, own, read, other.declared.retain, span) if other.declared.retain else None
+    return _window_retain_error(draft, own, read, other.declared.retain, span) if other.declared.retain else None
 
 
-def _slices_of_regular(read: Read, span: Span) -> WaterclockError:
+def _regular_table_error(read: Read, span: Span) -> WaterclockError:
     return span.refuse(
         "E216",
         f"{read.kind.upper()} cannot read {read.table}, a regular table",
@@ -96,7 +96,7 @@ def _slices_of_regular(read: Read, span: Span) -> WaterclockError:
     )
 
 
-def _misfit(draft: UnresolvedTable, own: Cadence, read: Read, other: Cadence, span: Span) -> WaterclockError:
+def _cadence_error(draft: UnresolvedTable, own: Cadence, read: Read, other: Cadence, span: Span) -> WaterclockError:
     near = nearest_fitting_cadence(own, other)
     zone = f" ZONE '{near.zone}'" if near.zone != own.zone else ""
     other_reads = f", or read HISTORY({read.table}) or LATEST({read.table})" if draft.kind is Kind.TRANSFORM else ""
@@ -115,7 +115,7 @@ def _words(cadence: Cadence) -> str:
 def _check_span(
     own: Cadence, read: Read, back: Duration, other: UnresolvedTable, cadence: Cadence, span: Span
 ) -> WaterclockError | None:
-    is_idle = read.kind is ReadKind.PREVIOUS and looks_back_at_nothing(back, own)
+    is_idle = read.kind is ReadKind.PREVIOUS and reaches_no_earlier_window(back, own)
     if not span_fits(own, cadence, back):
         fitting = several_windows(cadence, 2) if is_idle else fitting_span(back, cadence)
         return span.refuse(
@@ -125,9 +125,9 @@ def _check_span(
             fix=f"write {fitting.strip(_QUOTE).upper() if read.kind is ReadKind.PREVIOUS else fitting}",
         )
     if is_idle:
-        return idle_key(span, back, own)
+        return idle_key_error(span, back, own)
     if read.kind is ReadKind.UNTIL:
-        return _until_beyond(own, read, back, other.declared.retain, span) if other.declared.retain else None
+        return _until_retain_error(own, read, back, other.declared.retain, span) if other.declared.retain else None
     if other.declared.retain is not None and _reaches_beyond(back, other.declared.retain, own.zone):
         return span.refuse(
             "E123",
@@ -138,7 +138,9 @@ def _check_span(
     return None
 
 
-def _until_beyond(own: Cadence, read: Read, late: Duration, retain: Duration, span: Span) -> WaterclockError | None:
+def _until_retain_error(
+    own: Cadence, read: Read, late: Duration, retain: Duration, span: Span
+) -> WaterclockError | None:
     for window in (own.window_of(_SAMPLE + timedelta(days=91 * quarter)) for quarter in range(8)):
         low, high = late.subtract_from(window.start, own.zone), late.add_to(window.end, own.zone)
         if retain.subtract_from(high, own.zone) > low:
@@ -151,7 +153,7 @@ def _until_beyond(own: Cadence, read: Read, late: Duration, retain: Duration, sp
     return None
 
 
-def _beyond_window(
+def _window_retain_error(
     draft: UnresolvedTable, own: Cadence, read: Read, retain: Duration, span: Span
 ) -> WaterclockError | None:
     window = own.window_of(_SAMPLE)
@@ -177,13 +179,13 @@ def fitting_span(back: Duration, cadence: Cadence) -> str:
         length = {TimeUnit.DAY: 1, TimeUnit.WEEK: 7, TimeUnit.MONTH: 30, TimeUnit.QUARTER: 91, TimeUnit.YEAR: 365}[
             period.unit
         ]
-        count = max(1, -(-_about(back) // timedelta(days=length)))
+        count = max(1, -(-_approximate_length(back) // timedelta(days=length)))
         return f"'{count} {period.unit.lower()}{'s' if count > 1 else ''}'"
     step = timedelta(minutes=period.count)
-    return f"'{elapsed_text(-(-_about(back) // step) * step).lower()}'"
+    return f"'{elapsed_text(-(-_approximate_length(back) // step) * step).lower()}'"
 
 
-def _about(back: Duration) -> timedelta:
+def _approximate_length(back: Duration) -> timedelta:
     return _SAMPLE - back.subtract_from(_SAMPLE, "UTC")
 
 
@@ -209,7 +211,7 @@ def span_fits(own: Cadence, read: Cadence, back: Duration) -> bool:
     return True
 
 
-def _endless(
+def _cycle_error(
     path: Iterable[str], drafts: Mapping[str, UnresolvedTable], spans: Mapping[tuple[str, Read], Span]
 ) -> WaterclockError:
     names = _from_reference(list(path), drafts, spans)
@@ -245,7 +247,7 @@ def _is_reference(draft: UnresolvedTable, read: Read, spans: Mapping[tuple[str, 
     return any(spans.get((draft.name, read)) == reference_span(draft, each.columns[0]) for each in checked)
 
 
-def _inside_circle(
+def _check_reads_of_cycle(
     draft: UnresolvedTable,
     group: frozenset[str],
     drafts: Mapping[str, UnresolvedTable],

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.statements import BatchedSaid
+from waterclock.dpl.syntax.statements import ParsedBatching
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Unit
 from waterclock.timelabel.label import TIMELABEL
 
 
-def by_link(draft: UnresolvedTable, unit: Unit, by: BatchedSaid, errors: list[WaterclockError]) -> BatchedSaid:
+def resolve_link(
+    draft: UnresolvedTable, unit: Unit, by: ParsedBatching, errors: list[WaterclockError]
+) -> ParsedBatching:
     """Return the BY of a collect from a table of another project: labels or states; report an invalid name or BY."""
     if unit.query is None and len(unit.path.split(".")) != 2:
         errors.append(
@@ -22,7 +24,7 @@ def by_link(draft: UnresolvedTable, unit: Unit, by: BatchedSaid, errors: list[Wa
             )
         )
     if by.batching is Batching.SNAPSHOT:
-        return BatchedSaid(Batching.STATE)
+        return ParsedBatching(Batching.STATE)
     if by.batching is Batching.ARRIVAL_TIME or (by.time_column or "").lower() != TIMELABEL:
         said = "BY ARRIVAL TIME" if by.batching is Batching.ARRIVAL_TIME else f"BY DATA TIME {by.time_column}"
         errors.append(
@@ -42,4 +44,4 @@ def by_link(draft: UnresolvedTable, unit: Unit, by: BatchedSaid, errors: list[Wa
                 fix="leave LOOKBACK out",
             )
         )
-    return BatchedSaid(Batching.LABELS, TIMELABEL)
+    return ParsedBatching(Batching.LABELS, TIMELABEL)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from waterclock.dpl.resolve.comparisons import asks_history, find_uncountable_word
+from waterclock.dpl.resolve.comparisons import find_uncountable_word, uses_history
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_expression, has_aggregate
-from waterclock.dpl.syntax.statements import Expression, MeasureSaid, Statement, StatementKind
+from waterclock.dpl.syntax.statements import Expression, ParsedMeasure, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.measures import ROWS, Measure, Offline
 from waterclock.timelabel.period import Period
@@ -24,8 +24,8 @@ def measures_of(
     OFFLINE of a PUBLISH.
     """
     found: dict[str, tuple[Measure, bool]] = {}
-    profiled: list[MeasureSaid] = []
-    saids: list[MeasureSaid] = [
+    profiled: list[ParsedMeasure] = []
+    saids: list[ParsedMeasure] = [
         said for clause in statement.clauses if clause.word == "MEASURE" for said in clause.value
     ]
     for said in saids:
@@ -55,7 +55,7 @@ def measures_of(
     )
 
 
-def _period(statement: Statement, saids: list[MeasureSaid], errors: list[WaterclockError]) -> Period | None:
+def _period(statement: Statement, saids: list[ParsedMeasure], errors: list[WaterclockError]) -> Period | None:
     """Return the period of OFFLINE; None if there is none, or if it is invalid."""
     first = next((said for said in saids if said.offline is not None), None)
     if first is None or first.offline_span is None:
@@ -85,7 +85,7 @@ def _period(statement: Statement, saids: list[MeasureSaid], errors: list[Watercl
 
 
 def _check_measure(expression: Expression, *, is_offline: bool) -> list[WaterclockError]:
-    if asks_history(expression):
+    if uses_history(expression):
         what = "a measure uses values of earlier batches"
         fix = "write it as a rule: EXPECT count(*) > 0.5 * last_good(count(*))"
     elif not has_aggregate(expression.tree):

@@ -12,7 +12,7 @@ from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_condition, check_expression, has_aggregate
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span, find_name
-from waterclock.dpl.syntax.statements import ColumnsSaid, Expression, ModeSaid, TemporalSaid
+from waterclock.dpl.syntax.statements import Expression, ParsedColumnList, ParsedMode, ParsedTemporal
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.folds import RECORD, Merge, Temporal
@@ -23,7 +23,7 @@ _INSTANTS = frozenset({"TIMESTAMP", "TIMESTAMP_LTZ"})
 
 def resolve_merge(
     draft: UnresolvedTable,
-    said: ModeSaid | None,
+    said: ParsedMode | None,
     keys: tuple[str, ...],
     variables: Mapping[str, Any],
     errors: list[WaterclockError],
@@ -35,7 +35,7 @@ def resolve_merge(
 
 
 def resolve_temporal(
-    draft: UnresolvedTable, said: ModeSaid, variables: Mapping[str, Any], errors: list[WaterclockError]
+    draft: UnresolvedTable, said: ParsedMode, variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> None:
     """Set the TEMPORAL settings of a table. Its key is that of ON, else the KEY columns; report contradictions.
 
@@ -47,7 +47,7 @@ def resolve_temporal(
         return tuple(dict.fromkeys(declared.get(name.lower(), name) for name in names))
 
     keys = spelt(_keys_of(draft, said, draft.declared.columns.keys, Mode.TEMPORAL, errors))
-    more = said.temporal or TemporalSaid()
+    more = said.temporal or ParsedTemporal()
     delete_when = _delete_when(said, variables, errors)
     consumed = [*said.order_by, *_columns_in(said.delete_when)]
     kept = {TIMELABEL, *(name.lower() for name in (*keys, *more.track, more.at or ""))}
@@ -80,7 +80,7 @@ def _has_complete_rows(draft: UnresolvedTable) -> bool:
 
 
 def _keys_of(
-    draft: UnresolvedTable, said: ModeSaid | None, keys: tuple[str, ...], mode: Mode, errors: list[WaterclockError]
+    draft: UnresolvedTable, said: ParsedMode | None, keys: tuple[str, ...], mode: Mode, errors: list[WaterclockError]
 ) -> tuple[str, ...]:
     chosen = (said.keys if said else ()) or keys
     if not chosen and not draft.statement.has_failed("COLUMNS"):
@@ -97,7 +97,7 @@ def _keys_of(
     return chosen
 
 
-def _delete_when(said: ModeSaid | None, variables: Mapping[str, Any], errors: list[WaterclockError]) -> str | None:
+def _delete_when(said: ParsedMode | None, variables: Mapping[str, Any], errors: list[WaterclockError]) -> str | None:
     if said is None or said.delete_when is None:
         return None
     errors.extend(check_expression(said.delete_when))
@@ -120,7 +120,7 @@ def _columns_in(expression: Expression | None) -> Iterable[str]:
     return [name for _, name in sorted(found)]
 
 
-def _contradictions(draft: UnresolvedTable, temporal: Temporal, more: TemporalSaid) -> Iterator[WaterclockError]:
+def _contradictions(draft: UnresolvedTable, temporal: Temporal, more: ParsedTemporal) -> Iterator[WaterclockError]:
     at = more.spans.get("AT", draft.at("MODE"))
     keys = {key.lower() for key in temporal.keys}
     if temporal.at is not None and temporal.at.lower() in keys:
@@ -146,11 +146,13 @@ def _contradictions(draft: UnresolvedTable, temporal: Temporal, more: TemporalSa
         )
     for words, names in (("TRACK", more.track), ("NULLS VALUE", more.values)):
         for name in names:
-            yield from _no_attribute(name, find_name(name, more.spans[words]), words, temporal, keys)
+            yield from _check_attribute(name, find_name(name, more.spans[words]), words, temporal, keys)
     yield from _check_column_list(draft, temporal)
 
 
-def _no_attribute(name: str, span: Span, words: str, temporal: Temporal, keys: set[str]) -> Iterator[WaterclockError]:
+def _check_attribute(
+    name: str, span: Span, words: str, temporal: Temporal, keys: set[str]
+) -> Iterator[WaterclockError]:
     what = None
     if name.lower() in keys:
         what = "a key"
@@ -170,12 +172,12 @@ def _no_attribute(name: str, span: Span, words: str, temporal: Temporal, keys: s
 
 def _check_column_list(draft: UnresolvedTable, temporal: Temporal) -> Iterator[WaterclockError]:
     """Yield errors for columns with the name of a record column, and for a time column that is not TIMESTAMP."""
-    said = draft.statement.value("COLUMNS", ColumnsSaid)
+    said = draft.statement.value("COLUMNS", ParsedColumnList)
     for column in said.columns if said else ():
         lower = column.name.lower()
         is_time = lower == (temporal.at or "").lower()
         if lower in RECORD and not (is_time and lower == RECORD[0]):
-            yield record_name(column.span, column.name, draft.name)
+            yield record_name_error(column.span, column.name, draft.name)
         if is_time and column.declared.type is not None and column.declared.type.upper() not in _INSTANTS:
             yield column.span.refuse(
                 "E235",
@@ -185,7 +187,7 @@ def _check_column_list(draft: UnresolvedTable, temporal: Temporal) -> Iterator[W
             )
 
 
-def record_name(span: Span, name: str, table: str) -> WaterclockError:
+def record_name_error(span: Span, name: str, table: str) -> WaterclockError:
     """Build the error for a column with the name of a record column (`rec_eff_time` and others)."""
     return span.refuse(
         "E211",

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from waterclock.dpl.resolve.changes import by_changes, refused_changes
-from waterclock.dpl.resolve.hidden import hidden_keys, with_hidden_untracked
+from waterclock.dpl.resolve.changes import check_changes, resolve_changes
+from waterclock.dpl.resolve.hidden import check_hidden_keys, set_hidden_untracked
 from waterclock.dpl.resolve.merge_keys import resolve_merge, resolve_temporal
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import (
-    ModeSaid,
+    ParsedMode,
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode, TableType
 
 
-def _said_of_a_publish(draft: UnresolvedTable, said: ModeSaid) -> Iterator[WaterclockError]:
+def _check_modes_of_publish(draft: UnresolvedTable, said: ParsedMode) -> Iterator[WaterclockError]:
     """Yield errors for APPEND ORDER BY and REPLACE WHERE, which only a PUBLISH can have."""
     if said.mode is Mode.APPEND and said.order_by:
         yield draft.at("MODE").refuse(
@@ -38,11 +38,11 @@ def _said_of_a_publish(draft: UnresolvedTable, said: ModeSaid) -> Iterator[Water
 def resolve_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: list[WaterclockError]) -> None:
     """Set the mode of a table and its settings, or its default mode; report a mode that is not valid for its source."""
     statement = draft.statement
-    said = statement.value("MODE", ModeSaid)
+    said = statement.value("MODE", ParsedMode)
     is_partitioned = draft.declared.type is TableType.PARTITIONED
     batching = draft.declared.source.batching if draft.declared.source else None
     if batching is Batching.CHANGES:
-        refused = refused_changes(draft, said)
+        refused = check_changes(draft, said)
         errors.extend(refused)
         if refused:
             return
@@ -63,7 +63,7 @@ def resolve_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: l
             errors.append(_missing_by_error(draft, "is PARTITIONED, but has"))
         return
     draft.declared = replace(draft.declared, mode=said.mode)
-    errors.extend(_said_of_a_publish(draft, said))
+    errors.extend(_check_modes_of_publish(draft, said))
     if is_partitioned and said.mode is not Mode.APPEND:
         errors.append(
             draft.at("MODE").refuse(
@@ -80,9 +80,9 @@ def resolve_mode(draft: UnresolvedTable, variables: Mapping[str, Any], errors: l
     if said.mode is Mode.TEMPORAL:
         resolve_temporal(draft, said, variables, errors)
     if batching is Batching.CHANGES:
-        draft.declared = replace(draft.declared, fold=by_changes(draft, said, errors))
-    with_hidden_untracked(draft)
-    errors.extend(hidden_keys(draft))
+        draft.declared = replace(draft.declared, fold=resolve_changes(draft, said, errors))
+    set_hidden_untracked(draft)
+    errors.extend(check_hidden_keys(draft))
 
 
 _WHOLE = {Batching.SNAPSHOT: {Mode.REPLACE, Mode.TEMPORAL}, Batching.STATE: {Mode.REPLACE}}

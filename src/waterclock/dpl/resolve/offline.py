@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.statements import MeasureSaid
+from waterclock.dpl.syntax.statements import ParsedMeasure
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.fitting import fits, nearest_fitting_cadence
@@ -29,7 +29,7 @@ def check_offline(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError
         )
 
 
-def _list_measures(draft: UnresolvedTable) -> list[MeasureSaid]:
+def _list_measures(draft: UnresolvedTable) -> list[ParsedMeasure]:
     return [said for clause in draft.statement.clauses if clause.word == "MEASURE" for said in clause.value]
 
 

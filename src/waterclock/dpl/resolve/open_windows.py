@@ -13,7 +13,7 @@ from waterclock.dpl.resolve.fingerprints import digest
 from waterclock.dpl.resolve.table_options import OPEN_WINDOWS, keeps_open_windows
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import OptionsSaid, Statement, StatementKind
+from waterclock.dpl.syntax.statements import ParsedOptions, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.about import About
 from waterclock.flow.choices import Kind, Mode, OnRestate, ReadKind, Scope, TableType
@@ -29,9 +29,9 @@ def check_open_windows(
     """Yield errors for open windows of tables without CLOSE WHEN, or with windows that depend on closed ones."""
     names = {each.name.lower(): each for each in statements if each.kind in _RELATIONS}
     for draft in drafts.values():
-        if not _is_asked_of(draft):
+        if not _keeps_open_windows(draft):
             continue
-        span = draft.statement.value("OPTIONS", OptionsSaid).spans[OPEN_WINDOWS]  # type: ignore[union-attr] # asked of
+        span = draft.statement.value("OPTIONS", ParsedOptions).spans[OPEN_WINDOWS]  # type: ignore[union-attr] # asked of
         if draft.statement.clause("CLOSE WHEN") is None:
             yield span.refuse(
                 "E268",
@@ -40,8 +40,8 @@ def check_open_windows(
                 fix="add CLOSE WHEN, or leave the option out",
             )
             continue
-        yield from _unmade(draft, drafts, span)
-        yield from _columns(draft, span)
+        yield from _check_inputs(draft, drafts, span)
+        yield from _check_column_names(draft, span)
         taken = names.get(open_table_of(draft.name).lower())
         if taken is not None:
             yield taken.span.refuse(
@@ -56,8 +56,8 @@ def with_open_windows(tables: Mapping[str, Table], drafts: Mapping[str, Unresolv
     """Return the tables of a flow, with the companion tables of open windows added."""
     found = dict(tables)
     for name, draft in drafts.items():
-        if _is_asked_of(draft) and name in tables and tables[name].closes is not None:
-            beside = _beside(tables[name], tables)
+        if _keeps_open_windows(draft) and name in tables and tables[name].closes is not None:
+            beside = _companion_table(tables[name], tables)
             found[beside.name] = beside
     return found
 
@@ -65,7 +65,7 @@ def with_open_windows(tables: Mapping[str, Table], drafts: Mapping[str, Unresolv
 def shown_to_queries(name: str, tables: Mapping[str, Statement]) -> str | None:
     """Return the reason why only ad hoc queries can read a name (open windows, views); None for any other name."""
     for table, statement in tables.items():
-        options = statement.value("OPTIONS", OptionsSaid)
+        options = statement.value("OPTIONS", ParsedOptions)
         if name == open_table_of(table) and keeps_open_windows(options):
             return f"it contains the open windows of {table}"
         if name == view_of(table) and statement.value("TYPE OF TABLE", TableType) is TableType.PARTITIONED:
@@ -73,11 +73,11 @@ def shown_to_queries(name: str, tables: Mapping[str, Statement]) -> str | None:
     return None
 
 
-def _is_asked_of(draft: UnresolvedTable) -> bool:
-    return draft.kind is Kind.TRANSFORM and keeps_open_windows(draft.statement.value("OPTIONS", OptionsSaid))
+def _keeps_open_windows(draft: UnresolvedTable) -> bool:
+    return draft.kind is Kind.TRANSFORM and keeps_open_windows(draft.statement.value("OPTIONS", ParsedOptions))
 
 
-def _beside(table: Table, tables: Mapping[str, Table]) -> Table:
+def _companion_table(table: Table, tables: Mapping[str, Table]) -> Table:
     cadences = [tables[read.table].cadence for read in table.reads if read.kind is ReadKind.UNTIL]
     label = Column(WINDOW_LABEL, table.place, "STRING", bool(table.columns.keys), is_not_null=True)
     # a rule of a whole window is checked once the window is complete
@@ -113,7 +113,9 @@ def _beside(table: Table, tables: Mapping[str, Table]) -> Table:
     )
 
 
-def _unmade(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable], span: Span) -> Iterator[WaterclockError]:
+def _check_inputs(
+    draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable], span: Span
+) -> Iterator[WaterclockError]:
     """Yield errors for inputs that exist only once earlier windows of the table are closed."""
     if draft.declared.function is not None and draft.declared.function.step is not None:
         yield span.refuse(
@@ -123,7 +125,7 @@ def _unmade(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable], span:
             fix="leave the option out",
         )
     for read in draft.declared.reads:
-        if draft.name in _above(drafts, [read.table]):
+        if draft.name in _find_upstream(drafts, [read.table]):
             yield span.refuse(
                 "E268",
                 f"windows of {draft.name} read {read}, and cannot be computed while they are open",
@@ -134,7 +136,7 @@ def _unmade(draft: UnresolvedTable, drafts: Mapping[str, UnresolvedTable], span:
             )
 
 
-def _above(drafts: Mapping[str, UnresolvedTable], names: Sequence[str]) -> set[str]:
+def _find_upstream(drafts: Mapping[str, UnresolvedTable], names: Sequence[str]) -> set[str]:
     found: set[str] = set()
     to_do = list(names)
     while to_do:
@@ -145,7 +147,7 @@ def _above(drafts: Mapping[str, UnresolvedTable], names: Sequence[str]) -> set[s
     return found
 
 
-def _columns(draft: UnresolvedTable, span: Span) -> Iterator[WaterclockError]:
+def _check_column_names(draft: UnresolvedTable, span: Span) -> Iterator[WaterclockError]:
     for column in draft.declared.columns.named:
         if column.name.lower() in {WINDOW_LABEL, IS_CLOSED}:
             place = "the table of its open windows" if column.name.lower() == WINDOW_LABEL else f"{draft.name}_view"

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from waterclock.dpl.syntax.statements import ColumnsSaid, Statement, StatementKind
+from waterclock.dpl.syntax.statements import ParsedColumnList, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.changes import CHANGE
 from waterclock.flow.origins import SOURCE
 
 
-def refused_origins(
+def check_origins(
     statement: Statement, capabilities: Capabilities | None, *, by_changes: bool = False
 ) -> Iterator[WaterclockError]:
     """Yield errors for `_source.…` and `_change.…` that are not valid here.
 
     `_source.…` needs a collect whose source provides the value, `_change.…` a collect BY CHANGES.
     """
-    columns = statement.value("COLUMNS", ColumnsSaid)
+    columns = statement.value("COLUMNS", ParsedColumnList)
     for column in columns.columns if columns else ():
         said = column.tells
         if said is None:

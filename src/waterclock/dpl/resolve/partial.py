@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from waterclock.dpl.query.names_in_query import QueryNames
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.statements import QuerySaid
+from waterclock.dpl.syntax.statements import ParsedQuery
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.graph import circles_of
@@ -36,7 +36,7 @@ def check_partial(drafts: Mapping[str, UnresolvedTable], found: Mapping[str, Que
                 fix="leave PARTIAL AFTER out, and add it to a table that reads them",
             )
         elif not draft.is_incomplete and not any(
-            _may_lack(draft, read.table, read.kind) for read in draft.declared.reads
+            _can_be_missing(draft, read.table, read.kind) for read in draft.declared.reads
         ):
             yield draft.at("PARTIAL AFTER").refuse(
                 "E260",
@@ -46,13 +46,13 @@ def check_partial(drafts: Mapping[str, UnresolvedTable], found: Mapping[str, Que
             )
 
 
-def _may_lack(draft: UnresolvedTable, table: str, kind: ReadKind) -> bool:
+def _can_be_missing(draft: UnresolvedTable, table: str, kind: ReadKind) -> bool:
     return table != draft.name and kind is not ReadKind.LATEST
 
 
 def _check_is_partial_calls(draft: UnresolvedTable, found: QueryNames | None) -> Iterator[WaterclockError]:
     """Yield errors for IS_PARTIAL() in the queries of a transform; `found` are the names in them."""
-    whole = draft.statement.value("AS", QuerySaid)
+    whole = draft.statement.value("AS", ParsedQuery)
     if found is None or whole is None:
         return
     for said, inside in found.branches or [(whole, found)]:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from waterclock.dpl.resolve.connections import Systems
-from waterclock.dpl.resolve.hidden import with_left_out
+from waterclock.dpl.resolve.hidden import set_left_out_columns
 from waterclock.dpl.resolve.merge_keys import resolve_merge
-from waterclock.dpl.resolve.published_columns import with_sent_keys
+from waterclock.dpl.resolve.published_columns import resolve_sent_keys
 from waterclock.dpl.resolve.replace_where import overwrite_of, rule_of_overwrite
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.statements import Expression, ModeSaid, OptionsSaid
+from waterclock.dpl.syntax.statements import Expression, ParsedMode, ParsedOptions
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Mode, TableType
@@ -32,15 +32,15 @@ def resolve_publish_target(
     Modes that are not valid for the table or the destination are reported.
     """
     draft.declared = replace(draft.declared, type=table.declared.type)
-    with_left_out(draft, table)
-    said = draft.statement.value("MODE", ModeSaid)
+    set_left_out_columns(draft, table)
+    said = draft.statement.value("MODE", ParsedMode)
     draft.declared = replace(draft.declared, mode=said.mode if said else table.declared.mode)
     if table.declared.temporal is not None:
-        _of_versions(draft, table.declared.temporal, said, errors)
+        _resolve_mode_of_versions(draft, table.declared.temporal, said, errors)
     keys = table.declared.keys if table.declared.temporal is None else (*table.declared.keys, RECORD[0])
     if draft.declared.mode is Mode.MERGE:
         resolve_merge(draft, said, keys, variables, errors)
-        with_sent_keys(draft, said, errors)
+        resolve_sent_keys(draft, said, errors)
     legal = {Mode.MERGE} | ({Mode.APPEND} if table.declared.mode is Mode.APPEND else set())
     legal |= set() if table.declared.type is TableType.PARTITIONED else {Mode.REPLACE}
     if draft.declared.mode not in legal:
@@ -50,9 +50,9 @@ def resolve_publish_target(
     if not capabilities or "behind" in capabilities.publish_options:
         _check_view(draft, errors)
     if said is not None and said.where is not None:
-        _settle_overwrite(draft, said.where, capabilities, variables, errors)
+        _resolve_overwrite(draft, said.where, capabilities, variables, errors)
     if said is not None and draft.declared.mode is Mode.APPEND and said.order_by:
-        _settle_order(draft, Order(said.order_by, said.per), capabilities, errors)
+        _resolve_order(draft, Order(said.order_by, said.per), capabilities, errors)
     if capabilities and draft.declared.mode not in capabilities.publishes:
         errors.append(
             draft.at("MODE" if said else "TO").refuse(
@@ -67,7 +67,7 @@ def resolve_publish_target(
         )
 
 
-def _settle_order(
+def _resolve_order(
     draft: UnresolvedTable, order: Order, capabilities: Capabilities | None, errors: list[WaterclockError]
 ) -> None:
     """Set the order of APPEND ORDER BY; report a destination that keeps no order, or sends requests concurrently."""
@@ -83,7 +83,7 @@ def _settle_order(
             )
         )
     elif not order.per and options.get("in_flight", 1) != 1:
-        said = draft.statement.value("OPTIONS", OptionsSaid)
+        said = draft.statement.value("OPTIONS", ParsedOptions)
         span = said.spans["in_flight"] if said else draft.at("MODE")
         errors.append(
             span.refuse(
@@ -98,11 +98,11 @@ def _settle_order(
 def _check_view(draft: UnresolvedTable, errors: list[WaterclockError]) -> None:
     """Report invalid options `behind` and `keep`, for a publish behind a view in the destination."""
     options = draft.declared.destination.options if draft.declared.destination else {}
-    said = draft.statement.value("OPTIONS", OptionsSaid)
+    said = draft.statement.value("OPTIONS", ParsedOptions)
     if said is None or not {"behind", "keep"} & options.keys():
         return
     is_by_label = draft.declared.type is TableType.PARTITIONED and draft.declared.mode is Mode.APPEND
-    mode = draft.statement.value("MODE", ModeSaid)
+    mode = draft.statement.value("MODE", ParsedMode)
     if "behind" in options and not is_by_label and (draft.declared.mode is not Mode.REPLACE or (mode and mode.where)):
         errors.append(
             said.spans["behind"].refuse(
@@ -129,7 +129,7 @@ def _check_view(draft: UnresolvedTable, errors: list[WaterclockError]) -> None:
             )
 
 
-def _settle_overwrite(
+def _resolve_overwrite(
     draft: UnresolvedTable,
     said: Expression,
     capabilities: Capabilities | None,
@@ -154,8 +154,8 @@ def _settle_overwrite(
         )
 
 
-def _of_versions(
-    draft: UnresolvedTable, temporal: Temporal, said: ModeSaid | None, errors: list[WaterclockError]
+def _resolve_mode_of_versions(
+    draft: UnresolvedTable, temporal: Temporal, said: ParsedMode | None, errors: list[WaterclockError]
 ) -> None:
     """Set the default mode of a publish of a TEMPORAL table, REPLACE; report an ON that is not the key and the time."""
     if said is None:

@@ -12,7 +12,14 @@ from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, WINDOWE
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_expression, has_aggregate
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.statements import ColumnSaid, ColumnsSaid, Expression, ModeSaid, Statement, StatementKind
+from waterclock.dpl.syntax.statements import (
+    Expression,
+    ParsedColumn,
+    ParsedColumnList,
+    ParsedMode,
+    Statement,
+    StatementKind,
+)
 from waterclock.errors import WaterclockError
 from waterclock.flow.folds import Merge
 from waterclock.flow.published import MadeAs, find_sent_name
@@ -21,7 +28,9 @@ _OURS = frozenset({"_deleted", "_waterclock_label", "_waterclock_place"})
 _BY_ROW = "each row is sent on its own, computed from its own columns"
 
 
-def resolve_expression(said: ColumnSaid, variables: Mapping[str, Any], errors: list[WaterclockError]) -> MadeAs | None:
+def resolve_expression(
+    said: ParsedColumn, variables: Mapping[str, Any], errors: list[WaterclockError]
+) -> MadeAs | None:
     """Return the expression of a column that a PUBLISH computes; None if it has none, or an invalid one."""
     if said.made_as is None or said.retires is not None:
         return None
@@ -37,9 +46,9 @@ def resolve_expression(said: ColumnSaid, variables: Mapping[str, Any], errors: l
     return MadeAs(with_literals(said.made_as, variables), columns, tree.name if is_copy else None)
 
 
-def refused_list(statement: Statement) -> Iterator[WaterclockError]:
+def check_published_list(statement: Statement) -> Iterator[WaterclockError]:
     """Yield an error for a `*` in a list with computed columns, because it would also send the original columns."""
-    said = statement.value("COLUMNS", ColumnsSaid)
+    said = statement.value("COLUMNS", ParsedColumnList)
     if statement.kind is not StatementKind.PUBLISH or said is None or not said.is_open:
         return
     made = next((column for column in said.columns if column.made_as is not None and column.retires is None), None)
@@ -52,7 +61,7 @@ def refused_list(statement: Statement) -> Iterator[WaterclockError]:
         )
 
 
-def with_sent_keys(draft: UnresolvedTable, said: ModeSaid | None, errors: list[WaterclockError]) -> None:
+def resolve_sent_keys(draft: UnresolvedTable, said: ParsedMode | None, errors: list[WaterclockError]) -> None:
     """Set the key of a MERGE to the names under which its columns are sent; report one that is not sent unchanged.
 
     The destination finds rows by their key, and only an unchanged value is certain to be as unique as the key.
@@ -93,7 +102,7 @@ def _no_key(draft: UnresolvedTable, key: str, *, is_made: bool) -> WaterclockErr
     )
 
 
-def _check_published_expression(said: ColumnSaid, made: Expression) -> Iterator[WaterclockError]:
+def _check_published_expression(said: ParsedColumn, made: Expression) -> Iterator[WaterclockError]:
     tree = made.tree
     called = {node.name.lower() for node in tree.find_all(exp.Anonymous)}
     what = why = fix = None

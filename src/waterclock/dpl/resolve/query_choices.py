@@ -13,7 +13,7 @@ from waterclock.dpl.resolve.conditions import condition_of
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.views import queries_of
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, WhenSaid
+from waterclock.dpl.syntax.statements import ParsedColumnList, ParsedQuery, ParsedWhen, Statement
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checked_references import checked_references
 from waterclock.flow.declarations import Choice, Query
@@ -24,7 +24,7 @@ def resolve_choices(
 ) -> None:
     """Set the queries of a transform with WHEN, with their conditions, in the zone of its cadence; report errors."""
     zone = draft.cadence.zone if draft.cadence else "UTC"
-    whens = [clause.value for clause in draft.statement.clauses if isinstance(clause.value, WhenSaid)]
+    whens = [clause.value for clause in draft.statement.clauses if isinstance(clause.value, ParsedWhen)]
     conditions = [condition_of(when.condition, variables, zone, errors) for when in whens]
     if not queries or None in conditions:
         return
@@ -40,9 +40,9 @@ def resolve_choices(
     draft.query_variables = tuple(sorted({*draft.query_variables, *named}))
 
 
-def unlike(
+def check_same_columns(
     statement: Statement,
-    said: ColumnsSaid | None,
+    said: ParsedColumnList | None,
     spans: Sequence[Span],
     outputs: Sequence[Output],
     together: Callable[[Sequence[Output]], Output],
@@ -84,7 +84,7 @@ def unlike(
 
 
 def _check_missing_columns(
-    name: str, query: QuerySaid, has: Names, wanted: Names, *, is_listed: bool
+    name: str, query: ParsedQuery, has: Names, wanted: Names, *, is_listed: bool
 ) -> Iterator[WaterclockError]:
     for lower, column in wanted.items():
         if lower in has:

@@ -9,7 +9,7 @@ from waterclock.dpl.query.names_in_query import QueryNames
 from waterclock.dpl.query.time_bounds import TimeBound, time_bounds
 from waterclock.dpl.resolve.legality import fitting_span
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.syntax.statements import WatermarkSaid
+from waterclock.dpl.syntax.statements import ParsedWatermark
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, TableType
 from waterclock.timelabel.cadence import Cadence
@@ -32,10 +32,10 @@ def check_reach(
         for inside in [branch for _, branch in each.branches] or [each]:
             if inside.tree is not None:
                 for bound in time_bounds(inside.tree, {table.start: table for table in inside.tables}):
-                    yield from _short(draft, draft.cadence, bound, drafts)
+                    yield from _check_past(draft, draft.cadence, bound, drafts)
 
 
-def _short(
+def _check_past(
     draft: UnresolvedTable, own: Cadence, bound: TimeBound, drafts: Mapping[str, UnresolvedTable]
 ) -> Iterator[WaterclockError]:
     table, other = drafts.get(bound.read.name), drafts.get(bound.other.name)
@@ -48,7 +48,7 @@ def _short(
         return
     window = min(own.next(own.floor(tick)) - own.floor(tick) for tick in _TICKS)
     needed = window + late + bound.most
-    if _farthest(bound.read.duration, own) >= needed:
+    if _longest_elapsed_time(bound.read.duration, own) >= needed:
         return
     span = parse_duration(elapsed_text(needed))
     text = fitting_span(span, table.cadence)
@@ -72,7 +72,7 @@ def _format_span(span: timedelta) -> str:
     return elapsed_text(span) if span >= _NO_TIME else f"-{elapsed_text(-span)}"
 
 
-def _farthest(back: Duration, own: Cadence) -> timedelta:
+def _longest_elapsed_time(back: Duration, own: Cadence) -> timedelta:
     """Return the longest elapsed time of a span before a boundary: a day may have 25 hours."""
     return max(own.floor(tick) - back.subtract_from(own.floor(tick), own.zone) for tick in _TICKS)
 
@@ -80,11 +80,11 @@ def _farthest(back: Duration, own: Cadence) -> timedelta:
 def _lateness(draft: UnresolvedTable, column: str) -> timedelta | None:
     """Return how long after the time in a column a row may arrive; None if that is not known for the column."""
     source = draft.declared.source
-    if source is not None and source.batching is Batching.DATA_TIME and _is(source.time_column, column):
+    if source is not None and source.batching is Batching.DATA_TIME and _is_same_name(source.time_column, column):
         return _NO_TIME
-    said = draft.statement.value("WATERMARK", WatermarkSaid)
-    return said.lateness if said is not None and _is(said.column, column) else None
+    said = draft.statement.value("WATERMARK", ParsedWatermark)
+    return said.lateness if said is not None and _is_same_name(said.column, column) else None
 
 
-def _is(name: str | None, column: str) -> bool:
+def _is_same_name(name: str | None, column: str) -> bool:
     return name is not None and name.lower() == column.lower()

@@ -8,7 +8,7 @@ from waterclock.dpl.resolve.former_code import Names
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.watermarks import MARKS
-from waterclock.dpl.syntax.statements import Statement, WasSaid
+from waterclock.dpl.syntax.statements import ParsedWas, Statement
 from waterclock.errors import WaterclockError
 from waterclock.flow.late_rows import LateRows, late_of
 from waterclock.flow.open_windows import open_table_of
@@ -21,7 +21,7 @@ def check_renames(drafts: Mapping[str, UnresolvedTable], views: Mapping[str, Sta
     by_name |= {name.lower(): statement.span.place for name, statement in views.items()}
     firsts: dict[str, UnresolvedTable] = {}
     for name, draft in drafts.items():
-        said = draft.statement.value("WAS", WasSaid)
+        said = draft.statement.value("WAS", ParsedWas)
         if said is None:
             continue
         if said.table.lower() == name.lower():
@@ -48,7 +48,7 @@ def check_renames(drafts: Mapping[str, UnresolvedTable], views: Mapping[str, Sta
 
 def former_names(drafts: Mapping[str, UnresolvedTable]) -> Names:
     """Return the former names of renamed tables and of their companion tables, by current names."""
-    said = {name: draft.statement.value("WAS", WasSaid) for name, draft in drafts.items()}
+    said = {name: draft.statement.value("WAS", ParsedWas) for name, draft in drafts.items()}
     names = {name: was.table for name, was in said.items() if was is not None}
     beside: dict[str, str] = {}
     for name, draft in drafts.items():
@@ -61,7 +61,7 @@ def former_names(drafts: Mapping[str, UnresolvedTable]) -> Names:
             before = late_of(names.get(late.of, late.of))
             if name != late_of(late.of):  # there is one for each table that is read
                 of = draft.declared.reads[0].table
-                before = f"{before}_{_short(names.get(of, of))}"
+                before = f"{before}_{_bare_name(names.get(of, of))}"
         elif name in names:
             beside[open_table_of(name)] = open_table_of(names[name])
         if before != name:
@@ -69,5 +69,5 @@ def former_names(drafts: Mapping[str, UnresolvedTable]) -> Names:
     return beside | names
 
 
-def _short(table: str) -> str:
+def _bare_name(table: str) -> str:
     return table.rpartition(".")[2]

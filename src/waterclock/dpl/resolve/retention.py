@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.cursor import parse_at
-from waterclock.dpl.syntax.statements import DeadlineSaid
+from waterclock.dpl.syntax.statements import ParsedDeadline
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.timelabel.duration import Duration, parse_duration
@@ -56,7 +56,7 @@ def deadline_of(draft: UnresolvedTable, config: Config, errors: list[WaterclockE
     """Return how long after a window's end its batch must be done, None if not declared."""
     if draft.statement.clause("DEADLINE") is None:
         return _default(draft, config, "deadline", errors)
-    said = draft.statement.value("DEADLINE", DeadlineSaid)
+    said = draft.statement.value("DEADLINE", ParsedDeadline)
     return None if said is None else said.after
 
 

@@ -7,16 +7,16 @@ from typing import Any
 
 from sqlglot import exp
 
-from waterclock.dpl.query.aggregates import aggregate_miscalled, is_aggregate
+from waterclock.dpl.query.aggregates import check_aggregate_call, is_aggregate
 from waterclock.dpl.query.builtins import check_builtin_call
-from waterclock.dpl.query.determinism import nondeterministic
+from waterclock.dpl.query.determinism import check_deterministic_call
 from waterclock.dpl.query.now_texts import now_texts
 from waterclock.dpl.query.references import VALUES
-from waterclock.dpl.resolve.comparisons import asks_history, comparison_of
+from waterclock.dpl.resolve.comparisons import comparison_of, uses_history
 from waterclock.dpl.resolve.literals import with_literals
-from waterclock.dpl.syntax.foreign_syntax import foreign_in_query
+from waterclock.dpl.syntax.foreign_syntax import check_foreign_syntax
 from waterclock.dpl.syntax.planned_features import planned_feature_error
-from waterclock.dpl.syntax.statements import Expression, RuleSaid
+from waterclock.dpl.syntax.statements import Expression, ParsedRule
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Scope
@@ -31,7 +31,7 @@ _NEVER_TRUTHS = (
 
 
 def rule_of(
-    said: RuleSaid, variables: Mapping[str, Any], errors: list[WaterclockError], *, in_column: bool = False
+    said: ParsedRule, variables: Mapping[str, Any], errors: list[WaterclockError], *, in_column: bool = False
 ) -> Rule | None:
     """Return the resolved rule, whose default name is its text; None if it is invalid, which is reported.
 
@@ -53,7 +53,7 @@ def rule_of(
         )
         return None
     scope = Scope.TABLE if said.is_over_table else Scope.BATCH if is_of_batch or said.is_over_batch else Scope.ROW
-    if scope is not Scope.ROW and (problem := _of_batch(said)):
+    if scope is not Scope.ROW and (problem := _batch_rule_error(said)):
         errors.append(problem)
         return None
     if scope is Scope.ROW and said.expression.tree.find(exp.Window) is not None:
@@ -63,11 +63,11 @@ def rule_of(
         return None
     text = with_literals(said.expression, variables)
     comparison = None
-    if asks_history(said.expression):
+    if uses_history(said.expression):
         if said.of:
-            errors.append(_no_history_at_the_door(said))
+            errors.append(_input_history_error(said))
         elif scope is not Scope.BATCH or not is_of_batch:
-            errors.append(_no_history(said))
+            errors.append(_history_error(said))
         else:
             comparison = comparison_of(said.expression, text, errors)
         if comparison is None:
@@ -79,14 +79,14 @@ def rule_of(
     return Rule(text, name, scope, rungs[0].action, place, bound, ladder, comparison, said.of)
 
 
-def _no_history_at_the_door(said: RuleSaid) -> WaterclockError:
+def _input_history_error(said: ParsedRule) -> WaterclockError:
     fix = "write the rule without OF, or where the input table is made"
     return planned_feature_error(
         "last_good(), usual() and trend() in a rule OF an input", said.expression.span, fix=fix
     )
 
 
-def _no_history(said: RuleSaid) -> WaterclockError:
+def _history_error(said: ParsedRule) -> WaterclockError:
     what = (
         "a rule of the table uses earlier batches" if said.is_over_table else "a rule of each row uses earlier batches"
     )
@@ -98,7 +98,7 @@ def _no_history(said: RuleSaid) -> WaterclockError:
     )
 
 
-def _of_batch(said: RuleSaid) -> WaterclockError | None:
+def _batch_rule_error(said: ParsedRule) -> WaterclockError | None:
     """Return the error for a rule of the batch with a limit, QUARANTINE or DROP, because no single row breaks it."""
     rows = next((rung.action.name for rung in said.otherwise if rung.action in SETS_ASIDE), None)
     if rows is None and all(rung.most is None for rung in said.otherwise):
@@ -117,7 +117,7 @@ def is_parsed(expression: Expression) -> bool:
     return [token.text.upper() for token in expression.tokens] == ["PARSED", "(", ")"]
 
 
-def unread_of(said: Sequence[RuleSaid], capabilities: Capabilities | None, errors: list[WaterclockError]) -> Unread:
+def unread_of(said: Sequence[ParsedRule], capabilities: Capabilities | None, errors: list[WaterclockError]) -> Unread:
     """Return the actions for lines that cannot be parsed, from the EXPECT parsed() rules of a collect.
 
     E280 is appended to `errors` for parsed() that is repeated, OVER a batch, or of a source without lines.
@@ -154,14 +154,14 @@ def check_expression(expression: Expression) -> list[WaterclockError]:
             )
         )
     source, tokens = expression.span.source, expression.tokens
-    errors.extend(foreign_in_query(source, tokens, expression.tree))
+    errors.extend(check_foreign_syntax(source, tokens, expression.tree))
     errors.extend(now_texts(expression.tree, source, lambda _: None))
     for index, token in enumerate(tokens):
         upper = token.text.upper()
         error = (
-            nondeterministic(source, tokens, index, upper)
+            check_deterministic_call(source, tokens, index, upper)
             or check_builtin_call(source, tokens, index, upper)
-            or aggregate_miscalled(source, tokens, index, upper)
+            or check_aggregate_call(source, tokens, index, upper)
         )
         if error is not None:
             errors.append(error)

@@ -10,30 +10,30 @@ from sqlglot import exp
 from waterclock.dpl.query.column_scope import Resolver, unknown_column
 from waterclock.dpl.query.names_in_query import FoundTable
 from waterclock.dpl.query.now_texts import now_texts
-from waterclock.dpl.query.outputs import check_column_names, unstorable
+from waterclock.dpl.query.outputs import check_column_names, check_storable
 from waterclock.dpl.query.type_families import Family, family_of_type
 from waterclock.dpl.query.visible_columns import UNKNOWN, Entry, Names, Output, names_of, output_of
 from waterclock.dpl.resolve.endings import expressions_of
-from waterclock.dpl.resolve.for_each import lacking_parameters
+from waterclock.dpl.resolve.for_each import check_parameters
 from waterclock.dpl.resolve.input_rules import rules_of_inputs
-from waterclock.dpl.resolve.merge_keys import record_name
-from waterclock.dpl.resolve.query_choices import unlike
+from waterclock.dpl.resolve.merge_keys import record_name_error
+from waterclock.dpl.resolve.query_choices import check_same_columns
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.views import Queries
 from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.dpl.syntax.statements import (
-    ColumnSaid,
-    ColumnsSaid,
     Expression,
-    ModeSaid,
-    QuerySaid,
+    ParsedColumn,
+    ParsedColumnList,
+    ParsedMode,
+    ParsedQuery,
     Statement,
     StatementKind,
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flat
-from waterclock.flow.flats import clashes_of, flat_columns
+from waterclock.flow.flats import find_name_clashes, flat_columns
 from waterclock.flow.folds import RECORD
 from waterclock.timelabel.label import TIMELABEL
 
@@ -81,12 +81,12 @@ class Schemas:
         made = self._output(draft.name, draft.statement)
         output = made.names
         self._families[draft.name] = {**made.families, **self._families[draft.name]}
-        said = draft.statement.value("COLUMNS", ColumnsSaid)
+        said = draft.statement.value("COLUMNS", ParsedColumnList)
         columns = _list_closed_columns(draft.statement)
         if draft.declared.source is not None and draft.declared.source.each is not None:
-            self.errors.extend(lacking_parameters(draft, self.columns_of(draft.declared.source.each.table)))
+            self.errors.extend(check_parameters(draft, self.columns_of(draft.declared.source.each.table)))
         if draft.kind is not Kind.COLLECT:
-            columns = columns or _with_made(said, output)
+            columns = columns or _add_computed_columns(said, output)
             self._check_declared(said, output, draft)
             self._check_reserved_names(draft, output)
         elif columns is None:
@@ -96,9 +96,9 @@ class Schemas:
             self.of_flat(argument.flat, draft.at(f"ARGUMENT {argument.name}"))
         for rule in rules_of_inputs(draft):
             if (known := self.columns_of(rule.of)) is not None:
-                self.errors.extend(_in_expression(rule.expression, known, rule.of))
+                self.errors.extend(_check_expression(rule.expression, known, rule.of))
                 families = self._families.get(rule.of, {})
-                self.errors.extend(_now_in(rule.expression, families))
+                self.errors.extend(_check_now_texts(rule.expression, families))
         if columns is not None:
             self._named_in_header(draft, columns)
         elif draft.declared.temporal is not None:  # its rows are not known, but the columns of its last run are
@@ -106,16 +106,16 @@ class Schemas:
 
     def _output(self, name: str, statement: Statement) -> Output:
         found = self.queries.found.get(name)
-        said = statement.value("AS", QuerySaid)
+        said = statement.value("AS", ParsedQuery)
         if found is None or said is None:
             return UNKNOWN
-        list_said = statement.value("COLUMNS", ColumnsSaid)
+        list_said = statement.value("COLUMNS", ParsedColumnList)
         outputs: list[Output] = []
         spans: list[Span] = []
         for part, inside in found.branches or [(said, found)]:
             if inside.tree is None:
                 return UNKNOWN
-            at = _At({table.start: table for table in inside.tables}, self)
+            at = _ColumnsByOffset({table.start: table for table in inside.tables}, self)
             resolver = Resolver(part.span.source, at, at.alias)
             outputs.append(resolver.output(inside.tree))
             spans.append(part.span)
@@ -123,9 +123,9 @@ class Schemas:
             if list_said is None or list_said.is_open:
                 self.errors.extend(check_column_names(inside.tree, part.span.source))
             if statement.kind is StatementKind.TRANSFORM:
-                self.errors.extend(unstorable(outputs[-1], part.span, list_said))
-        self.errors.extend(unlike(statement, list_said, spans, outputs, _together))
-        return _together(outputs)
+                self.errors.extend(check_storable(outputs[-1], part.span, list_said))
+        self.errors.extend(check_same_columns(statement, list_said, spans, outputs, _unite_outputs))
+        return _unite_outputs(outputs)
 
     def columns_of(self, name: str) -> Names | None:
         """Return the columns of a table or view, with `timelabel`; None if not all are known."""
@@ -147,7 +147,7 @@ class Schemas:
         )
         if flat is None or columns is None:
             return UNKNOWN
-        clashes = clashes_of(columns)
+        clashes = find_name_clashes(columns)
         if clashes:
             tables = {name: " and of ".join(each.table for each in found) for name, found in clashes.items()}
             self.errors.append(
@@ -170,7 +170,7 @@ class Schemas:
         if name not in self._views:
             self._views[name] = UNKNOWN  # a view that reads itself, which is reported
             output = self._output(name, self.queries.views[name])
-            said = self.queries.views[name].value("COLUMNS", ColumnsSaid)
+            said = self.queries.views[name].value("COLUMNS", ParsedColumnList)
             if said is not None and output.names is not None:
                 self.errors.extend(_check_columns_exist(said.columns, output.names, "the query"))
             listed = self.queries.columns_of(name)
@@ -178,7 +178,7 @@ class Schemas:
         return self._views[name]
 
     def _last_run(
-        self, draft: UnresolvedTable, said: ColumnsSaid | None, by_name: Mapping[str, Mapping[str, str]]
+        self, draft: UnresolvedTable, said: ParsedColumnList | None, by_name: Mapping[str, Mapping[str, str]]
     ) -> Names | None:
         known = by_name.get(draft.name)
         if known is None or draft.statement.has_failed("COLUMNS"):
@@ -187,7 +187,7 @@ class Schemas:
         self._families[draft.name] = {**types, **self._families[draft.name]}
         return names_of([*known, *(column.name for column in (said.columns if said else ()))])
 
-    def _check_declared(self, said: ColumnsSaid | None, output: Names | None, draft: UnresolvedTable) -> None:
+    def _check_declared(self, said: ParsedColumnList | None, output: Names | None, draft: UnresolvedTable) -> None:
         if said is not None and output is not None and draft.declared.query is not None:
             brought = [each for each in said.columns if each.made_as is None]
             self.errors.extend(_check_columns_exist(brought, output, "the query"))
@@ -201,26 +201,26 @@ class Schemas:
         for name in RECORD:
             is_time = name == RECORD[0] and (temporal.at or "").lower() == name
             if name in output and name not in said and not is_time:
-                self.errors.append(record_name(draft.at("MODE"), output[name], draft.name))
+                self.errors.append(record_name_error(draft.at("MODE"), output[name], draft.name))
 
     def _named_in_header(self, draft: UnresolvedTable, columns: Names) -> None:
         whole = {**columns, TIMELABEL: TIMELABEL}
         families = self._families[draft.name]
         shown = {**(_list_reader_columns(draft, columns) or {}), TIMELABEL: TIMELABEL}
         for expression, is_of_table in _rules(draft.statement):
-            self.errors.extend(_in_expression(expression, shown if is_of_table else whole, draft.name))
-            self.errors.extend(_now_in(expression, families))
-        said = draft.statement.value("COLUMNS", ColumnsSaid)
+            self.errors.extend(_check_expression(expression, shown if is_of_table else whole, draft.name))
+            self.errors.extend(_check_now_texts(expression, families))
+        said = draft.statement.value("COLUMNS", ParsedColumnList)
         for column in said.columns if said else ():
             self.errors.extend(self._check_reference(column, columns, draft.name))
-            self.errors.extend(_in_order(column, whole, draft.name))
+            self.errors.extend(_check_order(column, whole, draft.name))
         mode = draft.statement.clause("MODE")
-        if mode is not None and isinstance(mode.value, ModeSaid):
-            self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.name))
+        if mode is not None and isinstance(mode.value, ParsedMode):
+            self.errors.extend(_check_mode(mode.span, mode.value, columns, draft.name))
             if mode.value.delete_when is not None:
-                self.errors.extend(_in_expression(mode.value.delete_when, whole, draft.name))
+                self.errors.extend(_check_expression(mode.value.delete_when, whole, draft.name))
 
-    def _check_reference(self, column: ColumnSaid, own: Names, table: str) -> Iterator[WaterclockError]:
+    def _check_reference(self, column: ParsedColumn, own: Names, table: str) -> Iterator[WaterclockError]:
         """Yield errors for unknown columns in a REFERENCES: those of the other table, and the time in this one."""
         target, span = column.declared.references, column.references_span or column.span
         if target is None:
@@ -234,7 +234,7 @@ class Schemas:
 
     def _publish(self, draft: UnresolvedTable) -> None:
         columns = self.columns_of(draft.statement.name)
-        said = draft.statement.value("COLUMNS", ColumnsSaid)
+        said = draft.statement.value("COLUMNS", ParsedColumnList)
         if columns is None and (said is None or said.is_open):
             return
         if columns is None:
@@ -246,28 +246,28 @@ class Schemas:
         left_out = {name.lower() for name in draft.declared.columns.left_out}
         columns = {lower: name for lower, name in columns.items() if lower not in left_out}
         mode = draft.statement.clause("MODE")
-        if mode is not None and isinstance(mode.value, ModeSaid):
-            self.errors.extend(_in_mode(mode.span, mode.value, columns, draft.statement.name))
+        if mode is not None and isinstance(mode.value, ParsedMode):
+            self.errors.extend(_check_mode(mode.span, mode.value, columns, draft.statement.name))
             if mode.value.where is not None:
                 # a published state has no column timelabel
                 published = {name: said for name, said in columns.items() if name != TIMELABEL}
-                self.errors.extend(_in_expression(mode.value.where, published, draft.statement.name))
+                self.errors.extend(_check_expression(mode.value.where, published, draft.statement.name))
         for expression, _ in _rules(draft.statement):
-            self.errors.extend(_in_expression(expression, columns, draft.statement.name))
+            self.errors.extend(_check_expression(expression, columns, draft.statement.name))
 
-    def _check_published_columns(self, said: ColumnsSaid, columns: Names, table: str) -> Iterator[WaterclockError]:
+    def _check_published_columns(self, said: ParsedColumnList, columns: Names, table: str) -> Iterator[WaterclockError]:
         """Yield errors for unknown columns that a PUBLISH sends or uses; its expressions cannot use timelabel."""
         yield from _check_columns_exist((column for column in said.columns if column.made_as is None), columns, table)
         own = {name: column for name, column in columns.items() if name != TIMELABEL}
         families = self._families.get(table, {})
         for column in said.columns:
             if column.made_as is not None and column.retires is None:
-                yield from _in_expression(column.made_as, own, table)
+                yield from _check_expression(column.made_as, own, table)
                 source = column.made_as.span.source
                 yield from now_texts(column.made_as.tree, source, lambda node: families.get(node.parts[0].name.lower()))
 
 
-class _At:
+class _ColumnsByOffset:
     """A function from an offset in a query to the columns of the table, view or FLAT that is named there."""
 
     def __init__(self, tables: Mapping[int, FoundTable], schemas: Schemas) -> None:
@@ -291,14 +291,14 @@ class _At:
 
 
 def _list_closed_columns(statement: Statement) -> Names | None:
-    said = statement.value("COLUMNS", ColumnsSaid)
+    said = statement.value("COLUMNS", ParsedColumnList)
     if said is None:
         return None if statement.listed is None else names_of(statement.listed)
     return None if said.is_open else names_of(column.name for column in said.columns)
 
 
 def _declared_families(statement: Statement) -> dict[str, Family]:
-    said = statement.value("COLUMNS", ColumnsSaid)
+    said = statement.value("COLUMNS", ParsedColumnList)
     return {
         column.name.lower(): family_of_type(column.declared.type)
         for column in (said.columns if said else ())
@@ -306,7 +306,7 @@ def _declared_families(statement: Statement) -> dict[str, Family]:
     }
 
 
-def _together(outputs: Iterable[Output]) -> Output:
+def _unite_outputs(outputs: Iterable[Output]) -> Output:
     """Return the columns of several queries united by name, in the order of their first occurrence."""
     outputs = list(outputs)
     if len(outputs) == 1:
@@ -325,7 +325,7 @@ def _list_reader_columns(draft: UnresolvedTable, columns: Names | None) -> Names
     return names_of(draft.declared.temporal.outputs(columns.values()))
 
 
-def _check_columns_exist(columns: Iterable[ColumnSaid], known: Names, where: str) -> Iterator[WaterclockError]:
+def _check_columns_exist(columns: Iterable[ParsedColumn], known: Names, where: str) -> Iterator[WaterclockError]:
     for column in columns:
         if column.name.lower() not in known:
             yield _unknown(column.span, column.name, known, where)
@@ -344,13 +344,13 @@ def _rules(statement: Statement) -> Iterator[tuple[Expression, bool]]:
             yield from ((expression, False) for expression in expressions_of(ending))
 
 
-def _with_made(said: ColumnsSaid | None, output: Names | None) -> Names | None:
+def _add_computed_columns(said: ParsedColumnList | None, output: Names | None) -> Names | None:
     """Return a query's columns and those of the column list that are computed until they retire."""
     made = [each.name for each in (said.columns if said else ()) if each.made_as is not None]
     return output if output is None or not made else names_of([*output.values(), *made])
 
 
-def _in_expression(expression: Expression, known: Names, table: str) -> Iterator[WaterclockError]:
+def _check_expression(expression: Expression, known: Names, table: str) -> Iterator[WaterclockError]:
     for node in expression.tree.find_all(exp.Column):
         first = node.parts[0]
         start = first.meta.get("start")
@@ -360,13 +360,13 @@ def _in_expression(expression: Expression, known: Names, table: str) -> Iterator
         yield _unknown(span, first.name, known, table)
 
 
-def _now_in(expression: Expression, families: Mapping[str, Family]) -> Iterable[WaterclockError]:
+def _check_now_texts(expression: Expression, families: Mapping[str, Family]) -> Iterable[WaterclockError]:
     """Return errors for strings such as 'now' that are compared with columns of these type families."""
     source = expression.span.source
     return now_texts(expression.tree, source, lambda node: families.get(node.parts[0].name.lower()))
 
 
-def _in_mode(span: Span, mode: ModeSaid, known: Names, table: str) -> Iterator[WaterclockError]:
+def _check_mode(span: Span, mode: ParsedMode, known: Names, table: str) -> Iterator[WaterclockError]:
     named = [(name, span) for name in (*mode.keys, *mode.order_by, *mode.per)]
     if mode.temporal is not None:
         parts = {
@@ -380,7 +380,7 @@ def _in_mode(span: Span, mode: ModeSaid, known: Names, table: str) -> Iterator[W
             yield _unknown(find_name(name, at), name, known, table)
 
 
-def _in_order(column: ColumnSaid, known: Names, table: str) -> Iterator[WaterclockError]:
+def _check_order(column: ParsedColumn, known: Names, table: str) -> Iterator[WaterclockError]:
     """Yield errors for unknown columns in the ORDER BY of a KEY."""
     said = column.stays
     for order in said.stays.order if said is not None else ():

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from waterclock.dpl.config.model import Config, VaultSaid
+from waterclock.dpl.config.model import Config, VaultSection
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Connection, Place, Secret
@@ -99,7 +99,7 @@ def _secrets_in(said: Any, path: tuple[str, ...]) -> Iterator[tuple[str, tuple[s
             yield from _secrets_in(value, (*path, key))
 
 
-def _vault(root: Path, said: VaultSaid) -> VaultPlace:
+def _vault(root: Path, said: VaultSection) -> VaultPlace:
     def file(path: str | None) -> Path | None:
         return root / path if path else None
 

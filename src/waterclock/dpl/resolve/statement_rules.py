@@ -7,9 +7,9 @@ from typing import Any
 
 from waterclock.dpl.resolve.rules import is_parsed, rule_of
 from waterclock.dpl.syntax.statements import (
-    ColumnSaid,
-    ColumnsSaid,
-    RuleSaid,
+    ParsedColumn,
+    ParsedColumnList,
+    ParsedRule,
     Statement,
     StatementKind,
 )
@@ -17,7 +17,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Rule
 
 
-def list_declared_rules(statement: Statement, *, of_lines: bool) -> list[RuleSaid]:
+def list_declared_rules(statement: Statement, *, of_lines: bool) -> list[ParsedRule]:
     """Return the EXPECTs of a statement: if `of_lines`, the EXPECT parsed() of a COLLECT, else all others."""
     said = [one for clause in statement.clauses if clause.word == "EXPECT" for one in clause.value]
     is_collect = statement.kind is StatementKind.COLLECT
@@ -28,7 +28,7 @@ def rules_of(statement: Statement, variables: Mapping[str, Any], errors: list[Wa
     """Return the resolved EXPECTs of a statement except parsed(); report invalid rules and duplicate names."""
     said = list_declared_rules(statement, of_lines=False)
     rules = [rule for rule in (rule_of(one, variables, errors) for one in said) if rule]
-    columns = statement.value("COLUMNS", ColumnsSaid)
+    columns = statement.value("COLUMNS", ParsedColumnList)
     seen = {rule.name for column in (columns.columns if columns else ()) for rule in _resolve_column_rules(column)}
     seen |= {one.name or one.expression.text for one in list_declared_rules(statement, of_lines=True)}
     for rule, span in zip(rules, (one.expression.span for one in said), strict=False):
@@ -40,5 +40,5 @@ def rules_of(statement: Statement, variables: Mapping[str, Any], errors: list[Wa
     return tuple(rules)
 
 
-def _resolve_column_rules(column: ColumnSaid) -> Iterable[Rule]:
+def _resolve_column_rules(column: ParsedColumn) -> Iterable[Rule]:
     return [rule for rule in (rule_of(said, {}, [], in_column=True) for said in column.rules) if rule]

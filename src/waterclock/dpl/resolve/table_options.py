@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from waterclock.dpl.syntax.statements import OptionsSaid
+from waterclock.dpl.syntax.statements import ParsedOptions
 from waterclock.flow.capabilities import Option
 from waterclock.flow.declarations import Unit
 
@@ -26,12 +26,12 @@ def without_table_options(unit: Unit) -> Unit:
     return replace(unit, options={name: value for name, value in unit.options.items() if name not in TABLE_OPTIONS})
 
 
-def keeps_open_windows(said: OptionsSaid | None) -> bool:
+def keeps_open_windows(said: ParsedOptions | None) -> bool:
     """Return whether options request a companion table with open windows."""
     return said is not None and said.values.get(OPEN_WINDOWS) in TRANSFORM_OPTIONS[OPEN_WINDOWS].choices
 
 
-def manifest_of(said: OptionsSaid | None) -> str | None:
+def manifest_of(said: ParsedOptions | None) -> str | None:
     """Return the kind of manifest that options request; None for none, or an unknown one."""
     value = said.values.get(MANIFEST) if said else None
     return str(value) if value in TABLE_OPTIONS[MANIFEST].choices else None

@@ -10,16 +10,16 @@ from waterclock.dpl.query.splice import list_reads, variables_of
 from waterclock.dpl.resolve.checked_references import read_parents, reference_span
 from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.for_each import read_each
-from waterclock.dpl.resolve.hidden import hidden_of_view, with_left_out_rows
+from waterclock.dpl.resolve.hidden import exclude_hidden_from_argument, hidden_view_columns_error
 from waterclock.dpl.resolve.late_rows import KEEPS_LATE
 from waterclock.dpl.resolve.open_windows import shown_to_queries
 from waterclock.dpl.resolve.publish_targets import resolve_publish_target
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.resolve.views import Queries, unknown_table
+from waterclock.dpl.resolve.views import Queries, unknown_table_error
 from waterclock.dpl.resolve.watermarks import marks_of_step
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import QuerySaid, Statement
+from waterclock.dpl.syntax.statements import ParsedQuery, Statement
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Argument, Query, Read
@@ -70,7 +70,7 @@ class ReadResolver:
 
     def _note_spans(self, draft: UnresolvedTable, query: Query, outer: Span | None) -> None:
         """Record the span of each read; a read within a view gets the span of the view's name in the table's query."""
-        whole = draft.statement.value("AS", QuerySaid)
+        whole = draft.statement.value("AS", ParsedQuery)
         saids = [part.span for part, _ in self.queries.found[draft.name].branches] or ([whole.span] if whole else [])
         for part, said in zip(query.branches or (query,), saids, strict=False):
             for reference in part.tables:
@@ -114,14 +114,18 @@ class ReadResolver:
             )
             flat = self.queries.flat(at, draft.name)
             draft.is_incomplete = draft.is_incomplete or flat is None
-            return with_left_out_rows(replace(argument, flat=flat), said.read.table, self.queries.list_hidden_columns)
+            return exclude_hidden_from_argument(
+                replace(argument, flat=flat), said.read.table, self.queries.list_hidden_columns
+            )
         read = argument.read
         if read is None:
             return argument
         if read.table in self.queries.tables:
-            return with_left_out_rows(argument, read.table, self.queries.list_hidden_columns)
+            return exclude_hidden_from_argument(argument, read.table, self.queries.list_hidden_columns)
         if read.table not in self.queries.views:
-            self.errors.append(unknown_table(read.table, span, self.queries.list_relations(), self.queries.tables))
+            self.errors.append(
+                unknown_table_error(read.table, span, self.queries.list_relations(), self.queries.tables)
+            )
             draft.is_incomplete = True
             return replace(argument, read=None)
         reference = self.queries.view_reference(read, span)
@@ -129,7 +133,7 @@ class ReadResolver:
             draft.is_incomplete = True
             return replace(argument, read=None)
         if argument.with_hidden:
-            self.errors.append(hidden_of_view(span, read.table))
+            self.errors.append(hidden_view_columns_error(span, read.table))
         name = read.table
         text = f"SELECT * FROM {name}"
         start = len(text) - len(name)
@@ -152,7 +156,7 @@ class ReadResolver:
                     )
                 )
             else:
-                self.errors.append(unknown_table(name, draft.span, self.queries.tables, self.queries.tables))
+                self.errors.append(unknown_table_error(name, draft.span, self.queries.tables, self.queries.tables))
             return
         draft.declared = replace(draft.declared, reads=(Read(name),))
         self.spans[draft.name, Read(name)] = draft.span
@@ -170,5 +174,7 @@ class ReadResolver:
                     what, fix = f"{target.table} is a view, and cannot be a parent", "refer to the table that it reads"
                     self.errors.append(span.refuse("E213", what, why="a view has no key", fix=fix))
                 elif target.table not in self.queries.tables:
-                    self.errors.append(unknown_table(target.table, span, self.queries.tables, self.queries.tables))
+                    self.errors.append(
+                        unknown_table_error(target.table, span, self.queries.tables, self.queries.tables)
+                    )
         self.errors.extend(read_parents(self.drafts, self.spans))

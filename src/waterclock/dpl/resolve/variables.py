@@ -9,7 +9,7 @@ from waterclock.dpl.resolve.endings import expressions_of
 from waterclock.dpl.resolve.views import Queries
 from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ModeSaid, Statement
+from waterclock.dpl.syntax.statements import ParsedMode, Statement
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Value
 
@@ -41,7 +41,7 @@ def _expressions(statement: Statement) -> Iterable[Any]:
         elif clause.word == "COLUMNS":
             yield from (rule.expression for column in clause.value.columns for rule in column.rules)
             yield from expressions_of(clause.value.columns)
-        elif clause.word == "MODE" and isinstance(clause.value, ModeSaid) and clause.value.delete_when:
+        elif clause.word == "MODE" and isinstance(clause.value, ParsedMode) and clause.value.delete_when:
             yield clause.value.delete_when
         elif clause.word == "CLOSE WHEN":
             yield clause.value

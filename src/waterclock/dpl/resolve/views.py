@@ -14,7 +14,14 @@ from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.open_windows import shown_to_queries
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import ColumnsSaid, QuerySaid, Statement, StatementKind, WasSaid, WhenSaid
+from waterclock.dpl.syntax.statements import (
+    ParsedColumnList,
+    ParsedQuery,
+    ParsedWas,
+    ParsedWhen,
+    Statement,
+    StatementKind,
+)
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flat, Query, Read, TableReference, ValueReference
@@ -43,7 +50,7 @@ class Queries:
 
     def of_statement(self, statement: Statement) -> Query | None:
         """Return the resolved query of a statement, None if it cannot be parsed; unknown names are reported."""
-        said = statement.value("AS", QuerySaid)
+        said = statement.value("AS", ParsedQuery)
         if said is None:
             return None
         is_view = statement.kind is StatementKind.VIEW
@@ -55,9 +62,9 @@ class Queries:
         self.found[statement.name] = found
         if found.errors:
             self.incomplete.add(statement.name)
-        return self._whole(said, found, statement.name)
+        return self._resolve_branches(said, found, statement.name)
 
-    def _of_choices(self, statement: Statement, saids: Sequence[QuerySaid]) -> Query | None:
+    def _of_choices(self, statement: Statement, saids: Sequence[ParsedQuery]) -> Query | None:
         """Return the queries of a table with WHEN as branches of one query; add them separately to `choices`."""
         founds = [find_in_branches(said) for said in saids]
         together = self.found[statement.name] = QueryNames(None)
@@ -69,7 +76,9 @@ class Queries:
         self.errors.extend(together.errors)
         if together.errors:
             self.incomplete.add(statement.name)
-        wholes = [self._whole(said, found, statement.name) for said, found in zip(saids, founds, strict=True)]
+        wholes = [
+            self._resolve_branches(said, found, statement.name) for said, found in zip(saids, founds, strict=True)
+        ]
         queries = tuple(query for query in wholes if query is not None)
         if len(queries) < len(wholes):
             return None
@@ -77,7 +86,7 @@ class Queries:
         branches = tuple(part for query in queries for part in query.branches or (query,))
         return Query("\n".join(query.text for query in queries), queries[0].place, branches=branches)
 
-    def _whole(self, said: QuerySaid, found: QueryNames, own: str) -> Query | None:
+    def _resolve_branches(self, said: ParsedQuery, found: QueryNames, own: str) -> Query | None:
         parts = found.branches or [(said, found)]
         if any(inside.tree is None for _, inside in parts):
             return None
@@ -92,10 +101,10 @@ class Queries:
             self._path.pop()
         return self._resolved[name]
 
-    def trees(self) -> Iterator[tuple[QuerySaid, Any]]:
+    def trees(self) -> Iterator[tuple[ParsedQuery, Any]]:
         """Yield each query that could be parsed, with its syntax tree; branches of a query separately."""
         for name, found in self.found.items():
-            said = (self.tables.get(name) or self.views[name]).value("AS", QuerySaid)
+            said = (self.tables.get(name) or self.views[name]).value("AS", ParsedQuery)
             for part, inside in found.branches or ([(said, found)] if said is not None else []):
                 if inside.tree is not None:
                     yield part, inside.tree
@@ -107,7 +116,7 @@ class Queries:
 
     def columns_of(self, view: str) -> tuple[str, ...]:
         """Return the columns in the closed list of a view; empty if it has all columns of its query."""
-        said = self.views[view].value("COLUMNS", ColumnsSaid)
+        said = self.views[view].value("COLUMNS", ParsedColumnList)
         if said is None or said.is_open:
             return ()
         return tuple(column.name for column in said.columns)
@@ -131,7 +140,7 @@ class Queries:
         """Return the names of all tables and views that a query may read."""
         return [*self.tables, *self.views]
 
-    def _query(self, said: QuerySaid, found: QueryNames, own: str) -> Query:
+    def _query(self, said: ParsedQuery, found: QueryNames, own: str) -> Query:
         base = said.span.start
         references = [self._reference(table, own, base) for table in found.tables]
         if None in references or any(table.name in self.incomplete for table in found.tables):
@@ -181,7 +190,7 @@ class Queries:
         if table is None and found.name not in self.views:
             self.errors.append(self._unknown(found, own))
         elif table is None or (not table.has_failed("WATERMARK") and table.clause("WATERMARK") is None):
-            self.errors.append(no_watermark(found, self.tables))
+            self.errors.append(no_watermark_error(found, self.tables))
         return None
 
     def flat(self, found: FoundTable, own: str) -> Flat | None:
@@ -217,7 +226,7 @@ class Queries:
             written, query = query, _wrap_query(query, found)
             others = [it for it in list_reads(query) if (it.kind, it.span) != (found.kind, found.duration)]
             if written == query and others:
-                self.errors.append(_no_effect(found))
+                self.errors.append(_no_effect_error(found))
         shared = found.name if self.views[found.name].clause("SHARED") else None
         return replace(at, view=query, view_columns=self.columns_of(found.name), shared=shared)
 
@@ -249,10 +258,10 @@ class Queries:
             return planned_feature_error(
                 "a table that reads held rows", found.span, fix="use `waterclock query` to read it"
             )
-        return unknown_table(found.name, found.span, known, self.tables)
+        return unknown_table_error(found.name, found.span, known, self.tables)
 
 
-def no_watermark(found: FoundTable, tables: Mapping[str, Statement]) -> WaterclockError:
+def no_watermark_error(found: FoundTable, tables: Mapping[str, Statement]) -> WaterclockError:
     """Build the error for a watermark of a table that declares none."""
     is_view = found.name not in tables
     having = [name for name, statement in tables.items() if statement.clause("WATERMARK") is not None]
@@ -266,16 +275,18 @@ def no_watermark(found: FoundTable, tables: Mapping[str, Statement]) -> Waterclo
     )
 
 
-def queries_of(statement: Statement) -> list[QuerySaid]:
+def queries_of(statement: Statement) -> list[ParsedQuery]:
     """Return the queries of a statement: those of its WHENs, then that of AS."""
-    whens = [clause.value.query for clause in statement.clauses if isinstance(clause.value, WhenSaid)]
-    last = statement.value("AS", QuerySaid)
+    whens = [clause.value.query for clause in statement.clauses if isinstance(clause.value, ParsedWhen)]
+    last = statement.value("AS", ParsedQuery)
     return [*whens, *([last] if last is not None else [])]
 
 
-def unknown_table(name: str, span: Span, known: Iterable[str], tables: Mapping[str, Statement]) -> WaterclockError:
+def unknown_table_error(
+    name: str, span: Span, known: Iterable[str], tables: Mapping[str, Statement]
+) -> WaterclockError:
     """Build the error for an unknown table; its fix is the current name of a renamed table, or a similar name."""
-    now = [other for other, it in tables.items() if (said := it.value("WAS", WasSaid)) and said.table == name]
+    now = [other for other, it in tables.items() if (said := it.value("WAS", ParsedWas)) and said.table == name]
     fix = f"it was renamed: write {now[0]}" if now else nearest_table(name, known)
     return span.refuse("E213", f"unknown table {name}", fix=fix)
 
@@ -289,7 +300,7 @@ def nearest_table(name: str, known: Iterable[str]) -> str:
     return did_you_mean(name, known) or "declare it by a COLLECT, TRANSFORM or CREATE VIEW"
 
 
-def _no_effect(found: FoundTable) -> WaterclockError:
+def _no_effect_error(found: FoundTable) -> WaterclockError:
     """Build the error for a read function around a view that contains no plain table name."""
     word = found.kind.name
     return found.span.refuse(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText, Span, find_name
-from waterclock.dpl.syntax.statements import Clause, ColumnsSaid, Statement, StatementKind, WatermarkSaid
+from waterclock.dpl.syntax.statements import Clause, ParsedColumnList, ParsedWatermark, Statement, StatementKind
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import ReadKind, TableType
 from waterclock.flow.declarations import Argument, PythonFunction, Query, Read, Value
@@ -29,17 +29,17 @@ def with_marks(
     names = {each.name.lower(): each for each in statements if each.kind is not StatementKind.PUBLISH}
     marks: list[Statement] = []
     for statement in statements:
-        said = statement.value("WATERMARK", WatermarkSaid)
+        said = statement.value("WATERMARK", ParsedWatermark)
         if said is None:
             continue
-        wrong = [*_of_columns(statement, said), *_of_name(statement, names)]
+        wrong = [*_check_columns(statement, said), *_check_name(statement, names)]
         errors.extend(wrong)
         if not wrong:
             marks.append(_mark(statement, said, variables))
     return [*statements, *marks]
 
 
-def watermark_of(said: WatermarkSaid) -> Watermark:
+def watermark_of(said: ParsedWatermark) -> Watermark:
     """Return the watermark settings of a WATERMARK clause."""
     return Watermark(said.column, said.lateness, said.per)
 
@@ -52,7 +52,7 @@ def check_marks(
         asked = {mark_read: None for query in _queries(draft) for mark_read in marks_in(query)}
         if not asked or draft.is_incomplete:
             continue
-        above = _above(drafts, [read.table for read in draft.declared.reads if read not in asked])
+        above = _find_upstream(drafts, [read.table for read in draft.declared.reads if read not in asked])
         for read in asked:
             table = read.table.removesuffix(MARK)
             if table not in above:
@@ -92,7 +92,7 @@ def marks_in(query: Query) -> Iterator[Read]:
             yield from marks_in(reference.view)
 
 
-def _above(drafts: Mapping[str, UnresolvedTable], names: list[str]) -> set[str]:
+def _find_upstream(drafts: Mapping[str, UnresolvedTable], names: list[str]) -> set[str]:
     found: set[str] = set()
     while names:
         name = names.pop()
@@ -102,7 +102,7 @@ def _above(drafts: Mapping[str, UnresolvedTable], names: list[str]) -> set[str]:
     return found
 
 
-def _mark(statement: Statement, said: WatermarkSaid, variables: Mapping[str, Value]) -> Statement:
+def _mark(statement: Statement, said: ParsedWatermark, variables: Mapping[str, Value]) -> Statement:
     query = query_of(statement.name, watermark_of(said))
     name = ".".join(f"`{part}`" for part in mark_of(statement.name).split("."))
     text = f"TRANSFORM {name} ({COLUMNS}) COMMENT 'How far {statement.name} has come' MEASURE {MEASURES} AS {query};"
@@ -113,8 +113,8 @@ def _mark(statement: Statement, said: WatermarkSaid, variables: Mapping[str, Val
     return replace(found[0], span=statement.span, clauses=(*found[0].clauses, keeps))
 
 
-def _of_columns(statement: Statement, said: WatermarkSaid) -> Iterator[WaterclockError]:
-    listed = statement.value("COLUMNS", ColumnsSaid)
+def _check_columns(statement: Statement, said: ParsedWatermark) -> Iterator[WaterclockError]:
+    listed = statement.value("COLUMNS", ParsedColumnList)
     clause = statement.clause("WATERMARK")
     if clause is None:
         return
@@ -148,7 +148,7 @@ def _no_time(span: Span, table: str, column: str, written: str) -> WaterclockErr
     )
 
 
-def _of_name(statement: Statement, names: Mapping[str, Statement]) -> Iterable[WaterclockError]:
+def _check_name(statement: Statement, names: Mapping[str, Statement]) -> Iterable[WaterclockError]:
     other = names.get(mark_of(statement.name).lower())
     if other is not None:
         yield other.span.refuse(

@@ -9,7 +9,7 @@ from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.syntax.expressions import expression_of
 from waterclock.dpl.syntax.source_text import SourceText, Span
-from waterclock.dpl.syntax.statements import Expression, QuerySaid, WhenSaid
+from waterclock.dpl.syntax.statements import Expression, ParsedQuery, ParsedWhen
 from waterclock.dpl.syntax.tokens import QUERY_STARTS, refuse_touching
 from waterclock.errors import WaterclockError
 
@@ -34,14 +34,14 @@ def has_choice(tokens: Sequence[Token]) -> bool:
 
 def take_choices(
     source: SourceText, tokens: Sequence[Token], first: Expression | None, *, name: str
-) -> tuple[list[WhenSaid], QuerySaid | None, list[WaterclockError]]:
+) -> tuple[list[ParsedWhen], ParsedQuery | None, list[WaterclockError]]:
     """Split the tokens after a header; return the queries with conditions, the query of the ELSE, and all errors.
 
     `first` is the condition of the first query, which is part of the header; None if it has none.
     """
     errors: list[WaterclockError] = []
-    whens: list[WhenSaid] = []
-    last: QuerySaid | None = None
+    whens: list[ParsedWhen] = []
+    last: ParsedQuery | None = None
     pieces = list(_pieces(tokens))
     if first is None:
         here = _span(source, pieces[0].tokens[:1])
@@ -59,7 +59,7 @@ def take_choices(
             if piece.word is None:
                 condition = first
             if condition is not None:
-                whens.append(WhenSaid(condition, query))
+                whens.append(ParsedWhen(condition, query))
             elif piece.word is not None:
                 last = query
         except WaterclockError as error:
@@ -76,7 +76,7 @@ def take_choices(
     return whens, last, errors
 
 
-def _parts(source: SourceText, piece: _Piece) -> tuple[Expression | None, QuerySaid]:
+def _parts(source: SourceText, piece: _Piece) -> tuple[Expression | None, ParsedQuery]:
     """Return the condition of a piece, None for ELSE and for the first piece, and the query of the piece."""
     tokens, word = piece.tokens, piece.word
     condition = None
@@ -91,7 +91,7 @@ def _parts(source: SourceText, piece: _Piece) -> tuple[Expression | None, QueryS
             condition = expression_of(source, tokens[: at - 1], _span(source, tokens[: at - 1]))
         tokens = tokens[at:]
     refuse_touching(source, tokens)
-    return condition, QuerySaid(_span(source, tokens), tokens)
+    return condition, ParsedQuery(_span(source, tokens), tokens)
 
 
 def _query_at(tokens: Sequence[Token]) -> int | None:

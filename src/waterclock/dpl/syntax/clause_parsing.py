@@ -12,7 +12,7 @@ from waterclock.dpl.syntax.column_clause import take_column_entries
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import SourceText, Span
-from waterclock.dpl.syntax.statements import QuerySaid
+from waterclock.dpl.syntax.statements import ParsedQuery
 from waterclock.dpl.syntax.tokens import refuse_touching, statements_of, words_of
 from waterclock.dpl.syntax.type_names import skip_brackets
 from waterclock.errors import WaterclockError
@@ -54,7 +54,7 @@ def parse_clause(word: str, text: str, source: SourceText, *, variables: Mapping
         if not statements:
             raise whole.refuse("E233", "the query is empty", fix="write one: SELECT ... FROM ...")
         refuse_touching(source, statements[0].tokens)
-        return QuerySaid(statements[0].span, statements[0].tokens)
+        return ParsedQuery(statements[0].span, statements[0].tokens)
     tokens = statements[0].tokens if statements else []
     cursor = Cursor(source, words_of(source, tokens), tokens, variables, first_words=FIRST_WORDS)
     if cursor.is_done and clause.form is not ClauseForm.FLAG:

@@ -9,16 +9,16 @@ from waterclock.dpl.syntax.expressions import take_expression
 from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
-    AwaitSaid,
-    BatchedSaid,
-    ChangedSaid,
-    DeadlineSaid,
-    EachSaid,
     Expression,
-    OptionsSaid,
-    UnitSaid,
-    WasSaid,
-    WatermarkSaid,
+    ParsedAwait,
+    ParsedBatching,
+    ParsedChanged,
+    ParsedDeadline,
+    ParsedForEach,
+    ParsedOptions,
+    ParsedUnit,
+    ParsedWas,
+    ParsedWatermark,
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, OnRestate, Sign
@@ -28,22 +28,22 @@ from waterclock.timelabel.period import Period, parse_period
 from waterclock.timelabel.zone import nominal_zone
 
 
-def take_unit(cursor: Cursor) -> UnitSaid:
+def take_unit(cursor: Cursor) -> ParsedUnit:
     """Parse a unit: `connection.path` or `connection QUERY 'text'`."""
     start = cursor.index
     parts, span = cursor.path("a connection and a unit in it, as in shop.public.orders")
     if cursor.accept("QUERY"):
         if len(parts) > 1:
             raise span.refuse("E204", "QUERY must come right after the connection", fix=f"write {parts[0]} QUERY '...'")
-        return UnitSaid(parts[0], "", cursor.text("a query"), cursor.span_since(start))
+        return ParsedUnit(parts[0], "", cursor.text("a query"), cursor.span_since(start))
     if len(parts) == 1:
         raise span.refuse(
             "E204", f"{parts[0]} is only a connection", fix=f"add a unit: {parts[0]}.name, or {parts[0]} QUERY '...'"
         )
-    return UnitSaid(parts[0], ".".join(parts[1:]), None, span)
+    return ParsedUnit(parts[0], ".".join(parts[1:]), None, span)
 
 
-def take_options(cursor: Cursor) -> OptionsSaid:
+def take_options(cursor: Cursor) -> ParsedOptions:
     """Parse the list of OPTIONS: `(name value, ...)`."""
     values: dict[str, Value | Secret] = {}
     spans: dict[str, Span] = {}
@@ -60,7 +60,7 @@ def take_options(cursor: Cursor) -> OptionsSaid:
             cursor.raise_unexpected(
                 "a comma or ) after the option", fix="put a comma before the next option, or close the list with )"
             )
-    return OptionsSaid(values, spans)
+    return ParsedOptions(values, spans)
 
 
 def take_every(cursor: Cursor) -> Period:
@@ -128,15 +128,15 @@ def take_elapsed_time(cursor: Cursor) -> Duration:
     return duration
 
 
-def take_by(cursor: Cursor) -> BatchedSaid:
+def take_by(cursor: Cursor) -> ParsedBatching:
     """Parse a BY clause, with or without the word BY: `DATA TIME t LOOKBACK d CHANGED`, `ARRIVAL TIME` or `CHANGES`."""
     if cursor.accept("BY"):  # the cursor is before BY in a header, after it in Python
         pass
     if cursor.accept("ARRIVAL"):
         cursor.need("TIME")
-        return BatchedSaid(Batching.ARRIVAL_TIME)
+        return ParsedBatching(Batching.ARRIVAL_TIME)
     if cursor.accept("CHANGES"):
-        return BatchedSaid(Batching.CHANGES)
+        return ParsedBatching(Batching.CHANGES)
     if not cursor.accept("DATA"):
         cursor.raise_unexpected(
             "DATA TIME, ARRIVAL TIME or CHANGES after BY", fix="write BY DATA TIME updated_at, or BY ARRIVAL TIME"
@@ -144,32 +144,32 @@ def take_by(cursor: Cursor) -> BatchedSaid:
     cursor.need("TIME")
     column = cursor.name("the column with the data time", fix="write it as in BY DATA TIME updated_at").text
     if not cursor.accept("LOOKBACK"):
-        return BatchedSaid(Batching.DATA_TIME, column)
+        return ParsedBatching(Batching.DATA_TIME, column)
     lookback = cursor.duration()
-    return BatchedSaid(Batching.DATA_TIME, column, lookback, _take_changed(cursor))
+    return ParsedBatching(Batching.DATA_TIME, column, lookback, _take_changed(cursor))
 
 
-def _take_changed(cursor: Cursor) -> ChangedSaid | None:
+def _take_changed(cursor: Cursor) -> ParsedChanged | None:
     start = cursor.index
     if not cursor.accept("CHANGED"):
         return None
     is_by = cursor.accept("BY")
     what = "the column with the time of a row's last change"
     column = cursor.name(what, fix="write it as in CHANGED BY updated_at").text if is_by else None
-    return ChangedSaid(column, cursor.span_since(start))
+    return ParsedChanged(column, cursor.span_since(start))
 
 
-def take_for_each(cursor: Cursor) -> EachSaid:
+def take_for_each(cursor: Cursor) -> ParsedForEach:
     """Parse the table of FOR EACH."""
-    return EachSaid(*cursor.table())
+    return ParsedForEach(*cursor.table())
 
 
-def take_was(cursor: Cursor) -> WasSaid:
+def take_was(cursor: Cursor) -> ParsedWas:
     """Parse the former name of a table, after WAS."""
-    return WasSaid(*cursor.table())
+    return ParsedWas(*cursor.table())
 
 
-def take_await(cursor: Cursor) -> AwaitSaid:
+def take_await(cursor: Cursor) -> ParsedAwait:
     """Parse the value of AWAIT: `NEXT`, `QUERY 'text'` or the name of a marker, and `FOR duration`."""
     start = cursor.index
     if cursor.accept("NEXT"):
@@ -179,26 +179,26 @@ def take_await(cursor: Cursor) -> AwaitSaid:
     else:
         sign, text = Sign.MARKER, cursor.text("the name of a marker, NEXT or QUERY")
     span = cursor.span_since(start)
-    return AwaitSaid(sign, text, cursor.duration() if cursor.accept("FOR") else None, span)
+    return ParsedAwait(sign, text, cursor.duration() if cursor.accept("FOR") else None, span)
 
 
-def take_watermark(cursor: Cursor) -> WatermarkSaid:
+def take_watermark(cursor: Cursor) -> ParsedWatermark:
     """Parse the value of WATERMARK: a time column, the lateness, and `PER (columns)`."""
     column = cursor.name("the time column of the rows", fix="write it as in WATERMARK at 10 MINUTES").text
     start = cursor.index
     lateness = cursor.duration()
     elapsed = parse_at(cursor.span_since(start), lateness.to_timedelta)
-    return WatermarkSaid(column, elapsed, cursor.names("columns") if cursor.accept("PER") else ())
+    return ParsedWatermark(column, elapsed, cursor.names("columns") if cursor.accept("PER") else ())
 
 
-def take_deadline(cursor: Cursor) -> DeadlineSaid:
+def take_deadline(cursor: Cursor) -> ParsedDeadline:
     """Parse the value of DEADLINE: a duration, and BY WATERMARK."""
     after = cursor.duration()
     is_by_watermark = cursor.at("BY") and cursor.clause_at() is None  # BY DATA TIME is a clause of its own
     if is_by_watermark:
         cursor.take()
         cursor.need("WATERMARK")
-    return DeadlineSaid(after, is_by_watermark)
+    return ParsedDeadline(after, is_by_watermark)
 
 
 def take_pool(cursor: Cursor) -> str:

@@ -14,11 +14,11 @@ from waterclock.dpl.syntax.planned_features import planned_feature_error
 from waterclock.dpl.syntax.row_metadata import parse_row_metadata
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import (
-    ColumnSaid,
-    ColumnsSaid,
     Expression,
-    RetireSaid,
-    RuleSaid,
+    ParsedColumn,
+    ParsedColumnList,
+    ParsedRetire,
+    ParsedRule,
 )
 from waterclock.dpl.syntax.tokens import Word
 from waterclock.dpl.syntax.type_names import skip_brackets, take_type
@@ -34,7 +34,7 @@ _LATER = {
 }  # fmt: skip
 
 
-def take_columns(cursor: Cursor) -> ColumnsSaid:
+def take_columns(cursor: Cursor) -> ParsedColumnList:
     """Parse a column list in brackets."""
     cursor.need("(", fix="write columns in brackets, as in (id KEY, *)")
     said = take_column_entries(cursor)
@@ -42,25 +42,25 @@ def take_columns(cursor: Cursor) -> ColumnsSaid:
     return said
 
 
-def take_column_entries(cursor: Cursor) -> ColumnsSaid:
+def take_column_entries(cursor: Cursor) -> ParsedColumnList:
     """Parse the entries of a column list, without brackets."""
-    found: list[ColumnSaid] = []
+    found: list[ParsedColumn] = []
     while True:
         if cursor.accept("*"):
             if cursor.at("EXCEPT"):
                 raise planned_feature_error("EXCEPT", cursor.here())
             if cursor.accept(","):
                 raise cursor.here().refuse("E204", "a column comes after *", fix="move * to the end")
-            return ColumnsSaid(tuple(found), is_open=True)
+            return ParsedColumnList(tuple(found), is_open=True)
         found.append(_column(cursor))
         if not cursor.accept(","):
-            return ColumnsSaid(tuple(found), is_open=False)
+            return ParsedColumnList(tuple(found), is_open=False)
 
 
-def _column(cursor: Cursor) -> ColumnSaid:
+def _column(cursor: Cursor) -> ParsedColumn:
     word = cursor.name("a column")
     span = cursor.span(word)
-    said = ColumnSaid(span, Column(word.text, span.place))
+    said = ParsedColumn(span, Column(word.text, span.place))
     _refuse_clause(cursor)
     if cursor.peek().kind in {"word", "name"} and cursor.peek().upper not in RULE_WORDS:
         column_type = take_type(cursor, is_stored=True)
@@ -75,7 +75,7 @@ def _column(cursor: Cursor) -> ColumnSaid:
     return said
 
 
-def _with_rule(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+def _with_rule(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
     """Parse one property of a column, and return the column with it. Raises  E207 if the column has it already."""
     _refuse_clause(cursor)
     upper = cursor.peek().upper
@@ -93,25 +93,25 @@ def _with_rule(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
     return _RULES[upper](cursor, said)
 
 
-def _with_key(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+def _with_key(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
     cursor.take()
     stays = take_stays(cursor)
     key = replace(said.declared, is_key=True, else_of_key=take_otherwise(cursor))
     return replace(said, stays=stays, declared=key)
 
 
-def _with_not_null(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+def _with_not_null(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
     cursor.take()
     cursor.need("NULL")
     return replace(said, declared=replace(said.declared, is_not_null=True, else_of_null=take_otherwise(cursor)))
 
 
-def _with_expect(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+def _with_expect(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
     cursor.take()
     return replace(said, rules=(*said.rules, _expect(cursor)))
 
 
-def _with_references(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+def _with_references(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
     cursor.take()
     table, span = cursor.table()
     columns = cursor.names("columns") if cursor.at("(") else ()
@@ -121,7 +121,7 @@ def _with_references(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
     return replace(said, references_span=span, declared=replace(said.declared, references=references))
 
 
-def _with_hidden(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+def _with_hidden(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
     span = cursor.here()
     cursor.take()
     if said.hidden_span is not None:
@@ -129,17 +129,17 @@ def _with_hidden(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
     return replace(said, hidden_span=span, declared=replace(said.declared, is_hidden=True))
 
 
-def _with_tags(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+def _with_tags(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
     cursor.take()
     return replace(said, declared=replace(said.declared, tags=cursor.names("tags")))
 
 
-def _with_comment(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+def _with_comment(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
     cursor.take()
     return replace(said, declared=replace(said.declared, comment=cursor.text("a comment")))
 
 
-def _with_value(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+def _with_value(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
     span = cursor.here()
     cursor.take()
     if not cursor.at("("):
@@ -147,14 +147,14 @@ def _with_value(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
     return replace(said, made_as_span=span, made_as=take_bracketed(cursor))
 
 
-def _with_retire(cursor: Cursor, said: ColumnSaid) -> ColumnSaid:
+def _with_retire(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
     start = cursor.index
     cursor.take()
     day = cursor.text("the day on which the column ends")
-    return replace(said, retires=RetireSaid(day, cursor.span_since(start)))
+    return replace(said, retires=ParsedRetire(day, cursor.span_since(start)))
 
 
-_RULES: Mapping[str, Callable[[Cursor, ColumnSaid], ColumnSaid]] = {
+_RULES: Mapping[str, Callable[[Cursor, ParsedColumn], ParsedColumn]] = {
     "KEY": _with_key,
     "NOT": _with_not_null,
     "EXPECT": _with_expect,
@@ -167,7 +167,7 @@ _RULES: Mapping[str, Callable[[Cursor, ColumnSaid], ColumnSaid]] = {
 }
 
 
-_HAS: Mapping[str, Callable[[ColumnSaid], bool]] = {
+_HAS: Mapping[str, Callable[[ParsedColumn], bool]] = {
     "KEY": lambda said: said.declared.is_key,
     "NOT": lambda said: said.declared.is_not_null,
     "REFERENCES": lambda said: said.declared.references is not None,
@@ -210,12 +210,12 @@ def _unknown(cursor: Cursor) -> WaterclockError:
     )
 
 
-def _expect(cursor: Cursor) -> RuleSaid:
+def _expect(cursor: Cursor) -> ParsedRule:
     if not cursor.at("("):
         cursor.raise_unexpected("( after EXPECT", fix="write a column's rule in brackets: EXPECT (a > 0)")
     expression = take_bracketed(cursor)
     name = cursor.name("a rule's name").text if cursor.accept("AS") else None
-    return RuleSaid(expression, name, is_over_batch=False, otherwise=take_otherwise(cursor))
+    return ParsedRule(expression, name, is_over_batch=False, otherwise=take_otherwise(cursor))
 
 
 def take_bracketed(cursor: Cursor) -> Expression:

@@ -102,7 +102,7 @@ class Cursor:
     def need(self, upper: str, *, fix: str | None = None) -> Word:
         """Consume the next word, which must be `upper`. Raises  E204 for any other word."""
         if not self.at(upper):
-            self.raise_unexpected(upper, fix=fix or self._how_to_add(upper))
+            self.raise_unexpected(upper, fix=fix or self._missing_word_fix(upper))
         return self.take()
 
     def raise_unexpected(self, wanted: str, *, fix: str) -> NoReturn:
@@ -289,7 +289,7 @@ class Cursor:
         elif self.peek().kind == "word":
             self.take()
 
-    def _how_to_add(self, upper: str) -> str:
+    def _missing_word_fix(self, upper: str) -> str:
         """Return the fix for a word or sign that is missing before the next word."""
         if upper in _CLOSING:
             return f"close it with {upper}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import take_expression
 from waterclock.dpl.syntax.ladder_clause import take_otherwise
-from waterclock.dpl.syntax.statements import RuleSaid
+from waterclock.dpl.syntax.statements import ParsedRule
 
 
-def take_rules(cursor: Cursor) -> tuple[RuleSaid, ...]:
+def take_rules(cursor: Cursor) -> tuple[ParsedRule, ...]:
     """Parse the rules of EXPECT, separated by commas."""
     rules = [_rule(cursor)]
     while cursor.accept(","):
@@ -16,7 +16,7 @@ def take_rules(cursor: Cursor) -> tuple[RuleSaid, ...]:
     return tuple(rules)
 
 
-def _rule(cursor: Cursor) -> RuleSaid:
+def _rule(cursor: Cursor) -> ParsedRule:
     expression = take_expression(cursor, "a rule", fix="write it as in EXPECT amount > 0")
     name = cursor.name("a rule's name").text if cursor.accept("AS") else None
     is_over_table = cursor.accept("OVER", "TABLE")
@@ -36,4 +36,4 @@ def _rule(cursor: Cursor) -> RuleSaid:
             )
         cursor.take()
         of, of_span = cursor.table()
-    return RuleSaid(expression, name, is_over_batch, take_otherwise(cursor), is_over_table, of, of_span)
+    return ParsedRule(expression, name, is_over_batch, take_otherwise(cursor), is_over_table, of, of_span)

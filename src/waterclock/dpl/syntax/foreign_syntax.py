@@ -118,7 +118,7 @@ _IN_QUERIES = (
 _NODES = tuple(each.node for each in _IN_QUERIES)
 
 
-def foreign_in_query(source: SourceText, tokens: Sequence[Token], tree: Any) -> Iterator[WaterclockError]:
+def check_foreign_syntax(source: SourceText, tokens: Sequence[Token], tree: Any) -> Iterator[WaterclockError]:
     """Yield an error for each construct of other databases that sqlglot parses and Spark does not."""
     nodes = list(tree.find_all(*_NODES))
     for each in _IN_QUERIES:
@@ -128,11 +128,11 @@ def foreign_in_query(source: SourceText, tokens: Sequence[Token], tree: Any) -> 
             yield span.refuse("E209", f"{each.name} is not supported", why="Spark has no such syntax", fix=each.fix)
 
 
-def habit_of_statement(cursor: Cursor) -> WaterclockError | None:
+def foreign_statement_error(cursor: Cursor) -> WaterclockError | None:
     """Return the error for a statement of another tool at the cursor; None if it is not a known one."""
     first = cursor.here()
     if cursor.at("{", "{") or cursor.at("{", "%"):
-        return template(first)
+        return template_error(first)
     for words, name, fix in _STATEMENTS:
         if cursor.at(*words):
             last = cursor.span(cursor.peek(len(words) - 1))
@@ -148,11 +148,11 @@ def habit_of_statement(cursor: Cursor) -> WaterclockError | None:
     return None
 
 
-def habit_of_clause(cursor: Cursor) -> WaterclockError | None:
+def foreign_clause_error(cursor: Cursor) -> WaterclockError | None:
     """Return the error for a clause of another tool at the cursor; None if it is not a known one."""
     span = cursor.here()
     if cursor.at("{", "{") or cursor.at("{", "%"):
-        return template(span)
+        return template_error(span)
     known = _CLAUSES.get(cursor.peek().upper)
     if known is None or (cursor.peek().upper == "PARTITIONED" and cursor.peek(1).upper != "BY"):
         return None
@@ -160,7 +160,7 @@ def habit_of_clause(cursor: Cursor) -> WaterclockError | None:
     return span.refuse("E209", f"{name} is not supported", fix=fix)
 
 
-def template(span: Span) -> WaterclockError:
+def template_error(span: Span) -> WaterclockError:
     """Build the error for the brackets of a template, such as `{{`."""
     return span.refuse(
         "E209",
@@ -183,4 +183,4 @@ def templates_in(source: SourceText, tokens: Sequence[Token]) -> Iterator[Waterc
             or (kind is TokenType.BLOCK_START)
         )
         if is_template or kind is TokenType.BLOCK_START:
-            yield template(source.span(tokens[index].start, following.end + 1))
+            yield template_error(source.span(tokens[index].start, following.end + 1))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from waterclock.dpl.syntax.cursor import Cursor
-from waterclock.dpl.syntax.statements import StaysSaid
+from waterclock.dpl.syntax.statements import ParsedKeyStays
 from waterclock.flow.keys import KeyOrder, KeyStays
 from waterclock.timelabel.duration import Duration
 
 
-def take_stays(cursor: Cursor) -> StaysSaid | None:
+def take_stays(cursor: Cursor) -> ParsedKeyStays | None:
     """Parse PAST and ORDER BY after KEY, before its ELSE; return None without both. Raises  E207 for a repetition."""
     start = cursor.index
     order: tuple[KeyOrder, ...] = ()
@@ -22,7 +22,7 @@ def take_stays(cursor: Cursor) -> StaysSaid | None:
         else:
             cursor.accept("ORDER", "BY")
             order = _order(cursor)
-    return StaysSaid(KeyStays(order, past), cursor.span_since(start)) if order or past else None
+    return ParsedKeyStays(KeyStays(order, past), cursor.span_since(start)) if order or past else None
 
 
 def _order(cursor: Cursor) -> tuple[KeyOrder, ...]:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from waterclock.dpl.syntax.cursor import Cursor, parse_at
 from waterclock.dpl.syntax.expressions import take_expression
-from waterclock.dpl.syntax.statements import MeasureSaid
+from waterclock.dpl.syntax.statements import ParsedMeasure
 from waterclock.errors import did_you_mean
 from waterclock.timelabel.period import parse_period
 
 
-def take_measures(cursor: Cursor) -> tuple[MeasureSaid, ...]:
+def take_measures(cursor: Cursor) -> tuple[ParsedMeasure, ...]:
     """Parse the measures of MEASURE; a final OFFLINE applies to all of them. Raises  E102 for an invalid period."""
     measures = [_measure(cursor)]
     while cursor.accept(","):
@@ -25,14 +25,14 @@ def take_measures(cursor: Cursor) -> tuple[MeasureSaid, ...]:
     return tuple(replace(measure, offline=period, offline_span=span) for measure in measures)
 
 
-def _measure(cursor: Cursor) -> MeasureSaid:
+def _measure(cursor: Cursor) -> ParsedMeasure:
     start = cursor.index
     if cursor.at("PROFILE") and cursor.peek(1).text != "(":
         cursor.take()
-        return MeasureSaid(None, None, cursor.span_since(start))
+        return ParsedMeasure(None, None, cursor.span_since(start))
     expression = take_expression(
         cursor, "an aggregate, or PROFILE", fix="write it as in MEASURE sum(amount) AS revenue"
     )
     near = did_you_mean(expression.text.upper(), ("PROFILE",))
     cursor.need("AS", fix=near or "name it: MEASURE sum(amount) AS revenue")
-    return MeasureSaid(expression, cursor.name("a measure's name").text, cursor.span_since(start))
+    return ParsedMeasure(expression, cursor.name("a measure's name").text, cursor.span_since(start))

@@ -8,7 +8,7 @@ from typing import Any
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import take_expression
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import Expression, ModeSaid, TemporalSaid
+from waterclock.dpl.syntax.statements import Expression, ParsedMode, ParsedTemporal
 from waterclock.errors import did_you_mean
 from waterclock.flow.choices import Mode
 
@@ -23,20 +23,20 @@ _DELETED = "write it as in DELETE WHEN is_deleted"
 _AN = {Mode.APPEND: "an", Mode.MERGE: "a", Mode.TEMPORAL: "a"}
 
 
-def take_mode(cursor: Cursor) -> ModeSaid:
+def take_mode(cursor: Cursor) -> ParsedMode:
     """Parse a mode, beginning with its word."""
     start = cursor.index
     word = cursor.take()
     if word.upper == "APPEND":
         order = _order(cursor, Mode.APPEND) if cursor.accept("ORDER", "BY") else ()
-        return ModeSaid(
+        return ParsedMode(
             Mode.APPEND, order_by=order, per=cursor.names("columns") if order and cursor.accept("PER") else ()
         )
     if word.upper == "REPLACE":
         where = None
         if cursor.accept("WHERE"):
             where = take_expression(cursor, "a condition", fix="write it as in REPLACE WHERE country = 'EU'")
-        return ModeSaid(Mode.REPLACE, where=where)
+        return ParsedMode(Mode.REPLACE, where=where)
     if word.upper == "TEMPORAL":
         return _temporal(cursor)
     if word.upper != "MERGE":
@@ -46,7 +46,7 @@ def take_mode(cursor: Cursor) -> ModeSaid:
     return _merge(cursor)
 
 
-def _merge(cursor: Cursor) -> ModeSaid:
+def _merge(cursor: Cursor) -> ParsedMode:
     if cursor.at("INTO"):
         raise cursor.here().refuse(
             "E209", "MERGE INTO is not supported", fix="write only MERGE ON (id) ORDER BY changed_at"
@@ -60,10 +60,10 @@ def _merge(cursor: Cursor) -> ModeSaid:
     if cursor.accept("DELETE"):
         cursor.need("WHEN")
         delete_when = take_expression(cursor, "an expression", fix=_DELETED)
-    return ModeSaid(Mode.MERGE, keys, order, delete_when)
+    return ParsedMode(Mode.MERGE, keys, order, delete_when)
 
 
-def _temporal(cursor: Cursor) -> ModeSaid:
+def _temporal(cursor: Cursor) -> ParsedMode:
     """Parse the sub-clauses of TEMPORAL, in any order."""
     parts: dict[str, Any] = {}
     spans: dict[str, Span] = {}
@@ -79,7 +79,7 @@ def _temporal(cursor: Cursor) -> ModeSaid:
         parts[words] = _PARTS[words](cursor)
         spans[words] = cursor.span_since(start)
     nulls = parts.get("NULLS VALUE")
-    said = TemporalSaid(
+    said = ParsedTemporal(
         at=parts.get("AT"),
         track=parts.get("TRACK", ()),
         values=nulls or (),
@@ -88,7 +88,7 @@ def _temporal(cursor: Cursor) -> ModeSaid:
         fills_back="FILL FORWARD" not in parts,
         spans=spans,
     )
-    return ModeSaid(Mode.TEMPORAL, parts.get("ON", ()), parts.get("ORDER BY", ()), parts.get("DELETE WHEN"), said)
+    return ParsedMode(Mode.TEMPORAL, parts.get("ON", ()), parts.get("ORDER BY", ()), parts.get("DELETE WHEN"), said)
 
 
 def _part_at(cursor: Cursor, ahead: int) -> str | None:

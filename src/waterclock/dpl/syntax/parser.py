@@ -12,16 +12,16 @@ from waterclock.dpl.syntax.clause_table import BY_WORD, FIRST_WORDS, clause_word
 from waterclock.dpl.syntax.column_clause import names_listed
 from waterclock.dpl.syntax.cursor import Cursor
 from waterclock.dpl.syntax.expressions import expression_of
-from waterclock.dpl.syntax.foreign_syntax import habit_of_clause, habit_of_statement
+from waterclock.dpl.syntax.foreign_syntax import foreign_clause_error, foreign_statement_error
 from waterclock.dpl.syntax.planned_features import planned_feature_error
-from waterclock.dpl.syntax.query_errors import near_beginning, no_word
+from waterclock.dpl.syntax.query_errors import find_similar_beginning, misspelt_word_error
 from waterclock.dpl.syntax.source_text import SourceText, Span, to
 from waterclock.dpl.syntax.statements import (
     UNREAD,
     Clause,
-    ColumnsSaid,
-    FunctionSaid,
-    QuerySaid,
+    ParsedColumnList,
+    ParsedFunction,
+    ParsedQuery,
     Statement,
     StatementKind,
 )
@@ -106,7 +106,7 @@ class _Reader:
             if cursor.at(*words):
                 cursor.index += len(words)
                 return kind
-        habit = habit_of_statement(cursor)
+        habit = foreign_statement_error(cursor)
         if habit is not None:
             raise habit
         first = cursor.peek()
@@ -161,7 +161,7 @@ class _Reader:
     def _type(self) -> None:
         start = self.cursor.index
         if self.cursor.at("PARTITIONED", "BY") and self.cursor.peek(2).upper not in {"DATA", "ARRIVAL", "CHANGES"}:
-            habit = habit_of_clause(self.cursor)
+            habit = foreign_clause_error(self.cursor)
             if habit is not None:
                 self.failed.add(UNREAD)
                 self._recover(habit, start)
@@ -180,7 +180,7 @@ class _Reader:
         start = cursor.index
         if not cursor.accept(word):
             if needed and not cursor.is_done and cursor.clause_at() is None:
-                habit = habit_of_clause(cursor)
+                habit = foreign_clause_error(cursor)
                 self.failed.add(word)
                 self._recover(habit or self._expected_word_error(word), start)
             return
@@ -206,7 +206,7 @@ class _Reader:
             self.failed.add(UNREAD)
             if cursor.at("CREATE"):
                 raise no_semicolon(cursor.here())
-            self._recover(habit_of_clause(cursor) or self._unknown(kind), cursor.index)
+            self._recover(foreign_clause_error(cursor) or self._unknown(kind), cursor.index)
             return
         clause, length = BY_WORD[found[0]], found[1]
         start = cursor.index
@@ -275,8 +275,8 @@ class _Reader:
                 f"{word.text} is not allowed in a name",
                 fix="put the name between backticks: landing.`a-b/*.csv`",
             )
-        if word.upper == "AS" and (beginning := near_beginning(self.cursor.peek(1).text)):
-            return no_word(self.cursor.span(self.cursor.peek(1)), beginning)
+        if word.upper == "AS" and (beginning := find_similar_beginning(self.cursor.peek(1).text)):
+            return misspelt_word_error(self.cursor.span(self.cursor.peek(1)), beginning)
         known, both = [*clause_words(kind), *_POSITIONAL[kind]], f"{word.upper} {self.cursor.peek(1).upper}"
         fix = _SUBCLAUSES.get(word.upper) or did_you_mean(word.upper, known) or did_you_mean(both, known)
         fix = fix or did_you_mean(word.upper, _SUBCLAUSES)
@@ -307,7 +307,7 @@ class _Reader:
             self._choices(tokens)
             return
         refuse_touching(raw.source, tokens)
-        self.clauses.append(Clause("AS", QuerySaid(span, tokens), span))
+        self.clauses.append(Clause("AS", ParsedQuery(span, tokens), span))
 
     def _when(self) -> Clause | None:
         return next((clause for clause in self.clauses if clause.word == "WHEN"), None)
@@ -355,13 +355,13 @@ class _Reader:
         span = Span(cursor.source, start.start, last.end)
         body = expression_of(cursor.source, cursor.tokens[start.token : last.token + 1], span)
         cursor.index = len(cursor.words)
-        said = FunctionSaid(tuple(parameters), returns, body)
+        said = ParsedFunction(tuple(parameters), returns, body)
         self.clauses.append(Clause("RETURN", said, to(cursor.span(start), span)))
 
 
 def _start_of(word: str) -> str:
     """Return the fix for a statement that begins with an unknown word."""
-    near = near_beginning(word)
+    near = find_similar_beginning(word)
     meant = f"did you mean {near}? " if near else ""
     return f"{meant}A query needs a table name: TRANSFORM schema.name AS SELECT ..."
 
@@ -397,9 +397,9 @@ _POSITIONAL = {
 }
 
 
-def _columns(kind: StatementKind, cursor: Cursor) -> ColumnsSaid:
+def _columns(kind: StatementKind, cursor: Cursor) -> ParsedColumnList:
     """Parse a column list. Raises  E208 for a column with AS but no RETIRE, except in a PUBLISH."""
-    said: ColumnsSaid = read_clause("COLUMNS", cursor)
+    said: ParsedColumnList = read_clause("COLUMNS", cursor)
     for column in said.columns if kind is not StatementKind.PUBLISH else ():
         if column.made_as is not None and column.retires is None:
             raise planned_feature_error("AS (expression) without RETIRE", column.made_as_span or column.span)

@@ -43,7 +43,7 @@ _NEARLY = 0.74  # FORM is that similar to FROM
 _NAMES = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 
-def unreadable_query(error: ParseError, source: SourceText, tokens: Sequence[Token], span: Span) -> WaterclockError:
+def query_syntax_error(error: ParseError, source: SourceText, tokens: Sequence[Token], span: Span) -> WaterclockError:
     """Return the error for a query that sqlglot cannot parse: E219 for an unknown type in a CAST, else E210."""
     return next(unknown_cast_types(source, tokens), None) or _syntax_error(error, source, tokens, span)
 
@@ -59,7 +59,7 @@ def _syntax_error(error: ParseError, source: SourceText, tokens: Sequence[Token]
         return at.refuse("E210", found, why=plain_reason(detail), fix=fix)
     if begun := _misspelt_beginning(tokens, index):
         token, word = begun
-        return no_word(source.span(token.start, token.end + 1), word)
+        return misspelt_word_error(source.span(token.start, token.end + 1), word)
     opening = _open_bracket(tokens, index) if "xpecting )" in detail else None
     if opening is not None:
         why = f"the bracket at {source.span(opening.start).place} is not closed before it"
@@ -67,12 +67,12 @@ def _syntax_error(error: ParseError, source: SourceText, tokens: Sequence[Token]
     misspelt = _misspelt_word(tokens, index)
     if misspelt is not None:
         token, word = misspelt
-        return no_word(source.span(token.start, token.end + 1), word)
+        return misspelt_word_error(source.span(token.start, token.end + 1), word)
     forgotten = _comma_before(tokens, index)
     if forgotten is not None:
         fix = f"put a comma before {forgotten.text}, if that begins the next one"
         return at.refuse("E210", found, why=plain_reason(detail), fix=fix)
-    why, fix = _by_place(source, tokens, at, plain_reason(detail), is_step=_is_step(tokens, index))
+    why, fix = _explain_error(source, tokens, at, plain_reason(detail), is_step=_is_step(tokens, index))
     return at.refuse("E210", found, why=why, fix=fix)
 
 
@@ -80,7 +80,9 @@ def _is_step(tokens: Sequence[Token], index: int | None) -> bool:
     return bool(index) and tokens[(index or 0) - 1].token_type is TokenType.PIPE_GT
 
 
-def _by_place(source: SourceText, tokens: Sequence[Token], at: Span, reason: str, *, is_step: bool) -> tuple[str, str]:
+def _explain_error(
+    source: SourceText, tokens: Sequence[Token], at: Span, reason: str, *, is_step: bool
+) -> tuple[str, str]:
     """Return the reason why a query cannot be parsed at the span `at`, and the fix."""
     first = next((token for token in tokens if token.token_type is not TokenType.L_PAREN), tokens[0])
     if first.token_type in _STATEMENTS and first.start == at.start:
@@ -138,26 +140,30 @@ def _fix_of_step(word: str) -> str:
     return known or did_you_mean(upper, _STEPS, otherwise=f"write one of them instead of {word}") or ""
 
 
-def no_word(span: Span, word: str) -> WaterclockError:
+def misspelt_word_error(span: Span, word: str) -> WaterclockError:
     """Build the error for a misspelt keyword of a query; `word` is the correction."""
     return span.refuse("E210", f"{span.text} is not a keyword of a query", fix=f"did you mean {word}?")
 
 
-def near_beginning(text: str) -> str | None:
+def find_similar_beginning(text: str) -> str | None:
     """Return the word that begins queries (SELECT, WITH, FROM, VALUES) and that `text` misspells, or None."""
-    return _near(text, _BEGINNINGS)
+    return _find_similar_word(text, _BEGINNINGS)
 
 
 def _misspelt_beginning(tokens: Sequence[Token], index: int | None) -> tuple[Token, str] | None:
     """Return the token of a misspelt first word of a query, and its correction; None if there is none."""
     opening = _open_bracket(tokens, index)
     for at in (0, *([] if opening is None else [tokens.index(opening) + 1])):
-        if at < len(tokens) and tokens[at].token_type is TokenType.VAR and (word := near_beginning(tokens[at].text)):
+        if (
+            at < len(tokens)
+            and tokens[at].token_type is TokenType.VAR
+            and (word := find_similar_beginning(tokens[at].text))
+        ):
             return tokens[at], word
     return None
 
 
-def _near(text: str, words: Sequence[str]) -> str | None:
+def _find_similar_word(text: str, words: Sequence[str]) -> str | None:
     """Return the word that `text` misspells, or None. A text longer than a word is a name, such as `orders`."""
     longer = [word for word in words if len(word) >= len(text)]
     return next(iter(get_close_matches(text.upper(), longer, n=1, cutoff=_NEARLY)), None)
@@ -168,7 +174,7 @@ def _misspelt_word(tokens: Sequence[Token], index: int | None) -> tuple[Token, s
     if index is None:
         return None
     for token in (tokens[index], *tokens[max(index - 1, 0) : index]):
-        if token.token_type is TokenType.VAR and (word := _near(token.text, _KEYWORDS)):
+        if token.token_type is TokenType.VAR and (word := _find_similar_word(token.text, _KEYWORDS)):
             return token, word
     return None
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from sqlglot import exp
 
 from waterclock.dpl.syntax.planned_features import planned_feature_error
-from waterclock.dpl.syntax.statements import Expression, TellsSaid
+from waterclock.dpl.syntax.statements import Expression, ParsedRowMetadata
 from waterclock.errors import did_you_mean
 from waterclock.flow.changes import CHANGE, format_change_mark
 from waterclock.flow.changes import TYPES as OF_CHANGES
 from waterclock.flow.origins import LATER, SOURCE, TYPES
 
 
-def parse_row_metadata(expression: Expression) -> TellsSaid | None:
+def parse_row_metadata(expression: Expression) -> ParsedRowMetadata | None:
     """Return the metadata that `_source.…` or `_change.…` requests; None for any other expression.
 
     Raises  E208 for `_source.…` of a later release, E297 for an unknown `_source.…`, E328 for an unknown `_change.…`
@@ -33,10 +33,10 @@ def parse_row_metadata(expression: Expression) -> TellsSaid | None:
             why=f"the fields of a row's source are {', '.join(f'{SOURCE}.{each}' for each in TYPES)}",
             fix=did_you_mean(what, TYPES, otherwise="write one of them, or a column of the source"),
         )
-    return TellsSaid(what, expression.span)
+    return ParsedRowMetadata(what, expression.span)
 
 
-def _of_change(what: str, expression: Expression) -> TellsSaid:
+def _of_change(what: str, expression: Expression) -> ParsedRowMetadata:
     if what not in OF_CHANGES:
         raise expression.span.refuse(
             "E328",
@@ -44,4 +44,4 @@ def _of_change(what: str, expression: Expression) -> TellsSaid:
             why=f"the fields of a change are {', '.join(f'{CHANGE}.{each}' for each in OF_CHANGES)}",
             fix=did_you_mean(what, OF_CHANGES, otherwise="write one of them, or a column of the source"),
         )
-    return TellsSaid(format_change_mark(what), expression.span)
+    return ParsedRowMetadata(format_change_mark(what), expression.span)

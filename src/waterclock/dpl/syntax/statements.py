@@ -109,7 +109,7 @@ class Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleSaid:
+class ParsedRule:
     """A parsed EXPECT. `of` is the input table whose rows it checks; empty for a rule on the result."""
 
     expression: Expression
@@ -122,7 +122,7 @@ class RuleSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasureSaid:
+class ParsedMeasure:
     """A parsed measure; PROFILE has neither expression nor name. `offline`: the period of OFFLINE, None without it."""
 
     expression: Expression | None
@@ -133,18 +133,18 @@ class MeasureSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnSaid:
+class ParsedColumn:
     """A parsed column of a column list. `declared` has the properties that need no resolving."""
 
     span: Span
     declared: Column
-    rules: tuple[RuleSaid, ...] = ()
+    rules: tuple[ParsedRule, ...] = ()
     references_span: Span | None = None
     made_as: Expression | None = None
     made_as_span: Span | None = None
-    retires: RetireSaid | None = None
-    stays: StaysSaid | None = None
-    tells: TellsSaid | None = None
+    retires: ParsedRetire | None = None
+    stays: ParsedKeyStays | None = None
+    tells: ParsedRowMetadata | None = None
     hidden_span: Span | None = None
 
     @property
@@ -154,7 +154,7 @@ class ColumnSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class StaysSaid:
+class ParsedKeyStays:
     """The parsed PAST and ORDER BY of a KEY."""
 
     stays: KeyStays
@@ -162,7 +162,7 @@ class StaysSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class TellsSaid:
+class ParsedRowMetadata:
     """The row metadata that a column contains: `file` for `_source.file`, `_change.op` for `_change.op`."""
 
     what: str
@@ -170,7 +170,7 @@ class TellsSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class RetireSaid:
+class ParsedRetire:
     """The day of a RETIRE, as text."""
 
     text: str
@@ -178,15 +178,15 @@ class RetireSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnsSaid:
+class ParsedColumnList:
     """A parsed column list; an open one ends with `*`."""
 
-    columns: tuple[ColumnSaid, ...]
+    columns: tuple[ParsedColumn, ...]
     is_open: bool
 
 
 @dataclass(frozen=True, slots=True)
-class UnitSaid:
+class ParsedUnit:
     """A parsed unit: `connection.path` or `connection QUERY 'text'`."""
 
     connection: str
@@ -196,7 +196,7 @@ class UnitSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class OptionsSaid:
+class ParsedOptions:
     """A parsed OPTIONS (...), with the span of each name."""
 
     values: Options
@@ -204,7 +204,7 @@ class OptionsSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class EachSaid:
+class ParsedForEach:
     """A parsed FOR EACH, with the table for whose rows requests are sent."""
 
     table: str
@@ -212,7 +212,7 @@ class EachSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class WasSaid:
+class ParsedWas:
     """A parsed WAS, with the former name of a table."""
 
     table: str
@@ -220,7 +220,7 @@ class WasSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class AwaitSaid:
+class ParsedAwait:
     """A parsed AWAIT: the kind of sign, the marker's name or the query, and the longest wait (None: forever)."""
 
     sign: Sign
@@ -230,7 +230,7 @@ class AwaitSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedSaid:
+class ParsedChanged:
     """A parsed CHANGED, or CHANGED BY column."""
 
     column: str | None
@@ -238,7 +238,7 @@ class ChangedSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class WatermarkSaid:
+class ParsedWatermark:
     """A parsed WATERMARK column lateness PER (columns)."""
 
     column: str
@@ -247,7 +247,7 @@ class WatermarkSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadlineSaid:
+class ParsedDeadline:
     """A parsed DEADLINE duration, with or without BY WATERMARK."""
 
     after: Duration
@@ -255,17 +255,17 @@ class DeadlineSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchedSaid:
+class ParsedBatching:
     """A parsed BY: DATA TIME t LOOKBACK d CHANGED BY m, ARRIVAL TIME, or CHANGES."""
 
     batching: Batching
     time_column: str | None = None
     lookback: Duration | None = None
-    changed: ChangedSaid | None = None
+    changed: ParsedChanged | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class TemporalSaid:
+class ParsedTemporal:
     """The parsed sub-clauses of TEMPORAL except keys, order and deletes; `spans` are those of all, by their words.
 
     `are_all_values` is NULLS VALUE without names, `are_all_missing` NULLS MISSING.
@@ -281,7 +281,7 @@ class TemporalSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class ModeSaid:
+class ParsedMode:
     """A parsed mode, APPEND, REPLACE, MERGE or TEMPORAL, with its sub-clauses; `keys` is empty without ON.
 
     `where` is the condition of REPLACE WHERE, `per` the columns of PER after APPEND ORDER BY.
@@ -291,13 +291,13 @@ class ModeSaid:
     keys: tuple[str, ...] = ()
     order_by: tuple[str, ...] = ()
     delete_when: Expression | None = None
-    temporal: TemporalSaid | None = None
+    temporal: ParsedTemporal | None = None
     where: Expression | None = None
     per: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class QuerySaid:
+class ParsedQuery:
     """A query as sqlglot tokens, with offsets in the whole text of `span.source`."""
 
     span: Span
@@ -305,15 +305,15 @@ class QuerySaid:
 
 
 @dataclass(frozen=True, slots=True)
-class WhenSaid:
+class ParsedWhen:
     """A parsed WHEN condition AS query; the query of the ELSE is the clause AS of the statement."""
 
     condition: Expression
-    query: QuerySaid
+    query: ParsedQuery
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionSaid:
+class ParsedFunction:
     """The parsed parameters (name, type), return type and SQL body of a CREATE FUNCTION."""
 
     parameters: tuple[tuple[str, str], ...]

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Claim
-from waterclock.engine.batch.bound_inputs import Bound
+from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.make import make
 from waterclock.engine.batch.releasing import HeldBatch
 from waterclock.engine.batch.results import MadeSlices
@@ -48,7 +48,7 @@ class GroupAttempt:
     table: Table
     group: Group
     now: datetime
-    bound: Bound | None = None
+    bound: BoundInputs | None = None
     held: HeldBatch | None = None
     claim: Claim | None = None
     made: MadeSlices | None = None
@@ -85,7 +85,7 @@ class GroupAttempt:
         finally:
             self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - begun
 
-    def make(self, bound: Bound) -> MadeSlices:
+    def make(self, bound: BoundInputs) -> MadeSlices:
         """Return the group's rows, not yet evaluated."""
         with self.step("make"):
             set_shuffle_partitions(self.spark, bytes_read(self.work.lake, self.work.flow, bound.pins.values()))

@@ -9,19 +9,19 @@ from typing import Any
 
 from waterclock.batches.records import Claim, warnings_of
 from waterclock.engine.batch.attempt import GroupAttempt
-from waterclock.engine.batch.bound_inputs import Bound
+from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.expectations import (
     RuleVerdict,
     batch_hold_error,
     excluded_row_warnings,
-    has_unasked,
+    has_unmeasured_rules,
     judge,
     key_findings,
-    refusal,
+    refused_batch_error,
     unproven_keys,
 )
 from waterclock.engine.batch.late_rows import late_rows_warnings
-from waterclock.engine.batch.measuring import Judging
+from waterclock.engine.batch.measuring import LabelMeasurement
 from waterclock.engine.batch.seal import SealedGroup
 from waterclock.engine.batch.table_rules import table_findings
 from waterclock.flow.choices import Action, Kind
@@ -44,7 +44,7 @@ class GroupAudit:
     past: Mapping[datetime, RuleVerdict] = field(default_factory=dict)
 
 
-def audit(attempt: GroupAttempt, claim: Claim, bound: Bound, sealed: SealedGroup) -> GroupAudit:
+def audit(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, sealed: SealedGroup) -> GroupAudit:
     """Judge each label by the rules of its table. Rows that the collect quarantined are reported with the newest label.
 
     Raises  E740 where a rule fails a batch or a past window, E755 where a rule holds some of several batches: the group
@@ -59,10 +59,10 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: Bound, sealed: SealedGroup
     verdicts: dict[datetime, RuleVerdict] = {}
     measures: dict[datetime, Mapping[str, Any]] = {}
     keys = unproven_keys(table, work.flow.tables[table.reads[0].table]) if table.kind is Kind.PUBLISH else ()
-    judging = Judging(work, table, claim.request.labels)
+    judging = LabelMeasurement(work, table, claim.request.labels)
     for manifest in sorted(written.manifests, key=lambda each: each.label):
         own, sifted = written.measures[manifest.label], written.sifted.get(manifest.label)
-        rows = frame_of_slices(spark, folder, [manifest]) if has_unasked(table, own) else None
+        rows = frame_of_slices(spark, folder, [manifest]) if has_unmeasured_rules(table, own) else None
         before = [each for each in written.manifests if each.label <= manifest.label]
         of_table = [*sealed.asked.of(manifest.label).findings]
         of_table += [*table_findings(work, spark, table, before, bound.pins.get(manifest.label, ()))]
@@ -73,7 +73,7 @@ def audit(attempt: GroupAttempt, claim: Claim, bound: Bound, sealed: SealedGroup
             of_table += compared
         verdict = judge(spark, table, folder, manifest, own, rows, sifted=sifted, of_table=of_table)
         if verdict.refusals:
-            raise refusal(table, f"{table.name}@{label_of(manifest.label)}", verdict)
+            raise refused_batch_error(table, f"{table.name}@{label_of(manifest.label)}", verdict)
         if manifest.label in sealed.notes.holds:
             verdict = replace(verdict, holds=(sealed.notes.holds[manifest.label], *verdict.holds))
         verdicts[manifest.label] = replace(verdict, warnings=verdict.warnings + late_rows_warnings(table, manifest))

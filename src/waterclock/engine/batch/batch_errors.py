@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from waterclock.engine.batch.failed_expressions import add_failed_expression
 from waterclock.engine.batch.rule_errors import rule_error
-from waterclock.engine.collect.collect import explain
+from waterclock.engine.collect.collect import explain_source_error
 from waterclock.engine.damage import damage_error
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import add_batch_place, ended_jvm_error, to_error
@@ -39,7 +39,7 @@ def batch_error(work: RunContext, table: Table, raised: Exception, where: str) -
         return add_batch_place(raised, table.name, where, table.place)
     if (of_rule := rule_error(table, raised)) is not None:
         return of_rule
-    cause = row_error(raised, table=table.name) or explain(work, table, raised)
+    cause = row_error(raised, table=table.name) or explain_source_error(work, table, raised)
     error = add_failed_expression(to_error(cause, where=where), cause, work.project, table)
     return add_batch_place(hide_values(table.columns, error), table.name, where, table.place)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundInputs:
     """The bound inputs of a group: the pinned reads of each label, and the result of a lookback at its source.
 
     `linked`: the pinned reads of each window from another project. `owned`: the ranges of a log that each label owns
@@ -39,13 +39,15 @@ class Bound:
         return self.look.again
 
 
-def pin_inputs(work: RunContext, table: Table, group: Group) -> Bound:
+def pin_inputs(work: RunContext, table: Table, group: Group) -> BoundInputs:
     """Bind the reads of every label to slices, here and in another project."""
     pins = pin(work.ledger, work.lake, work.flow, group.batches)
-    return Bound(pins, linked=pin_link(work, table, group))
+    return BoundInputs(pins, linked=pin_link(work, table, group))
 
 
-def bind_source(work: RunContext, table: Table, group: Group, bound: Bound, spark: Callable[[], SparkSession]) -> Bound:
+def bind_source(
+    work: RunContext, table: Table, group: Group, bound: BoundInputs, spark: Callable[[], SparkSession]
+) -> BoundInputs:
     """Add the ranges of a log that each label owns, and the done windows that a LOOKBACK reads again."""
     owned = ranges_of(work, table, group)
     return replace(bound, look=scan_past_windows(work, table, group, spark), owned=owned)

@@ -65,7 +65,7 @@ def _mark_orphans(
     known = reduce(lambda left, right: left.unionByName(right), frames).dropDuplicates()
     known = known.selectExpr("*", f"TRUE AS {_FOUND}")
     matches = [
-        f"{_alike(quote_name(column), kind, known.schema[name].dataType.simpleString())} = {name}"
+        f"{_comparable_sql(quote_name(column), kind, known.schema[name].dataType.simpleString())} = {name}"
         for column, kind, name in zip(checked.columns, own, named, strict=True)
     ]
     if len(states) > 1:
@@ -85,13 +85,13 @@ def _keys(parent: DataFrame, keys: Sequence[str], own: Sequence[str], named: Seq
     types = {field.name.lower(): field.dataType.simpleString() for field in parent.schema.fields}
     return parent.selectExpr(
         *(
-            f"{_alike(quote_name(key), types[key.lower()], kind)} AS {name}"
+            f"{_comparable_sql(quote_name(key), types[key.lower()], kind)} AS {name}"
             for key, kind, name in zip(keys, own, named, strict=True)
         )
     )
 
 
-def _alike(value: str, own: str, other: str) -> str:
+def _comparable_sql(value: str, own: str, other: str) -> str:
     """Write SQL for a value in the form in which it is compared with one of type `other`.
 
     A text is cast to the other type; an invalid one matches nothing. A whole or decimal number is compared with a FLOAT

@@ -7,7 +7,7 @@ from datetime import datetime
 from waterclock.batches.ledger_snapshot import RELEASE
 from waterclock.batches.records import Claim, ClaimRequest, Input
 from waterclock.engine.batch.attempt import GroupAttempt
-from waterclock.engine.batch.bound_inputs import Bound, bind_source, pin_inputs
+from waterclock.engine.batch.bound_inputs import BoundInputs, bind_source, pin_inputs
 from waterclock.engine.batch.releasing import find_held_batch
 from waterclock.engine.collect.positions import owned_by_labels
 from waterclock.engine.linked_projects import linked_inputs, recorded_inputs
@@ -16,7 +16,7 @@ from waterclock.ledger.refusals import ClaimRefused
 _MOST_LOOKS = 5  # after that the batch is left to the runner that was quicker each time
 
 
-def bind(attempt: GroupAttempt) -> Bound:
+def bind_inputs(attempt: GroupAttempt) -> BoundInputs:
     """Bind the inputs of every label, and find the held batch of a release."""
     work, table, group = attempt.work, attempt.table, attempt.group
     with attempt.step("pin"):
@@ -29,7 +29,7 @@ def bind(attempt: GroupAttempt) -> Bound:
     return attempt.bound
 
 
-def take_claim(attempt: GroupAttempt, bound: Bound) -> tuple[Bound, Claim]:
+def take_claim(attempt: GroupAttempt, bound: BoundInputs) -> tuple[BoundInputs, Claim]:
     """Take the claim of the group, and return it with the bound inputs.
 
     If another runner has collected the same changes meanwhile, the inputs are bound again, and the claim is retried.
@@ -41,14 +41,14 @@ def take_claim(attempt: GroupAttempt, bound: Bound) -> tuple[Bound, Claim]:
         except ClaimRefused as refused:
             if refused.code not in {"E828", "E850"}:
                 raise
-            bound = bind(attempt)
+            bound = bind_inputs(attempt)
         else:
             return bound, attempt.claim
     attempt.claim = claims.take(claim_request(attempt, bound))
     return bound, attempt.claim
 
 
-def claim_request(attempt: GroupAttempt, bound: Bound) -> ClaimRequest:
+def claim_request(attempt: GroupAttempt, bound: BoundInputs) -> ClaimRequest:
     """Return the request for the claim of a group and of the done windows that it reads again."""
     work, table, group, held = attempt.work, attempt.table, attempt.group, attempt.held
     labels = [*(piece.label for piece in bound.again), *(batch.label for batch in group.batches)]
@@ -63,9 +63,9 @@ def claim_request(attempt: GroupAttempt, bound: Bound) -> ClaimRequest:
         lease_seconds=work.settings.lease,
         target_version=work.ledger.reads.table(table.name).head_version,
         inputs={label: tuple(read.input for read in reads) for label, reads in bound.pins.items()}
-        | _inputs_elsewhere(attempt, bound),
+        | _list_linked_inputs(attempt, bound),
         run=work.run,
-        restates=_restates(attempt, bound),
+        restates=_restatement_reason(attempt, bound),
         seen=bound.look.scanned_claims,
         held={} if held is None else {held.manifest.label: held.manifest.claim},
         owned=owned_by_labels(bound.owned),
@@ -74,14 +74,14 @@ def claim_request(attempt: GroupAttempt, bound: Bound) -> ClaimRequest:
     )
 
 
-def _restates(attempt: GroupAttempt, bound: Bound) -> str | None:
+def _restatement_reason(attempt: GroupAttempt, bound: BoundInputs) -> str | None:
     """Return why done labels are made again without a request and without changed inputs."""
     if attempt.held is not None:
         return None if attempt.held.said else "a held batch is released"  # the request may have been withdrawn
     return "late rows within LOOKBACK" if bound.again else None
 
 
-def _inputs_elsewhere(attempt: GroupAttempt, bound: Bound) -> dict[datetime, tuple[Input, ...]]:
+def _list_linked_inputs(attempt: GroupAttempt, bound: BoundInputs) -> dict[datetime, tuple[Input, ...]]:
     """Return the inputs of a linked table from another project; the recorded ones if they are not read again."""
     table, group, held = attempt.table, attempt.group, attempt.held
     if held is not None:

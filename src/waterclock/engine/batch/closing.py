@@ -26,7 +26,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.closings import END, START, Closes, Least
 from waterclock.flow.declarations import Read
 from waterclock.flow.graph import late_tables
-from waterclock.planner.closings import Books, Pair
+from waterclock.planner.closings import Books, ClosingCandidate
 from waterclock.planner.plan import Batch, BoundRead, ReadScope, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.reads import bind
@@ -71,7 +71,7 @@ def close_due_books(
             return list(failed.values())
         for books, pairs in found:
             try:
-                _look_at(work, books, pairs)
+                _check_boundaries(work, books, pairs)
             except WaterclockError as error:
                 failed[books.table.name] = (books, error)
                 _record_failure(work, books, error)
@@ -107,7 +107,7 @@ def _take_late_rows(work: RunContext, books: Books) -> None:
         )
 
 
-def _look_at(work: RunContext, books: Books, pairs: Sequence[Pair]) -> None:
+def _check_boundaries(work: RunContext, books: Books, pairs: Sequence[ClosingCandidate]) -> None:
     closes = books.table.closes
     if closes is None:
         raise AssertionError(f"{books.table.name} closes no books")
@@ -119,7 +119,10 @@ def _look_at(work: RunContext, books: Books, pairs: Sequence[Pair]) -> None:
 
 
 def _add_slowest_part(
-    closing: Closing, answers: Mapping[Pair, tuple[bool, str]], pairs: Sequence[Pair], label: datetime
+    closing: Closing,
+    answers: Mapping[ClosingCandidate, tuple[bool, str]],
+    pairs: Sequence[ClosingCandidate],
+    label: datetime,
 ) -> Closing:
     """Add to the closing of an open window the part of its data that was furthest behind at its newest boundary."""
     of_label = [pair for pair in pairs if pair.window.start == label and pair in answers]
@@ -128,8 +131,8 @@ def _add_slowest_part(
 
 
 def _evaluate_condition(
-    work: RunContext, books: Books, closes: Closes, pairs: Sequence[Pair]
-) -> dict[Pair, tuple[bool, str]]:
+    work: RunContext, books: Books, closes: Closes, pairs: Sequence[ClosingCandidate]
+) -> dict[ClosingCandidate, tuple[bool, str]]:
     """Evaluate the condition for each pair. Return whether it holds, and the part that was furthest behind."""
     where = f"{books.table.name}@{pairs[0].window.label}"
     spark = work.sessions.own()
@@ -161,7 +164,7 @@ def _require_boolean(closes: Closes, kind: str, where: str) -> None:
 
 
 def _read_visible_rows(
-    work: RunContext, spark: SparkSession, books: Books, read: Read, pairs: Sequence[Pair]
+    work: RunContext, spark: SparkSession, books: Books, read: Read, pairs: Sequence[ClosingCandidate]
 ) -> DataFrame:
     """Return the rows before each boundary, with the number of its pair. A row occurs once for each boundary."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -187,12 +190,12 @@ def _read_visible_rows(
     return rows.join(by_label, rows[TIMELABEL] == by_label[_LABEL]).drop(_LABEL)
 
 
-def _bind_read(books: Books, read: Read, pair: Pair) -> BoundRead:
+def _bind_read(books: Books, read: Read, pair: ClosingCandidate) -> BoundRead:
     bound = bind(books.table, pair.window, books.flow, books.starts, reads=[read], closing=pair.boundary)[0]
     return replace(bound, scope=ReadScope.SLICES)
 
 
-def _query(closes: Closes, tables: Sequence[str], pairs: Sequence[Pair]) -> str:
+def _query(closes: Closes, tables: Sequence[str], pairs: Sequence[ClosingCandidate]) -> str:
     """Write the query that evaluates all pairs. `wc_seen_n` are the rows of each table."""
     windows = ", ".join(
         f"({number}, {literal_of(pair.window.start)}, {literal_of(pair.window.end)})"
@@ -220,7 +223,7 @@ def _query(closes: Closes, tables: Sequence[str], pairs: Sequence[Pair]) -> str:
     return f"WITH {', '.join(parts)} {' UNION ALL '.join([grouped, *of_none])}"
 
 
-def _condition_without_rows(closes: Closes, pair: Pair) -> str:
+def _condition_without_rows(closes: Closes, pair: ClosingCandidate) -> str:
     """Return the condition with the values of a boundary that has no rows before it."""
     values: dict[str, Any] = {START: pair.window.start, END: pair.window.end}
     said = {name: literal_of(value) for name, value in values.items()}

@@ -22,7 +22,7 @@ from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.creation import require_owner
 from waterclock.storage.commit.foreign import foreign_change
 from waterclock.storage.commit.pointers import commit_older, commit_slices
-from waterclock.storage.folds.fold import may_be_beaten
+from waterclock.storage.folds.fold import can_lose_to_deletes
 from waterclock.storage.folds.merge import merge_slice, restate_slices
 from waterclock.storage.folds.place_versions import place_slices
 from waterclock.storage.log.content_as_of import LogStep
@@ -172,7 +172,7 @@ def _fold(
     placed = sorted(manifests, key=lambda each: each.label)
     is_new = len(placed) == 1 and (at is None or placed[0].label > at)
     merge = table.merge
-    if merge is not None and is_new and not may_be_beaten(merge):
+    if merge is not None and is_new and not can_lose_to_deletes(merge):
         merge_slice(spark, work.folder(table), placed[0], merge, identity)
         return
 

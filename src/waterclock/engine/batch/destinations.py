@@ -19,7 +19,7 @@ def unit_of(work: RunContext, table: Table) -> Unit:
     return work.connections.resolve_unit(table.destination)
 
 
-def last_standing(work: RunContext, table: Table, batch: Batch) -> Slice | None:
+def find_last_delivery(work: RunContext, table: Table, batch: Batch) -> Slice | None:
     """Return the newest delivered slice, if the destination still has it, so that only later changes are delivered.
 
     None if everything must be delivered: at the first delivery, for `recompute`, or if the destination lost its newest
@@ -31,7 +31,7 @@ def last_standing(work: RunContext, table: Table, batch: Batch) -> Slice | None:
     return newest if _describe_loss(work, table, newest) is None else None
 
 
-def refuse_lost(work: RunContext, table: Table, group: Group) -> None:
+def refuse_lost_delivery(work: RunContext, table: Table, group: Group) -> None:
     """Raise an error if the destination lost its newest delivery. Only report it if a whole state replaces it anyway.
 
     Cost: one query of the destination, whatever its size; two if an older label was delivered last.
@@ -45,7 +45,7 @@ def refuse_lost(work: RunContext, table: Table, group: Group) -> None:
     lost = _describe_loss(work, table, newest)
     if lost is None and table.is_delivered_by_label:
         last = work.ledger.reads.last_recorded(table.name) or newest
-        if last.claim != newest.claim and not has_come(work, table, last):
+        if last.claim != newest.claim and not has_delivery(work, table, last):
             newest = last
             lost = f"it has no record of claim {last.claim}, the last delivery of {label_of(last.label)}"
     if lost is None:
@@ -65,7 +65,7 @@ def refuse_lost(work: RunContext, table: Table, group: Group) -> None:
     )
 
 
-def has_come(work: RunContext, table: Table, piece: Slice) -> bool:
+def has_delivery(work: RunContext, table: Table, piece: Slice) -> bool:
     """Return whether the destination has the delivery that the ledger recorded for a slice."""
     unit = unit_of(work, table)
     found = work.connections.deliverer(unit.connection).find(unit, work.flow.project, table.name, piece.claim)

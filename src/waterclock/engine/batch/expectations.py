@@ -9,16 +9,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.ledger_snapshot import HELD_BACK
-from waterclock.dpl.query.aggregates import NAMES, aggregates_of, in_sparks_words
-from waterclock.engine.batch.row_filters import findings, row_filter_of
+from waterclock.dpl.query.aggregates import NAMES, aggregates_of, expand_aggregates
+from waterclock.engine.batch.row_filters import list_findings, row_filter_of
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import key_ladder, list_batch_rules, may_repeat_keys
 from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
-from waterclock.flow.ladders import FAILS, outcome
+from waterclock.flow.ladders import FAILS, find_outcome
 from waterclock.flow.measures import counts_rows
-from waterclock.flow.published import keys_sent
-from waterclock.storage.folds.versions import lacking_sql
+from waterclock.flow.published import list_sent_keys
+from waterclock.storage.folds.versions import fault_conditions
 from waterclock.storage.slices.key_checks import duplicate_keys
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
@@ -67,7 +67,7 @@ def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, 
         if rule.scope is Scope.ROW and not is_sifted
     ]
     measures.extend(
-        (f"batch:{rule.name}", F.expr(in_sparks_words(rule.expression)))
+        (f"batch:{rule.name}", F.expr(expand_aggregates(rule.expression)))
         for rule in measured_batch_rules(table, at_rest=at_rest)
     )
     measures.extend(
@@ -76,17 +76,17 @@ def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, 
         if not is_sifted
     )
     if table.temporal is not None:
-        texts = lacking_sql(table.temporal).items()
+        texts = fault_conditions(table.temporal).items()
         measures.extend((f"aside:{name}", F.expr(f"count_if({text})")) for name, text in texts)
     return measures
 
 
 def measured_batch_rules(table: Table, *, at_rest: bool = False) -> list[Rule]:
     """Return the batch rules that are part of `row_measures`: those that Spark can observe, or all on sealed rows."""
-    return [rule for rule in list_batch_rules(table) if (_is_of_batch(rule) if at_rest else _is_in_pass(rule))]
+    return [rule for rule in list_batch_rules(table) if (_is_of_batch(rule) if at_rest else _is_observable(rule))]
 
 
-def has_unasked(table: Table, measures: Mapping[str, Any]) -> bool:
+def has_unmeasured_rules(table: Table, measures: Mapping[str, Any]) -> bool:
     """Return whether a batch rule was not measured, so that it needs a job of its own."""
     return any(_is_of_batch(rule) and f"batch:{rule.name}" not in measures for rule in list_batch_rules(table))
 
@@ -106,19 +106,19 @@ def judge(  # noqa: PLR0913 - the parts of one verdict
 
     `measures` are the counted `row_measures`. `sifted` is the result of the row filter, if there is one: batch rules
     apply to the rows that stay. `of_table` are the findings of table rules and of rules that compare. `rows` is the
-    sealed slice, read only where `has_unasked` (one job). KEY costs one group-by on the slice; small slices need no
-    Spark job.
+    sealed slice, read only where `has_unmeasured_rules` (one job). KEY costs one group-by on the slice; small slices
+    need no Spark job.
     """
     warnings: list[str] = []
     refusals: list[str] = []
     holds: list[str] = []
     kept_by = {Action.FAIL: refusals, Action.HOLD: holds}
     observed: Mapping[str, Any] = measures
-    if manifest.digest is None and any(map(_is_in_pass, list_batch_rules(table))):
+    if manifest.digest is None and any(map(_is_observable, list_batch_rules(table))):
         # a task that ran twice was observed twice, so batch rules are evaluated on the sealed rows
         rows, observed = frame_of_slices(spark, folder, [manifest]), {}
-    found = [*(findings(table, sifted) if sifted else _row_findings(table, measures, manifest.rows))]
-    found += _batch_findings(table, observed, rows, Sealed(spark, folder, manifest))
+    found = [*(list_findings(table, sifted) if sifted else _row_findings(table, measures, manifest.rows))]
+    found += _batch_findings(table, observed, rows, SealedLabel(spark, folder, manifest))
     found += _null_findings(table, measures, manifest.rows)
     found += of_table
     for action, said in found:
@@ -131,7 +131,7 @@ def judge(  # noqa: PLR0913 - the parts of one verdict
     return RuleVerdict(tuple(warnings), tuple(refusals), tuple(holds))
 
 
-def refusal(table: Table, where: str, verdict: RuleVerdict) -> WaterclockError:
+def refused_batch_error(table: Table, where: str, verdict: RuleVerdict) -> WaterclockError:
     """Build the error for a batch that its audit refused."""
     return WaterclockError(
         "E740",
@@ -195,7 +195,7 @@ def unproven_keys(table: Table, source: Table) -> tuple[str, ...]:
     """
     if table.kind is not Kind.PUBLISH or table.mode is not Mode.MERGE:
         return ()
-    known = {name.lower() for name in keys_sent(table.columns, source.keys)}
+    known = {name.lower() for name in list_sent_keys(table.columns, source.keys)}
     if known and known <= {key.lower() for key in table.keys}:
         return () if source.is_fold or not may_repeat_keys(source) else table.keys
     return table.keys
@@ -214,7 +214,7 @@ def key_findings(
 def _row_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iterator[tuple[Action, str]]:
     for rule in list_batch_rules(table):
         broken = measures.get(f"expect:{rule.name}") or 0
-        action = outcome(rule.rungs, broken, rows)
+        action = find_outcome(rule.rungs, broken, rows)
         if rule.scope is Scope.ROW and action is not None:
             yield action, f"{rule.name}: {broken} of {rows} rows violate ({rule.expression})"
 
@@ -226,7 +226,7 @@ def _null_findings(table: Table, measures: Mapping[str, Any], rows: int) -> Iter
         column = said.get(name)
         own = column.else_of_null if column else ()
         of_key = key_ladder(table) if column and column.is_key else FAILS
-        action = outcome(own or of_key, count, rows)
+        action = find_outcome(own or of_key, count, rows)
         if action is not None:
             yield action, f"{name} is null in {count} of {rows} rows"
 
@@ -248,7 +248,7 @@ def excluded_row_warnings(counts: Mapping[str, int]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class SealedLabel:
     """The sealed rows of one label."""
 
     spark: SparkSession
@@ -272,7 +272,7 @@ class Sealed:
         from pyspark.sql import functions as F  # noqa: N812
 
         rows = frame_of_slices(self.spark, self.folder, [self.manifest])
-        columns = [F.expr(in_sparks_words(text)).cast("string") for text in texts]
+        columns = [F.expr(expand_aggregates(text)).cast("string") for text in texts]
         try:
             found = rows.agg(*(column.alias(f"a{index}") for index, column in enumerate(columns))).first()
         except PySparkException:
@@ -281,13 +281,13 @@ class Sealed:
 
 
 def _batch_findings(
-    table: Table, measures: Mapping[str, Any], rows: DataFrame | None, sealed: Sealed
+    table: Table, measures: Mapping[str, Any], rows: DataFrame | None, sealed: SealedLabel
 ) -> Iterator[tuple[Action, str]]:
     rules = [rule for rule in list_batch_rules(table) if _is_of_batch(rule)]
     found = {rule.name: measures[f"batch:{rule.name}"] for rule in rules if f"batch:{rule.name}" in measures}
     asked = [rule for rule in rules if rule.name not in found]
     if rows is not None and asked:
-        found |= answers(rows, asked)
+        found |= evaluate_rules(rows, asked)
     for rule in rules:
         if found.get(rule.name) is not True:
             values = "; ".join(sealed.values(rule.expression, by_job=rule.action in {Action.FAIL, Action.HOLD}))
@@ -295,12 +295,12 @@ def _batch_findings(
             yield rule.action, f"{rule.name}: the batch is not ({rule.expression}){where}"
 
 
-def answers(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
+def evaluate_rules(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
     """Return the value of each rule with aggregates over some rows, by one job."""
     from pyspark.sql import functions as F  # noqa: N812
 
     found = rows.agg(
-        *(F.expr(in_sparks_words(rule.expression)).alias(f"r{index}") for index, rule in enumerate(rules))
+        *(F.expr(expand_aggregates(rule.expression)).alias(f"r{index}") for index, rule in enumerate(rules))
     ).first()
     return {rule.name: found[f"r{index}"] if found else None for index, rule in enumerate(rules)}
 
@@ -310,7 +310,7 @@ def _is_of_batch(rule: Rule) -> bool:
     return rule.scope is Scope.BATCH and rule.comparison is None
 
 
-def _is_in_pass(rule: Rule) -> bool:
+def _is_observable(rule: Rule) -> bool:
     """Return whether Spark can observe a batch rule during the write: plain aggregates, none of them DISTINCT."""
     called = {name.lower() for name in _CALLED.findall(rule.expression)}
     is_plain = bool(called & _AGGREGATES) and called <= _AGGREGATES | _OF_VALUES

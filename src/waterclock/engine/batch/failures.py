@@ -6,7 +6,7 @@ from waterclock.batches.ledger_snapshot import HELD_BACK, RELEASE, BatchStatus
 from waterclock.batches.records import Claim
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.batch_errors import batch_error
-from waterclock.engine.batch.claim import bind, claim_request
+from waterclock.engine.batch.claim import bind_inputs, claim_request
 from waterclock.engine.batch.takeover import record_if_committed
 from waterclock.engine.damage import MENDED_ELSEWHERE
 from waterclock.engine.spark.errors import to_error
@@ -28,7 +28,7 @@ def close_failed(attempt: GroupAttempt, raised: Exception) -> WaterclockError | 
     if claim is None and is_release:
         return error  # it stays held
     try:
-        claim = claim or work.ledger.claims.take(claim_request(attempt, attempt.bound or bind(attempt)))
+        claim = claim or work.ledger.claims.take(claim_request(attempt, attempt.bound or bind_inputs(attempt)))
         if attempt.may_have_committed and record_if_committed(work, table, claim):
             return None
         _release_claim(attempt, claim, error)

@@ -17,7 +17,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
 from waterclock.planner.plan import GIVE_UP, Group
-from waterclock.storage.folds.table_columns import brought_schema
+from waterclock.storage.folds.table_columns import written_schema
 from waterclock.storage.slices.damage import damage_of
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.read import frame_of_slices
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def rows_given_up(
+def build_stand_in_rows(
     work: RunContext, spark: SparkSession, table: Table, group: Group, known: StructType | None
 ) -> tuple[DataFrame, Notes]:
     """Return stand-in rows for the group's labels, and notes on how many rows were lost.
@@ -40,7 +40,7 @@ def rows_given_up(
     notes: dict[datetime, dict[str, Any]] = {}
     for batch in group.batches:
         piece = current_slice(work, table.name, batch.label)
-        stand_in = _stand_in(work, table, batch.label) if table.is_snapshot or table.mode is Mode.REPLACE else None
+        stand_in = _find_stand_in(work, table, batch.label) if table.is_snapshot or table.mode is Mode.REPLACE else None
         frames.append(set_label(_rows(work, spark, table, known, stand_in), batch.window.label))
         lost = {} if piece is None else {"rows": piece.rows, "slice": piece.slice_path}
         stands = {} if stand_in is None else {"stood_for_by": label_of(stand_in.label)}
@@ -87,10 +87,10 @@ def _rows(
 ) -> DataFrame:
     if stand_in is not None:
         return frame_of_slices(spark, work.folder(table), [stand_in])
-    return spark.createDataFrame([], known or brought_schema(work.folder(table), table))
+    return spark.createDataFrame([], known or written_schema(work.folder(table), table))
 
 
-def _stand_in(work: RunContext, table: Table, label: datetime) -> Manifest | None:
+def _find_stand_in(work: RunContext, table: Table, label: datetime) -> Manifest | None:
     """Return the next undamaged slice after a label, else the last one before it, or None."""
     folder, pieces = work.folder(table), work.ledger.reads.slices(table.name, BEGINNING, FOREVER)
     later = [piece for piece in pieces if piece.label > label]

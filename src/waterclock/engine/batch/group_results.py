@@ -9,7 +9,7 @@ from typing import Any
 from waterclock.batches.records import WARNINGS, BatchResult
 from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.audit import GroupAudit
-from waterclock.engine.batch.bound_inputs import Bound
+from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.expectations import RuleVerdict
 from waterclock.engine.batch.row_filters import measures_of
 from waterclock.engine.batch.seal import SealedGroup
@@ -17,7 +17,7 @@ from waterclock.storage.slices.manifest import Manifest
 
 
 def group_results(
-    attempt: GroupAttempt, bound: Bound, sealed: SealedGroup, audited: GroupAudit, version: int = -1
+    attempt: GroupAttempt, bound: BoundInputs, sealed: SealedGroup, audited: GroupAudit, version: int = -1
 ) -> list[BatchResult]:
     """Return the result of each label. `version` is that of the commit; -1 before it."""
     group, notes = attempt.group, sealed.notes
@@ -50,7 +50,7 @@ def group_results(
 
 
 def build_hold_results(
-    attempt: GroupAttempt, bound: Bound, sealed: SealedGroup, audited: GroupAudit, verdict: RuleVerdict
+    attempt: GroupAttempt, bound: BoundInputs, sealed: SealedGroup, audited: GroupAudit, verdict: RuleVerdict
 ) -> list[BatchResult]:
     """Return the result of the batch that `verdict` holds, with the reasons of the hold as warnings."""
     own = tuple(it for it in sealed.manifests if it.label == attempt.group.batches[0].label)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.records import INPUTS_FOUND
-from waterclock.dpl.query.aggregates import aggregates_of, in_sparks_words
-from waterclock.engine.batch.expectations import RuleVerdict, batch_hold_error, refusal
-from waterclock.engine.batch.multi_window_query import WINDOW, are_alike, label_shares, read_by_all
+from waterclock.dpl.query.aggregates import aggregates_of, expand_aggregates
+from waterclock.engine.batch.expectations import RuleVerdict, batch_hold_error, refused_batch_error
+from waterclock.engine.batch.multi_window_query import WINDOW, read_for_all_windows, read_same_rows, split_labels
 from waterclock.engine.batch.row_filters import FATES, find_actions, measures_of, row_filter_of
 from waterclock.engine.reads.pin import PinnedRead, frame_of
 from waterclock.engine.reads.sizes import bytes_read, set_shuffle_partitions
@@ -118,7 +118,7 @@ def evaluate_input_rules(
 
     Cost: one job for each table that has rules. It scans the columns that the rules name, or, if rows are quarantined,
     all columns, and writes these rows. In the latter case the total costs one more job over the columns of rules on all
-    rows together; none if there are no such rules and the inputs are slices. `_read_by` describes the scans.
+    rows together; none if there are no such rules and the inputs are slices. The scans: `_read_labelled_inputs`.
     Raises  E740 where a rule fails its batch, E755 where a rule holds some of several batches
     """
     set_shuffle_partitions(spark, bytes_read(work.lake, work.flow, map(tuple, pins.values())))
@@ -138,14 +138,14 @@ def evaluate_input_rules(
         row_rule.name for of_input in input_filters.values() for row_rule in of_input.row_filter.row_rules
     )
     found = InputRuleResult(
-        {label: InputFindings(counts, tuple(_findings(table, counts))) for label, counts in asked.items()},
+        {label: InputFindings(counts, tuple(_list_findings(table, counts))) for label, counts in asked.items()},
         SetAside(scratch, tuple(of_input.input for of_input in aside), rules_of_bits) if aside else None,
     )
     where = {label: f"{table.name}@{label_of(label)}" for label in pins}
     for label in pins:
         if failed := found.of(label).of(Action.FAIL):
             found.clear(work.folder(table))
-            raise refusal(table, where[label], RuleVerdict(refusals=failed))
+            raise refused_batch_error(table, where[label], RuleVerdict(refusals=failed))
     held = [label for label in pins if found.of(label).of(Action.HOLD)]
     if held and len(pins) > 1:  # the group is split before any of it is made
         found.clear(work.folder(table))
@@ -166,7 +166,9 @@ def _counts(
     asked = [each for rule in rules if rule.scope is Scope.BATCH for each in _list_aggregates(rule)]
     if not of_input.may_quarantine:
         return dict(_count_input_rows(work, spark, of_input, read, asked))
-    masks = quarantine_input_rows(_read_by(work, spark, read), of_input, work.folder(table), scratch, labels)
+    masks = quarantine_input_rows(
+        _read_labelled_inputs(work, spark, read), of_input, work.folder(table), scratch, labels
+    )
     totals = None if asked else _rows_of_slices(work, read)
     answers: Mapping[datetime, InputCounts] = {}
     if totals is None:
@@ -182,9 +184,9 @@ def _counts(
 
 def _list_aggregates(rule: Rule) -> Iterator[tuple[str, Column]]:
     """Yield the aggregates of a rule on all rows: whether it holds, and the value of each of its aggregates."""
-    yield rule.name, F.expr(in_sparks_words(rule.expression))
+    yield rule.name, F.expr(expand_aggregates(rule.expression))
     for text in aggregates_of(rule.expression):
-        yield _value_of(rule, text), F.expr(in_sparks_words(text)).cast("string")
+        yield _value_of(rule, text), F.expr(expand_aggregates(text)).cast("string")
 
 
 def _value_of(rule: Rule, aggregate: str) -> str:
@@ -200,32 +202,38 @@ def _count_input_rows(
 ) -> Mapping[datetime, InputCounts]:
     """Count the input rows of batches. An input that all of them share is counted once."""
     first, is_alike = next(iter(read)), all(len(own) == 1 for own in read.values())
-    is_alike = is_alike and are_alike([own[0] for own in read.values()])
+    is_alike = is_alike and read_same_rows([own[0] for own in read.values()])
     of = {first: read[first]} if is_alike else read
-    found = counted_in_input(_read_by(work, spark, of), of_input, list(of), asked)
+    found = counted_in_input(_read_labelled_inputs(work, spark, of), of_input, list(of), asked)
     return dict.fromkeys(read, found[first]) if is_alike else found
 
 
-def _read_by(work: RunContext, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]) -> DataFrame:
+def _read_labelled_inputs(
+    work: RunContext, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]
+) -> DataFrame:
     """Return the input rows of batches, each with the label of its batch. A row that several batches read is repeated.
 
     Cost: no job here. One scan for an input that all batches share, and one for the slices of as many batches as Spark
     lists quickly; otherwise one for each batch.
     """
     frames: list[DataFrame] = []
-    for share in label_shares(work, list(read), read):
-        rows = _read_at_once(work, spark, {label: read[label] for label in share})
-        frames += [rows] if rows is not None else _each_by_itself(work, spark, {label: read[label] for label in share})
+    for share in split_labels(work, list(read), read):
+        rows = _read_inputs_at_once(work, spark, {label: read[label] for label in share})
+        frames += (
+            [rows]
+            if rows is not None
+            else _read_inputs_one_by_one(work, spark, {label: read[label] for label in share})
+        )
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
-def _read_at_once(
+def _read_inputs_at_once(
     work: RunContext, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]
 ) -> DataFrame | None:
     if len(read) == 1 or any(len(own) > 1 for own in read.values()):
         return None  # a PARTIAL batch reads several spans
     shown = [own[0] for own in read.values()]
-    rows, is_alike = read_by_all(work, spark, shown), are_alike(shown)
+    rows, is_alike = read_for_all_windows(work, spark, shown), read_same_rows(shown)
     if rows is None or (not is_alike and WINDOW in map(str.lower, rows.columns[:-1])):
         return None
     labels = f"array({', '.join(sql_text(label_of(label)) for label in read)})"
@@ -233,7 +241,7 @@ def _read_at_once(
     return rows.selectExpr(*map(quote_name, rows.columns[: None if is_alike else -1]), f"{own_labels} AS {READ_BY}")
 
 
-def _each_by_itself(
+def _read_inputs_one_by_one(
     work: RunContext, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]
 ) -> list[DataFrame]:
     return [
@@ -250,7 +258,7 @@ def _rows_of_slices(work: RunContext, read: Mapping[datetime, Sequence[PinnedRea
     return {label: sum(piece.rows for each in own for piece in each.slices) for label, own in read.items()}
 
 
-def _findings(table: Table, counts: Mapping[str, InputCounts]) -> Iterator[tuple[Action, str]]:
+def _list_findings(table: Table, counts: Mapping[str, InputCounts]) -> Iterator[tuple[Action, str]]:
     for name, rules in input_rules_of(table).items():
         if name not in counts:
             continue

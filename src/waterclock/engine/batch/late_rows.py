@@ -16,7 +16,12 @@ from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Table
 from waterclock.flow.graph import late_tables
 from waterclock.flow.late_rows import CAME_EARLY, CAME_LATE, NO_TIME, REASON, LateRows
-from waterclock.planner.late_rows import early_from, find_closed_windows, find_remakeable_windows, may_open
+from waterclock.planner.late_rows import (
+    find_closed_windows,
+    find_remakeable_windows,
+    find_reopenable_windows,
+    first_window_after,
+)
 from waterclock.planner.plan import Batch
 from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.manifest import Manifest, read_manifest
@@ -41,7 +46,7 @@ def find_rejected_late_rows(
     begins = batch.begins or BEGINNING
     closed = find_closed_windows(of, late_rows, since, batch.label, begins)
     is_late = _any(F.lit(False), ((at >= F.lit(low)) & (at < F.lit(high)) for low, high in closed))  # noqa: FBT003
-    is_early = at >= F.lit(early_from(of, late_rows, batch.label, begins))
+    is_early = at >= F.lit(first_window_after(of, late_rows, batch.label, begins))
     reason = F.when(at.isNull(), NO_TIME).when(is_late, CAME_LATE).when(is_early, CAME_EARLY)
     return rows.withColumn(REASON, reason).where(F.col(REASON).isNotNull())
 
@@ -65,7 +70,9 @@ def reopen_windows(
     ticks: dict[datetime, datetime] = {}
     since, dropped = _read_closed_windows(work, of, [batch.label for batch in batches]), _find_dropped_spans(work, of)
     for batch in batches:
-        windows = find_remakeable_windows(of, work.flow, dropped, may_open(of, late_rows, since, batch.label))
+        windows = find_remakeable_windows(
+            of, work.flow, dropped, find_reopenable_windows(of, late_rows, since, batch.label)
+        )
         if windows and any(piece.rows for pinned in pins[batch.label] for piece in pinned.slices):
             rows = frame_of(spark, work.lake, work.flow, pins[batch.label][0])
             for label in _find_windows_with_rows(spark, rows, _time(table, late_rows, rows), windows):

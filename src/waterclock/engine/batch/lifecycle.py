@@ -6,11 +6,11 @@ from datetime import datetime
 
 from waterclock.engine.batch.attempt import CommittedGroup, GroupAttempt
 from waterclock.engine.batch.audit import audit
-from waterclock.engine.batch.bound_inputs import Bound
-from waterclock.engine.batch.claim import bind, take_claim
+from waterclock.engine.batch.bound_inputs import BoundInputs
+from waterclock.engine.batch.claim import bind_inputs, take_claim
 from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.commit import commit_group, refuse_foreign
-from waterclock.engine.batch.destinations import refuse_lost
+from waterclock.engine.batch.destinations import refuse_lost_delivery
 from waterclock.engine.batch.expectations import batch_hold_error
 from waterclock.engine.batch.failures import close_failed
 from waterclock.engine.batch.group_results import build_hold_results, describe_release, group_results
@@ -51,7 +51,7 @@ def carry_out(work: RunContext, group: Group, now: datetime) -> GroupReport:
 def _run(attempt: GroupAttempt) -> None:
     """Take the steps in the order that the commit protocol requires."""
     work, table, group = attempt.work, attempt.table, attempt.group
-    bound = bind(attempt)
+    bound = bind_inputs(attempt)
     made = create_if_missing(attempt, bound)
     with attempt.step("claim"):
         claimed, claim = take_claim(attempt, bound)
@@ -93,14 +93,14 @@ def _run(attempt: GroupAttempt) -> None:
     sealed.notes.after(work)
 
 
-def create_if_missing(attempt: GroupAttempt, bound: Bound) -> MadeSlices | None:
+def create_if_missing(attempt: GroupAttempt, bound: BoundInputs) -> MadeSlices | None:
     """Create the table before any claim, so that a takeover has a table in which to kill the claim.
 
     Returns the rows that were made to find its columns, or None if the table already exists.
     """
     work, table = attempt.work, attempt.table
     if table.kind is Kind.PUBLISH:
-        refuse_lost(work, table, attempt.group)
+        refuse_lost_delivery(work, table, attempt.group)
         return None
     if has_columns(attempt.folder):
         refuse_foreign(work, table)

@@ -6,15 +6,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.engine.batch.bound_inputs import Bound
+from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.columns_kept import find_new_schema
 from waterclock.engine.batch.ending_columns import add_retiring_columns
 from waterclock.engine.batch.for_each import gather_each
-from waterclock.engine.batch.given_up_batches import rows_given_up
+from waterclock.engine.batch.given_up_batches import build_stand_in_rows
 from waterclock.engine.batch.late_rows import reopen_windows
 from waterclock.engine.batch.publish import publish_frame
 from waterclock.engine.batch.results import GroupPart, MadeSlices, Notes
-from waterclock.engine.batch.row_filters import loose_of, through_of, union_shapes
+from waterclock.engine.batch.row_filters import mismatch_columns_of, union_shapes, written_filter_of
 from waterclock.engine.batch.rows_seen_before import add_stored_rows
 from waterclock.engine.batch.table_schema import find_known_columns, resolve_stored_columns
 from waterclock.engine.batch.transform_slices import transform_slices
@@ -39,7 +39,7 @@ def make(
     spark: SparkSession,
     table: Table,
     group: Group,
-    bound: Bound,
+    bound: BoundInputs,
     now: datetime,
 ) -> MadeSlices:
     """Return the rows of all labels, with declared columns and types applied, and their schema.
@@ -63,13 +63,13 @@ def _make_slices(
     spark: SparkSession,
     table: Table,
     group: Group,
-    bound: Bound,
+    bound: BoundInputs,
     now: datetime,
     known: StructType | None,
 ) -> MadeSlices:
     labels = tuple(batch.label for batch in group.batches)
     if group.verb == GIVE_UP:
-        frame, notes = rows_given_up(work, spark, table, group, known)
+        frame, notes = build_stand_in_rows(work, spark, table, group, known)
         shaped = conform(frame, table.columns, known, table=table.name, may_lack=True)
         return MadeSlices([GroupPart(labels, shaped.frame)], resolve_stored_columns(table, shaped.schema), notes)
     if table.kind is Kind.COLLECT:
@@ -82,7 +82,7 @@ def _make_slices(
             fits = fit_columns(table, gathered.collected, known)
             frame, columns = add_retiring_columns(work, table, (fits.frame, fits.columns), all_labels, known, now)
             shaped = conform(
-                frame, columns, known, table=table.name, may_lack=table.is_fold, loose=loose_of(table),
+                frame, columns, known, table=table.name, may_lack=table.is_fold, loose=mismatch_columns_of(table),
                 values=gathered.collected.values,
             )  # fmt: skip
         except BaseException:
@@ -97,7 +97,7 @@ def _make_slices(
             before_commit=gathered.collected.before_commit,
             holds=columns_of_source.holds,
         )
-        part = GroupPart(all_labels, shaped.frame, gathered.collected.is_empty, through_of(table, shaped))
+        part = GroupPart(all_labels, shaped.frame, gathered.collected.is_empty, written_filter_of(table, shaped))
         if gathered.aside is not None:
             part = _add_quarantined(table, part, shaped, gathered)
         values = gathered.collected.values
@@ -110,14 +110,16 @@ def _make_slices(
     columns = replace(table.columns, is_open=True)
     staged = publish_frame(work, spark, table, group, bound.pins)
     source = {label: {"is_whole": True} for label in staged.whole}
-    shaped = conform(staged.frame, columns, known, table=table.name, may_lack=table.is_fold, loose=loose_of(table))
+    shaped = conform(
+        staged.frame, columns, known, table=table.name, may_lack=table.is_fold, loose=mismatch_columns_of(table)
+    )
     notes = Notes(source, left_out=shaped.left_out)
-    part = GroupPart(labels, shaped.frame, through=through_of(table, shaped))
+    part = GroupPart(labels, shaped.frame, through=written_filter_of(table, shaped))
     return MadeSlices([part], resolve_stored_columns(table, shaped.schema), notes)
 
 
 def _gather_rows(
-    work: RunContext, spark: SparkSession, table: Table, group: Group, bound: Bound, now: datetime
+    work: RunContext, spark: SparkSession, table: Table, group: Group, bound: BoundInputs, now: datetime
 ) -> CollectResult:
     if bound.linked:
         return gather_linked(work, spark, table, bound.linked)
@@ -128,7 +130,7 @@ def _gather_rows(
 
 def _add_quarantined(table: Table, part: GroupPart, kept: Conformed, gathered: CollectResult) -> GroupPart:
     """Add quarantined rows to the kept ones, so that all pass the current row filter."""
-    loose, declared = loose_of(table), table.columns
+    loose, declared = mismatch_columns_of(table), table.columns
     if gathered.aside is None:
         return part
     came = conform(

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.ledger_snapshot import BEGINNING
-from waterclock.dpl.query.aggregates import in_sparks_words
+from waterclock.dpl.query.aggregates import expand_aggregates
 from waterclock.engine.batch.rule_errors import first_line
 from waterclock.engine.spark.queries import insert_values
 from waterclock.errors import WaterclockError
@@ -53,7 +53,7 @@ def measure_columns(table: Table, schema: StructType) -> Sequence[tuple[str, Col
     asked |= {of: of for rule in list_comparison_rules(table) if rule.comparison for of in rule.comparison.aggregates}
     found = [
         pair
-        for name, text in ((name, in_sparks_words(said)) for name, said in asked.items())
+        for name, text in ((name, expand_aggregates(said)) for name, said in asked.items())
         for pair in (
             (f"{_VALUE}{name}", F.expr(f"left(CAST(({text}) AS STRING), {_LONGEST})")),
             (f"{_TYPE}{name}", F.expr(f"typeof(({text}))")),
@@ -168,7 +168,7 @@ def history_of(work: RunContext, table: Table, labels: Sequence[datetime]) -> Me
 
 
 @dataclass(slots=True)
-class Judging:
+class LabelMeasurement:
     """Measures the labels of a group, oldest first, and compares each with earlier ones."""
 
     work: RunContext
@@ -234,7 +234,7 @@ def evaluate_comparisons(
             asked.append((rule, rule.comparison.render(texts)))
     if not asked:
         return [], passed
-    answers = _answers(spark, asked, bound)
+    answers = _evaluate_expressions(spark, asked, bound)
     broken = [
         (rule.action, f"{rule.name}: the batch is not ({rule.expression}), where {found_of[rule.name]}")
         for (rule, _), answer in zip(asked, answers, strict=True)
@@ -243,7 +243,9 @@ def evaluate_comparisons(
     return broken, passed
 
 
-def _answers(spark: SparkSession, asked: Sequence[tuple[Rule, str]], bound: Mapping[str, str | None]) -> list[object]:
+def _evaluate_expressions(
+    spark: SparkSession, asked: Sequence[tuple[Rule, str]], bound: Mapping[str, str | None]
+) -> list[object]:
     """Return the results of rules whose aggregates are replaced by literals. Raises  E757 for a rule that fails."""
     from pyspark.errors import PySparkException
 
@@ -252,7 +254,7 @@ def _answers(spark: SparkSession, asked: Sequence[tuple[Rule, str]], bound: Mapp
         [row] = spark.sql(insert_values(f"SELECT {columns} FROM VALUES (1) AS t(one)", bound)).collect()
     except PySparkException as raised:
         if len(asked) > 1:
-            return [answer for each in asked for answer in _answers(spark, [each], bound)]
+            return [answer for each in asked for answer in _evaluate_expressions(spark, [each], bound)]
         [(rule, _)] = asked
         raise WaterclockError(
             "E757",

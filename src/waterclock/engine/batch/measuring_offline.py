@@ -33,7 +33,7 @@ _LEASE = timedelta(minutes=30)
 _SPAN = "wc_span"
 
 
-def look_at(
+def measure_offline(
     work: RunContext, table: Table, look: OfflineRun | None, now: datetime, current: Mapping[datetime, Slice]
 ) -> None:
     """Measure the labels of a table whose visible revision, in `current`, was not measured yet. Report the result.
@@ -76,7 +76,7 @@ def _measure_labels(
         work.record_spark_page()
         register_functions(spark, work.root, work.flow, table.expressions)
         counts: list[Count] = []
-        for manifests, gone in _shares(work.folder(table), pieces):
+        for manifests, gone in _split_into_jobs(work.folder(table), pieces):
             rows = _rows(spark, work.folder(table), manifests) if manifests else None
             own = [] if rows is None else counts_of(_offline(table), rows, is_merging=merges(table))
             found = [*_count_labels(spark, manifests, rows, own, claims), *_build_empty_results(gone)]
@@ -87,7 +87,7 @@ def _measure_labels(
         work.sessions.release(spark)
 
 
-def _shares(folder: str, pieces: Iterable[Slice]) -> Iterator[tuple[list[Manifest], list[Slice]]]:
+def _split_into_jobs(folder: str, pieces: Iterable[Slice]) -> Iterator[tuple[list[Manifest], list[Slice]]]:
     """Split slices into jobs by their number of files. Slices that are gone are returned separately."""
     manifests: list[Manifest] = []
     gone: list[Slice] = []

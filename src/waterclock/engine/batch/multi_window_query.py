@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.records import Slice
-from waterclock.dpl.query.splice import MARKERS, Spliced, list_reads, splice_by
+from waterclock.dpl.query.splice import MARKERS, Spliced, list_reads, splice_with
 from waterclock.dpl.query.window_wise import WindowWise, window_wise
 from waterclock.engine.reads.hidden import add_hidden_columns
 from waterclock.engine.reads.pin import PinnedRead, build_empty_frame, frame_of
@@ -44,13 +44,13 @@ _WINDOWS = "wc_windows"
 _MOST_COPIES = 4
 
 
-def shares_of(work: RunContext, batches: Sequence[Batch], pins: Pins) -> list[Sequence[Batch]]:
-    """Split windows into shares for one query each, in order, as `label_shares` does."""
+def split_batches(work: RunContext, batches: Sequence[Batch], pins: Pins) -> list[Sequence[Batch]]:
+    """Split windows into shares for one query each, in order, as `split_labels` does."""
     by_label = {batch.label: batch for batch in batches}
-    return [[by_label[label] for label in share] for share in label_shares(work, list(by_label), pins)]
+    return [[by_label[label] for label in share] for share in split_labels(work, list(by_label), pins)]
 
 
-def label_shares(
+def split_labels(
     work: RunContext, labels: Sequence[datetime], pins: Mapping[datetime, Sequence[PinnedRead]]
 ) -> list[list[datetime]]:
     """Split labels into shares, in order, so that no share reads more files of a table than Spark lists quickly.
@@ -75,7 +75,7 @@ def label_shares(
     return shares
 
 
-def rows_of_windows(
+def query_windows(
     work: RunContext,
     spark: SparkSession,
     query: Query,
@@ -92,17 +92,19 @@ def rows_of_windows(
     frames: dict[Read, DataFrame] = {}
     for read in list_reads(query):
         shown = [next(each for each in pins[batch.label] if each.read == read) for batch in batches]
-        frame = read_by_all(work, spark, shown)
+        frame = read_for_all_windows(work, spark, shown)
         if frame is None or WINDOW in map(str.lower, frame.columns[:-1]):
             return None
         frames[read] = seen(read, frame)
     if not frames:
         return None
-    ways = _OfWindows(query, {read: (f"wc_all_{at}", frame.columns) for at, (read, frame) in enumerate(frames.items())})
+    ways = _WindowReplacements(
+        query, {read: (f"wc_all_{at}", frame.columns) for at, (read, frame) in enumerate(frames.items())}
+    )
     for read, frame in frames.items():
         frame.createOrReplaceTempView(ways.reads[read][0])
     _windows(spark, batches).createOrReplaceTempView(_WINDOWS)
-    spliced = splice_by(query, ways)
+    spliced = splice_with(query, ways)
     try:
         return _query_all_windows(work, spark, spliced, ways.columns())
     except PySparkException:
@@ -110,7 +112,7 @@ def rows_of_windows(
 
 
 @dataclass(frozen=True, slots=True)
-class _OfWindows:
+class _WindowReplacements:
     """The replacements in a query of many windows. `reads` has the view of each read, and its columns."""
 
     query: Query
@@ -182,14 +184,14 @@ def _windows(spark: SparkSession, batches: Sequence[Batch]) -> DataFrame:
     return spark.createDataFrame(pa.table(columns))
 
 
-def read_by_all(work: RunContext, spark: SparkSession, shown: Sequence[PinnedRead]) -> DataFrame | None:
+def read_for_all_windows(work: RunContext, spark: SparkSession, shown: Sequence[PinnedRead]) -> DataFrame | None:
     """Return the rows that windows read of one table, with the window's number unless all windows read the same.
 
     Cost: no job here, and one scan however many windows there are. None if a window reads anything but sealed slices: a
     state that is folded, or one that is not made yet.
     """
     first, table = shown[0], work.flow.tables[shown[0].read.table]
-    if are_alike(shown):
+    if read_same_rows(shown):
         return frame_of(spark, work.lake, work.flow, first)
     if table.is_fold or any(each.steps for each in shown):
         return None
@@ -201,10 +203,10 @@ def read_by_all(work: RunContext, spark: SparkSession, shown: Sequence[PinnedRea
         return None
     folder = work.lake.folder(table.name)
     manifests = [read_manifest(folder, path) for path in pieces]
-    return _number_windows(spark, add_hidden_columns(_rows_of(work, spark, table, folder, manifests), table), shown)
+    return _number_windows(spark, add_hidden_columns(_read_slices(work, spark, table, folder, manifests), table), shown)
 
 
-def _rows_of(
+def _read_slices(
     work: RunContext, spark: SparkSession, table: Table, folder: str, manifests: Sequence[Manifest]
 ) -> DataFrame:
     if not manifests:
@@ -225,16 +227,16 @@ def _number_windows(spark: SparkSession, rows: DataFrame, shown: Sequence[Pinned
     return rows.join(of_label, rows[TIMELABEL] == of_label["wc_label"]).select(*map(quote_name, rows.columns), WINDOW)
 
 
-def are_alike(shown: Sequence[PinnedRead]) -> bool:
+def read_same_rows(shown: Sequence[PinnedRead]) -> bool:
     """Whether several reads of one table return the same rows."""
-    return all(_what(each) == _what(shown[0]) for each in shown)
+    return all(_rows_identity(each) == _rows_identity(shown[0]) for each in shown)
 
 
-def _what(pinned: PinnedRead) -> tuple[object, ...]:
-    return pinned.input.version, pinned.steps, tuple(_slice(piece) for piece in pinned.slices)
+def _rows_identity(pinned: PinnedRead) -> tuple[object, ...]:
+    return pinned.input.version, pinned.steps, tuple(_slice_identity(piece) for piece in pinned.slices)
 
 
-def _slice(piece: Slice) -> tuple[object, ...]:
+def _slice_identity(piece: Slice) -> tuple[object, ...]:
     return piece.label, piece.claim, piece.version
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.query.aggregates import in_sparks_words
-from waterclock.dpl.query.merging import Parted, WindowCall, split_at_aggregates
+from waterclock.dpl.query.aggregates import expand_aggregates
+from waterclock.dpl.query.merging import AggregateCall, SplitExpression, split_at_aggregates
 from waterclock.flow.measures import Offline
 from waterclock.spark_sql import quote_name
 from waterclock.timelabel.label import TIMELABEL
@@ -30,7 +30,7 @@ _ORDERED = frozenset("tinyint smallint int bigint float double boolean date time
 class OfflineState:
     """One aggregate of a measure, and its result type. `of`: the type of its argument."""
 
-    call: WindowCall
+    call: AggregateCall
     type: str
     of: str
     sketch: int = _SKETCH
@@ -51,11 +51,11 @@ class OfflineState:
         """The stored state of a label, as text columns."""
         by, text = self.call.merge_aggregate, self.call.text
         if by == "mean":
-            return f"CAST(sum({self._of}) AS STRING)", f"CAST(count({self._of}) AS STRING)"
+            return f"CAST(sum({self._argument}) AS STRING)", f"CAST(count({self._argument}) AS STRING)"
         if by == "hll":
             return (f"base64({self._sketch_sql})",)
         if by == "kll":
-            return (f"CASE WHEN count({self._of}) > 0 THEN base64({self._sketch_sql}) END",)
+            return (f"CASE WHEN count({self._argument}) > 0 THEN base64({self._sketch_sql}) END",)
         return (f"CAST({text} AS STRING)",)
 
     @property
@@ -64,7 +64,7 @@ class OfflineState:
         if self.call.merge_aggregate == "hll":
             return f"hll_sketch_estimate({self._sketch_sql})"
         if self.call.merge_aggregate == "kll":
-            return f"CASE WHEN count({self._of}) > 0 THEN {self._quantile(self._sketch_sql)} END"
+            return f"CASE WHEN count({self._argument}) > 0 THEN {self._quantile(self._sketch_sql)} END"
         return self.call.text
 
     def merged_sql(self, names: Sequence[str]) -> str:
@@ -83,7 +83,7 @@ class OfflineState:
         return f"CAST({by}(CAST({first} AS {self.type})) AS {self.type})"
 
     @property
-    def _of(self) -> str:
+    def _argument(self) -> str:
         return self.call.arguments[0]
 
     @property
@@ -95,8 +95,8 @@ class OfflineState:
     @property
     def _sketch_sql(self) -> str:
         if self.call.merge_aggregate == "hll":
-            return f"hll_sketch_agg(CAST(({self._of}) AS STRING), {self.sketch})"
-        return f"kll_sketch_agg_{self._kll}(CAST(({self._of}) AS {self._kll}), {_QUANTILES})"
+            return f"hll_sketch_agg(CAST(({self._argument}) AS STRING), {self.sketch})"
+        return f"kll_sketch_agg_{self._kll}(CAST(({self._argument}) AS {self._kll}), {_QUANTILES})"
 
     def _quantile(self, sketch: str) -> str:
         ranks = self.call.arguments[1] if len(self.call.arguments) > 1 else "0.5"
@@ -111,7 +111,7 @@ class Count:
     name: str
     text: str
     longest: int = LONGEST
-    parts: Parted | None = None
+    parts: SplitExpression | None = None
     states: tuple[OfflineState, ...] = ()
 
     @property
@@ -128,7 +128,7 @@ class Count:
     def own(self) -> str:
         """The SQL of the value of one label."""
         if self.parts is None:
-            return in_sparks_words(self.text)
+            return expand_aggregates(self.text)
         return self.parts.render(lambda at: f"({self.states[at].own})")
 
     def merged_sql(self, names: Sequence[str]) -> str:
@@ -205,7 +205,7 @@ def _add_states(count: Count, rows: DataFrame) -> Count:
     return Count(count.name, count.text, count.longest, found, states)
 
 
-def _argument(call: WindowCall) -> str:
+def _argument(call: AggregateCall) -> str:
     return "1" if call.arguments[0] == "*" else f"({call.arguments[0]})"
 
 

@@ -136,7 +136,7 @@ class _Follower:
     def visit_generate(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         output = _output(node, "generatorOutput")
         values = [part for parts in node.expressions("generator") for part in _split_generator(parts, len(output))]
-        made = [_together(map(self._value, each)).derive(COMPUTED) for each in values]
+        made = [_unite_origins(map(self._value, each)).derive(COMPUTED) for each in values]
         return (*children[0], *(replace(each, origin=one) for each, one in zip(output, made, strict=True)))
 
     def visit_union(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
@@ -144,7 +144,7 @@ class _Follower:
         if len({len(columns) for columns in children}) != 1:
             return self.unknown(node, children)
         return tuple(
-            replace(columns[0], origin=_together(each.origin for each in columns))
+            replace(columns[0], origin=_unite_origins(each.origin for each in columns))
             for columns in zip(*children, strict=True)
         )
 
@@ -210,7 +210,7 @@ class _Follower:
                 if kind_of(part) == "AttributeReference":
                     origin = self._find_origin(id_of(part))
                 elif kind_of(part) == "OuterReference":
-                    origin = _together(
+                    origin = _unite_origins(
                         self._find_origin(id_of(e), self.outer) for _, said in trees_in_fields(part) for e in said
                     )
                 else:
@@ -236,7 +236,7 @@ class _Follower:
             sure = {each for how, of in inner.uses.items() if how != MAY_READ for each in of}
             maybe = inner.uses.get(MAY_READ, set()) - sure
             return Origin(frozenset(sure), frozenset(maybe), COMPUTED)
-        return _together(each.origin for each in (columns[:1] if kind == "ScalarSubquery" else columns))
+        return _unite_origins(each.origin for each in (columns[:1] if kind == "ScalarSubquery" else columns))
 
     def visit_join(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         kind = str(node.fields.get("joinType"))
@@ -265,11 +265,13 @@ class _Follower:
         rows = [[self._column(each) for each in row if is_tree(each)] for row in said]
         if any(len(row) != len(output) for row in rows):
             return self.unknown(node, children)
-        return tuple(replace(each, origin=_together(row[at].origin for row in rows)) for at, each in enumerate(output))
+        return tuple(
+            replace(each, origin=_unite_origins(row[at].origin for row in rows)) for at, each in enumerate(output)
+        )
 
     def unknown(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
         """Return columns that may be made from all incoming ones, or from all inputs of the plan if there are none."""
-        come = _together(each.origin for columns in children for each in columns)
+        come = _unite_origins(each.origin for columns in children for each in columns)
         maybe = (come.inputs | come.maybe) if children else self.everything
         self.uses.setdefault(MAY_READ, set()).update(maybe)
         origin = Origin(maybe=maybe, how=COMPUTED, why=come.why | {_WORDS.get(node.kind, f"Spark's {node.kind}")})
@@ -296,7 +298,7 @@ def _output(node: PlanNode, name: str = "output") -> _Columns:
     return tuple(_Column(id_of(parts[0]), str(parts[0].get("name", "")), _NOTHING) for parts in node.expressions(name))
 
 
-def _together(origins: Iterable[Origin]) -> Origin:
+def _unite_origins(origins: Iterable[Origin]) -> Origin:
     found: Origin | None = None
     for each in origins:
         found = each if found is None else found | each

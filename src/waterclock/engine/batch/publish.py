@@ -17,7 +17,7 @@ from waterclock.connectors.sql.versioned_views import BEHIND, is_behind
 from waterclock.engine.batch.destinations import unit_of
 from waterclock.engine.batch.expectations import never_null_columns, not_null_columns, unproven_keys
 from waterclock.engine.batch.publish_changes import DELETED, changed_rows, published_columns
-from waterclock.engine.batch.returning_rows import ROW_LABEL, add_restored_rows, may_restore
+from waterclock.engine.batch.returning_rows import ROW_LABEL, add_restored_rows, can_restore_rows
 from waterclock.engine.reads.pin import PinnedRead, frame_of, set_label
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
@@ -25,7 +25,7 @@ from waterclock.files.filesystem import entry_path
 from waterclock.flow.checks import asks_rows
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
-from waterclock.flow.published import keys_sent
+from waterclock.flow.published import list_sent_keys
 from waterclock.planner.plan import Batch, Group
 from waterclock.storage.slices.hard_links import link_slice
 from waterclock.storage.slices.manifest import Manifest, read_manifest
@@ -70,7 +70,7 @@ def linked_slices(work: RunContext, table: Table, group: Group, pins: Pins, clai
     Rows must be computed for a choice of columns, and for changes since the last delivery. They must also be computed
     if rows of older labels may become visible again, or if a label's rows are not one sealed slice.
     """
-    if any(may_restore(work, table, batch) for batch in group.batches):
+    if any(can_restore_rows(work, table, batch) for batch in group.batches):
         return None
     wholes = [_whole_slice(work, table, pins[batch.label][0]) for batch in group.batches]
     found = [piece for piece in wholes if piece is not None]
@@ -172,7 +172,7 @@ def _delivery(work: RunContext, table: Table, claim: Claim, manifest: Manifest) 
         is_from_partitioned=source.is_partitioned,
         columns=tuple((name, kind) for name, kind in columns.items() if name not in _OURS),
         files=tuple(folder / file.path for file in manifest.files),
-        keys=table.keys or keys_sent(table.columns, source.keys),
+        keys=table.keys or list_sent_keys(table.columns, source.keys),
         is_whole=bool(manifest.source.get("is_whole")),
         deleted_column="" if table.is_delivered_by_label or table.mode is not Mode.MERGE else DELETED,
         label_column=ROW_LABEL if ROW_LABEL in columns else "",

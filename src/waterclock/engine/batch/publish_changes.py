@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waterclock.batches.records import Input, Slice
-from waterclock.engine.batch.destinations import last_standing
+from waterclock.engine.batch.destinations import find_last_delivery
 from waterclock.engine.batch.expectations import unproven_keys
 from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.reads.hidden import drop_columns
@@ -38,7 +38,7 @@ _NOT_KEPT = frozenset({"E640", "E605"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Touching:
+class _TouchedSlices:
     """The sealed slices that contain all keys that may have changed, and whether any of these keys may be deleted."""
 
     manifests: tuple[Manifest, ...]
@@ -109,15 +109,15 @@ def published_columns(table: Table, rows: DataFrame) -> DataFrame:
 
 def _find_delivered_input(work: RunContext, table: Table, batch: Batch) -> Input | None:
     """Return the input of the newest delivery, or None if everything must be delivered."""
-    last = last_standing(work, table, batch)
+    last = find_last_delivery(work, table, batch)
     are_chosen = not table.columns.is_open or bool(table.columns.left_out)
-    if last is not None and are_chosen and _is_of_other_code(work, table, last):
+    if last is not None and are_chosen and _has_other_code(work, table, last):
         return None  # unchanged rows were sent in another form, or not masked yet
     inputs = () if last is None else work.ledger.reads.inputs(table.name, last.label)
     return inputs[0] if inputs else None
 
 
-def _is_of_other_code(work: RunContext, table: Table, last: Slice) -> bool:
+def _has_other_code(work: RunContext, table: Table, last: Slice) -> bool:
     made = work.ledger.past.audit(table.name, last.label).current
     return made is None or made.code != table.fingerprint
 
@@ -147,7 +147,7 @@ def newest_by_key(rows: DataFrame, keys: Sequence[str], *, keep_ties: bool = Fal
     return last_row_by_key(rows, keys, F.col(TIMELABEL))
 
 
-def _find_changed_slices(work: RunContext, table: Table, pinned: PinnedRead, read: Input) -> _Touching | None:
+def _find_changed_slices(work: RunContext, table: Table, pinned: PinnedRead, read: Input) -> _TouchedSlices | None:
     """Find the slices between two versions of the source's log. Each has the keys that its commit changed.
 
     A restated label counts with its old slice and its new one. A slice too many does no harm.
@@ -170,11 +170,11 @@ def _find_changed_slices(work: RunContext, table: Table, pinned: PinnedRead, rea
     except WaterclockError:
         return None  # cleaned up: the stage keeps current slices, not all that ever existed
     may_be_gone = merge.delete_when is not None or len({each.label for each in found}) < len(found)
-    return None if lost else _Touching(manifests, may_be_gone)
+    return None if lost else _TouchedSlices(manifests, may_be_gone)
 
 
 def _select_changed_rows(
-    work: RunContext, spark: SparkSession, table: Table, now: DataFrame, touching: _Touching
+    work: RunContext, spark: SparkSession, table: Table, now: DataFrame, touching: _TouchedSlices
 ) -> tuple[DataFrame, DataFrame]:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -201,7 +201,7 @@ def _compare_states(
     work: RunContext, spark: SparkSession, table: Table, now: DataFrame, read: Input
 ) -> tuple[DataFrame, DataFrame]:
     keys = list(table.keys)
-    state = last_by_key(work, table, _state_then(work, spark, table, read))
+    state = last_by_key(work, table, _delivered_state(work, spark, table, read))
     then = fill_columns(state, now.schema.json())  # columns that were added since are NULL there
     gone = then.join(now.select(*map(quote_name, keys)), keys, "left_anti").select(*map(quote_name, now.columns))
     # Spark compares no maps: all rows are upserted
@@ -209,7 +209,7 @@ def _compare_states(
     return now if has_maps else now.exceptAll(then), gone
 
 
-def _state_then(work: RunContext, spark: SparkSession, table: Table, read: Input) -> DataFrame:
+def _delivered_state(work: RunContext, spark: SparkSession, table: Table, read: Input) -> DataFrame:
     """Return the state of the newest delivery, at the version to which its read was pinned.
 
     If no version had it, or VACUUM has removed its files, it is made again as it was known at that time.

@@ -11,7 +11,7 @@ from waterclock.batches.audit_records import Audit
 from waterclock.batches.ledger_snapshot import BEGINNING, LOOK_AGAIN, RELEASE, is_release
 from waterclock.batches.records import BatchResult, Claim, ClaimRequest, Input
 from waterclock.engine.batch.claim_record import read_claim_record
-from waterclock.engine.batch.returning_rows import may_restore
+from waterclock.engine.batch.returning_rows import can_restore_rows
 from waterclock.engine.collect.change_scans import CHANGED, LOOKED
 from waterclock.engine.collect.collect_result import RELEASED
 from waterclock.engine.reads.pin import PinnedRead
@@ -100,7 +100,7 @@ def _is_difference(work: RunContext, table: Table, batch: Batch, manifest: Manif
     """
     if table.kind is not Kind.PUBLISH or table.mode is not Mode.MERGE:
         return False
-    return may_restore(work, table, batch) if table.is_delivered_by_label else not manifest.source.get("is_whole")
+    return can_restore_rows(work, table, batch) if table.is_delivered_by_label else not manifest.source.get("is_whole")
 
 
 def _read_request(audit: Audit) -> dict[str, Any]:

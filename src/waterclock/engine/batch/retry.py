@@ -69,8 +69,8 @@ def _try(work: RunContext, group: Group, now: datetime) -> GroupReport:
         retry=retry_if_result(_may_pass),
         stop=stop_after_attempt(work.settings.attempts),
         wait=wait_exponential(multiplier=work.settings.retry_wait, max=60),
-        before_sleep=lambda state: _say(work, group, state),
-        retry_error_callback=_last,
+        before_sleep=lambda state: _report_retry(work, group, state),
+        retry_error_callback=_last_report,
     )
     return refused_for_newer_flow(work, retrying(carry_out, work, group, now))
 
@@ -85,8 +85,8 @@ def _may_pass(report: GroupReport) -> bool:
     return error is not None and error.transient and not _is_final(report)
 
 
-def _say(work: RunContext, group: Group, state: RetryCallState) -> None:
-    report = _last(state)
+def _report_retry(work: RunContext, group: Group, state: RetryCallState) -> None:
+    report = _last_report(state)
     wait = state.next_action.sleep if state.next_action else 0.0
     if report.error is not None:
         work.listener.on_message(f"{group.table}: {_format_cause(report.error)}; tried again in {wait:.0f} s")
@@ -98,7 +98,7 @@ def _format_cause(error: WaterclockError) -> str:
     return f"{error.what}: {why}" if why and len(why) <= _LONGEST_WHY else error.what
 
 
-def _last(state: RetryCallState) -> GroupReport:
+def _last_report(state: RetryCallState) -> GroupReport:
     if state.outcome is None:
         raise AssertionError("a retry without an attempt")
     result: GroupReport = state.outcome.result()

@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from waterclock.batches.ledger_snapshot import BEGINNING
-from waterclock.engine.batch.destinations import has_come
+from waterclock.engine.batch.destinations import has_delivery
 from waterclock.engine.batch.publish_changes import newest_by_key
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.choices import Mode
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ROW_LABEL = "_waterclock_label"
 
 
-def may_restore(work: RunContext, table: Table, batch: Batch) -> bool:
+def can_restore_rows(work: RunContext, table: Table, batch: Batch) -> bool:
     """Return whether rows of older labels may become visible again: only if a MERGE delivered this label before."""
     return has_keys_across_labels(table) and bool(work.ledger.reads.slices(table.name, batch.label, batch.window.end))
 
@@ -49,7 +49,7 @@ def add_restored_rows(work: RunContext, spark: SparkSession, table: Table, batch
     Cost: one scan of the keys of the previous delivery and of the new one. If keys were lost, or the destination does
     not have the recorded delivery, also a scan of the older slices' keys.
     """
-    if not may_restore(work, table, batch):
+    if not can_restore_rows(work, table, batch):
         return rows
     keys = list(table.keys)
     earlier = work.ledger.reads.slices(table.name, BEGINNING, batch.label)
@@ -61,7 +61,9 @@ def add_restored_rows(work: RunContext, spark: SparkSession, table: Table, batch
     if lacking.isEmpty():
         return rows
     older = _read_staged_rows(work, spark, table, earlier, rows).where(f"{ROW_LABEL} IS NULL").join(lacking, keys)
-    return rows.selectExpr("*", f"CAST(NULL AS STRING) AS {ROW_LABEL}").unionByName(_newest(older, table, earlier))
+    return rows.selectExpr("*", f"CAST(NULL AS STRING) AS {ROW_LABEL}").unionByName(
+        _keep_newest_rows(older, table, earlier)
+    )
 
 
 def find_delivered_slices(work: RunContext, table: Table, batch: Batch, earlier: Sequence[Slice]) -> Sequence[Slice]:
@@ -71,11 +73,11 @@ def find_delivered_slices(work: RunContext, table: Table, batch: Batch, earlier:
     be among them: it was restored from an older copy, or `publish` was false then.
     """
     before = work.ledger.reads.slices(table.name, batch.label, batch.window.end)
-    is_as_known = not work.project.publish or all(has_come(work, table, piece) for piece in before)
+    is_as_known = not work.project.publish or all(has_delivery(work, table, piece) for piece in before)
     return before if is_as_known else earlier
 
 
-def _newest(older: DataFrame, table: Table, slices: Sequence[Slice]) -> DataFrame:
+def _keep_newest_rows(older: DataFrame, table: Table, slices: Sequence[Slice]) -> DataFrame:
     """Keep the newest label's row of each key. A delivery's label may span several of the table's."""
     from pyspark.sql import functions as F  # noqa: N812
 

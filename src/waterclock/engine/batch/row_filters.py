@@ -13,7 +13,7 @@ from waterclock.flow.checked_references import checked_references
 from waterclock.flow.checks import Check, Demand, checks_of, key_ladder, key_stays, loose_types, marks_rows
 from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Table
-from waterclock.flow.ladders import outcome
+from waterclock.flow.ladders import find_outcome
 from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.row_filter import (
     DROPPED,
@@ -53,7 +53,7 @@ def row_filter_of(table: Table) -> RowFilter | None:
     return RowFilter(row_rules, by_key.columns, is_unique, order)
 
 
-def through_of(table: Table, shaped: Conformed, past: DataFrame | None = None) -> Through | None:
+def written_filter_of(table: Table, shaped: Conformed, past: DataFrame | None = None) -> Through | None:
     """Return the filter for rows in their table's columns as they are written. `past`: rows of earlier labels."""
     row_filter = row_filter_of(table)
     return None if row_filter is None or shaped.raw is None else Through(row_filter, shaped.raw, shaped.came, past=past)
@@ -83,12 +83,12 @@ def _union_by_name(left: DataFrame, right: DataFrame) -> DataFrame:
     return left.unionByName(right, allowMissingColumns=True)
 
 
-def loose_of(table: Table) -> dict[str, str] | None:
+def mismatch_columns_of(table: Table) -> dict[str, str] | None:
     """Return the columns for type mismatches, as `conform` needs them, or None if the table has no row filter."""
-    return None if row_filter_of(table) is None else loose_columns(table)
+    return None if row_filter_of(table) is None else mismatch_columns(table)
 
 
-def loose_columns(table: Table) -> dict[str, str]:
+def mismatch_columns(table: Table) -> dict[str, str]:
     """Return by column, in lower case, the hidden column that marks a type mismatch."""
     return {name: f"{HIDDEN}bad_{at}" for at, name in enumerate(loose_types(table))}
 
@@ -98,7 +98,7 @@ def orphan_marks(table: Table) -> dict[str, str]:
     return {each.name: f"{HIDDEN}orphan_{at}" for at, each in enumerate(checked_references(table.columns))}
 
 
-def findings(table: Table, sifted: Sifted) -> Iterator[tuple[Action, str]]:
+def list_findings(table: Table, sifted: Sifted) -> Iterator[tuple[Action, str]]:
     """Yield an action and a description for each check of a table that rows broke. Dropped rows are not reported."""
     return find_actions(checks_of(table), sifted)
 
@@ -110,7 +110,7 @@ def find_actions(checks: Iterable[Check], sifted: Sifted, *, of: str = "") -> It
     """
     for check in checks:
         broken = sifted.broken.get(check.name, 0)
-        action = outcome(check.ladder, broken, sifted.rows)
+        action = find_outcome(check.ladder, broken, sifted.rows)
         if action is None or action is Action.DROP:
             continue
         yield (
@@ -150,5 +150,5 @@ def _condition_sql(table: Table, check: Check) -> str:
     if check.demand is Demand.EXPRESSION:
         return check.text
     if check.demand is Demand.TYPE:
-        return f"NOT {quote_name(loose_columns(table)[check.columns[0].lower()])}"
+        return f"NOT {quote_name(mismatch_columns(table)[check.columns[0].lower()])}"
     return "" if check.demand in {Demand.KEY, Demand.PAST} else f"{quote_name(check.columns[0])} IS NOT NULL"

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 from waterclock.batches.ledger_snapshot import LOOK_AGAIN
 from waterclock.batches.records import Slice
 from waterclock.engine.batch.results import GroupPart
-from waterclock.engine.batch.row_filters import loose_of, union_shapes
+from waterclock.engine.batch.row_filters import mismatch_columns_of, union_shapes
 from waterclock.engine.collect.origins import add_origins
 from waterclock.engine.run_context import RunContext
 from waterclock.flow.declarations import Columns, Table
@@ -73,14 +73,14 @@ def add_stored_rows(
     kept = [
         conform(
             add_origins(table, frame), columns, rows.schema if read else None, table=table.name, may_lack=True,
-            loose=loose_of(table), values=values,
+            loose=mismatch_columns_of(table), values=values,
         )
         for frame in _read_stored_rows(spark, folder, stored)
     ]  # fmt: skip
     shapes = [_mark_new(it, is_new=True) for it in read] + [_mark_new(it, is_new=False) for it in kept]
     frame, through = union_shapes(part.through, shapes)
     changing = tuple(label for label in part.labels if label not in other or label in asked)
-    return replace(part, labels=changing, frame=_newest(table, frame), through=through, of_nothing=False)
+    return replace(part, labels=changing, frame=_remove_replaced_rows(table, frame), through=through, of_nothing=False)
 
 
 def _read_stored_rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> list[DataFrame]:
@@ -95,7 +95,7 @@ def _mark_new(rows: Conformed, *, is_new: bool) -> Conformed:
     return replace(rows, frame=rows.frame.withColumn(_IS_NEW, F.lit(is_new)))
 
 
-def _newest(table: Table, frame: DataFrame) -> DataFrame:
+def _remove_replaced_rows(table: Table, frame: DataFrame) -> DataFrame:
     """Remove stored rows for which the source now has rows of the same window, key, order and time."""
     fold = table.merge or table.temporal
     if fold is None:

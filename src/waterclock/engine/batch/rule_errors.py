@@ -30,7 +30,7 @@ def rule_error(table: Table, raised: BaseException) -> WaterclockError | None:
 
     if not isinstance(raised, PySparkException):
         return None
-    if (of_type := _no_condition(table, str(raised))) is not None:
+    if (of_type := _not_boolean_error(table, str(raised))) is not None:
         return of_type
     said = _fragment(raised)
     query = table.query.text if table.query else ""
@@ -38,7 +38,7 @@ def rule_error(table: Table, raised: BaseException) -> WaterclockError | None:
     if rule is None or said in query:
         return None
     if (routine := _ROUTINE.search(str(raised))) is not None:
-        return _no_function(table, rule, routine[1])
+        return _unknown_function_error(table, rule, routine[1])
     return WaterclockError(
         "E757",
         f"rule {rule.name} of {table.name} has no answer: {said}",
@@ -48,12 +48,12 @@ def rule_error(table: Table, raised: BaseException) -> WaterclockError | None:
     )
 
 
-def _no_condition(table: Table, said: str) -> WaterclockError | None:
+def _not_boolean_error(table: Table, said: str) -> WaterclockError | None:
     """Build the error for a rule that is not BOOLEAN, such as a bare column of numbers. None for other errors."""
     found = _CASE.search(said)
     if found is None:
         return None
-    rule = next((each for each in every_rule(table) if _bare(each.expression) == _bare(found[1])), None)
+    rule = next((each for each in every_rule(table) if _normalize(each.expression) == _normalize(found[1])), None)
     if rule is None:
         return None
     return WaterclockError(
@@ -65,11 +65,11 @@ def _no_condition(table: Table, said: str) -> WaterclockError | None:
     )
 
 
-def _bare(expression: str) -> str:
+def _normalize(expression: str) -> str:
     return re.sub(r"[\s()`\"]", "", expression).lower()
 
 
-def _no_function(table: Table, rule: Rule, routine: str) -> WaterclockError:
+def _unknown_function_error(table: Table, rule: Rule, routine: str) -> WaterclockError:
     return WaterclockError(
         "E757",
         f"rule {rule.name} of {table.name} calls {routine}, which is not a function",

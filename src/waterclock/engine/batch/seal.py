@@ -9,7 +9,7 @@ from typing import Any
 
 from waterclock.batches.records import Claim
 from waterclock.engine.batch.attempt import GroupAttempt
-from waterclock.engine.batch.bound_inputs import Bound
+from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.expectations import row_measures
 from waterclock.engine.batch.input_rules import InputRuleResult, evaluate_input_rules
 from waterclock.engine.batch.measuring import measure_columns
@@ -38,7 +38,7 @@ class SealedGroup:
         return self.written.manifests
 
 
-def seal(attempt: GroupAttempt, claim: Claim, bound: Bound, made: MadeSlices | None) -> SealedGroup:
+def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlices | None) -> SealedGroup:
     """Seal the group's slices: write their rows (`made`, or made now), or link those of a publish or a held batch."""
     work, table, group = attempt.work, attempt.table, attempt.group
     if attempt.held is not None:

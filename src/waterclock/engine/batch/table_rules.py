@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.batch.commit import call_without_damaged_slices
-from waterclock.engine.batch.expectations import answers
+from waterclock.engine.batch.expectations import evaluate_rules
 from waterclock.engine.batch.state_delivered import state_delivered
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.run_context import RunContext
@@ -58,14 +58,14 @@ def _answers(
     rules: Sequence[Rule],
 ) -> Mapping[str, Any]:
     if table.kind is Kind.PUBLISH:
-        return answers(state_delivered(work, spark, table, sealed, pinned), rules)
+        return evaluate_rules(state_delivered(work, spark, table, sealed, pinned), rules)
     if not table.is_fold:
-        return answers(_frame_with_slices(work, spark, table, sealed), rules)
+        return evaluate_rules(_frame_with_slices(work, spark, table, sealed), rules)
     asked = [rule.expression for rule in rules]
 
     def ask(steps: Sequence[LogStep], is_whole: bool) -> Mapping[str, Any]:  # noqa: FBT001 - called by `call_without_damaged_slices` alone
         rows = resulting_state(spark, work.lake, table, sealed, steps, asked, is_whole=is_whole)
-        return answers(rows, rules)
+        return evaluate_rules(rows, rules)
 
     return call_without_damaged_slices(work, table, {each.label for each in sealed}, ask)
 

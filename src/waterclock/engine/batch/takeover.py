@@ -25,16 +25,16 @@ from waterclock.timelabel.label import instant_of, label_of
 
 
 @dataclass(slots=True)
-class TakenOver:
+class TakeoverResult:
     """The number of claims that were resolved, and the errors of those that could not be."""
 
     settled: int = 0
     unsettled: list[WaterclockError] = field(default_factory=list)
 
 
-def take_over(work: RunContext, left: Sequence[Claim]) -> TakenOver:
+def take_over(work: RunContext, left: Sequence[Claim]) -> TakeoverResult:
     """Record or close the claims that were left open, as far as their outcome can be determined now."""
-    found = TakenOver()
+    found = TakeoverResult()
     for claim in left:
         table = work.flow.tables.get(claim.request.table)
         if table is None:

@@ -7,14 +7,14 @@ from functools import partial, reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from waterclock.dpl.query.flat_alone import flat_alone
+from waterclock.dpl.query.flat_alone import find_single_flat
 from waterclock.engine.batch.code_lineage import alias_inputs, record_lineage
 from waterclock.engine.batch.input_rules import filter_query_inputs, filter_shared_input
 from waterclock.engine.batch.late_rows import find_rejected_late_rows
-from waterclock.engine.batch.multi_window_query import Pins, rows_of_windows, shares_of
+from waterclock.engine.batch.multi_window_query import Pins, query_windows, split_batches
 from waterclock.engine.batch.open_windows import open_parts
 from waterclock.engine.batch.shared_views import SharedView, shared_rows
-from waterclock.engine.batch.window_rows import rows_over, union_by_name
+from waterclock.engine.batch.window_rows import compute_rows, union_by_name
 from waterclock.engine.reads.absent_parents import AbsentParents
 from waterclock.engine.reads.flat_parents import flat_frames
 from waterclock.engine.reads.pin import PinnedRead, frame_of, set_label
@@ -61,14 +61,14 @@ def transform_parts(
     if not batches[0].missing and table.open_of is None and not table.input_rules:
         shared = shared_rows(work, spark, table, batches, pins, partial(_rows_of, work, spark))
     if shared or len(batches) == 1 or table.query is None or table.late_rows or _flats(table):
-        return _window_by_window(work, spark, table, batches, pins, shared, absent)
-    for share in shares_of(work, batches, pins):
-        rows = _together(work, spark, table, share, pins) if len(share) > 1 else None
-        parts += _window_by_window(work, spark, table, share, pins) if rows is None else [(share, rows)]
+        return _query_one_by_one(work, spark, table, batches, pins, shared, absent)
+    for share in split_batches(work, batches, pins):
+        rows = _query_at_once(work, spark, table, share, pins) if len(share) > 1 else None
+        parts += _query_one_by_one(work, spark, table, share, pins) if rows is None else [(share, rows)]
     return parts
 
 
-def _together(
+def _query_at_once(
     work: RunContext, spark: SparkSession, table: Table, batches: Sequence[Batch], pins: Pins
 ) -> DataFrame | None:
     """Return the rows of windows by one query, or one for each branch of a UNION ALL BY NAME, or None if impossible."""
@@ -76,14 +76,14 @@ def _together(
         return None
     branches = []
     for query in table.query.branches or (table.query,):
-        rows = rows_of_windows(work, spark, query, batches, pins, partial(filter_shared_input, table))
+        rows = query_windows(work, spark, query, batches, pins, partial(filter_shared_input, table))
         if rows is None:
             return None
         branches.append(rows)
     return union_by_name(table, branches) if table.query.branches else branches[0]
 
 
-def _window_by_window(
+def _query_one_by_one(
     work: RunContext,
     spark: SparkSession,
     table: Table,
@@ -123,16 +123,16 @@ def _rows_of(
         frames[view.read] = view.rows[batch.label]
     own = table.with_choice(table.choice_of(batch.window))
     counted = None
-    if absent is not None and own.query is not None and flat_alone(own.query) is not None:
+    if absent is not None and own.query is not None and find_single_flat(own.query) is not None:
         counted = partial(absent.observe, batch.label)
     frames |= flat_frames(work, spark, _flats(own), reads, frames, counted)
     frames = filter_query_inputs(table, frames) if table.input_rules else frames
     if table.late_rows is not None:
         return find_rejected_late_rows(work, table, table.late_rows, batch, frames[table.reads[0]])
     if table.function is None or table.function.step is not None:
-        return rows_over(work, spark, table, batch.window, frames, is_partial=batch.is_partial)
+        return compute_rows(work, spark, table, batch.window, frames, is_partial=batch.is_partial)
     frames, sources = alias_inputs(frames, [view.read for view in shared.values()])
-    rows = rows_over(work, spark, table, batch.window, frames, is_partial=batch.is_partial)
+    rows = compute_rows(work, spark, table, batch.window, frames, is_partial=batch.is_partial)
     record_lineage(work, table, rows, frames, sources)
     return rows
 

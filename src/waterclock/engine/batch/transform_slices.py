@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.records import MISSING as LACKING
-from waterclock.engine.batch.bound_inputs import Bound
+from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.checking_references import mark_orphans
 from waterclock.engine.batch.ending_columns import add_retiring_columns
 from waterclock.engine.batch.results import GroupPart, MadeSlices, Notes
-from waterclock.engine.batch.row_filters import loose_of, through_of
+from waterclock.engine.batch.row_filters import mismatch_columns_of, written_filter_of
 from waterclock.engine.batch.table_schema import resolve_stored_columns
 from waterclock.engine.batch.transform import transform_parts
 from waterclock.engine.reads.absent_parents import AbsentParents
@@ -35,7 +35,7 @@ def transform_slices(
     spark: SparkSession,
     table: Table,
     group: Group,
-    bound: Bound,
+    bound: BoundInputs,
     known: StructType | None,
     now: datetime,
 ) -> MadeSlices:
@@ -56,8 +56,8 @@ def transform_slices(
         of_nothing = all(_has_no_rows(work, each) for each in pinned)
         own = tuple(batch.label for batch in batches)
         marked = mark_orphans(work, spark, table, shaped.frame, {label: bound.pins[label] for label in own})
-        past = _past_of(work, spark, table, bound, batches)
-        parts.append(GroupPart(own, marked, of_nothing, through_of(table, shaped, past)))
+        past = _read_own_past(work, spark, table, bound, batches)
+        parts.append(GroupPart(own, marked, of_nothing, written_filter_of(table, shaped, past)))
     if schema is None:
         raise AssertionError(f"a group of {table.name} without labels")
     noted = {batch.label: found for batch in group.batches if (found := _build_notes(batch))}
@@ -66,8 +66,8 @@ def transform_slices(
     )
 
 
-def _past_of(
-    work: RunContext, spark: SparkSession, table: Table, bound: Bound, batches: Sequence[Batch]
+def _read_own_past(
+    work: RunContext, spark: SparkSession, table: Table, bound: BoundInputs, batches: Sequence[Batch]
 ) -> DataFrame | None:
     """Return the table's own rows of the labels that its KEY looks back at, or None if there are none."""
     found = [each for batch in batches for each in bound.pins[batch.label] if is_of_key(each.read)]
@@ -99,5 +99,5 @@ def _conform_rows(table: Table, frame: DataFrame, known: StructType | None) -> C
         columns = replace(columns, named=(*columns.named, Column(MISSING, table.place)))
     return conform(
         frame, columns, known, table=table.name, may_lack=table.is_fold, may_rename=False, zone=table.cadence.zone,
-        loose=loose_of(table),
+        loose=mismatch_columns_of(table),
     )  # fmt: skip

@@ -37,7 +37,7 @@ class _Window:
     is_partial: bool
 
 
-def rows_over(
+def compute_rows(
     work: RunContext,
     spark: SparkSession,
     table: Table,

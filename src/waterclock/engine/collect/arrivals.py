@@ -13,7 +13,7 @@ from waterclock.timelabel.window import Window
 STAMP_RESOLUTION = timedelta(seconds=1)
 
 
-def assign(
+def assign_items(
     items: Iterable[Item], windows: Sequence[Window], sealed: IntervalSet, *, others_open: Sequence[Window] = ()
 ) -> Mapping[datetime, tuple[Item, ...]]:
     """Return by label the items that each of `windows` (oldest first) takes; an empty tuple if it takes none.

@@ -58,7 +58,7 @@ class ChangeScan:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class ScanNotes:
     """The scan notes of one batch: for its own window and, with the first batch of a group, for past windows."""
 
     at: datetime
@@ -113,7 +113,7 @@ def known_marks(ledger: Ledger, table: Table, windows: Sequence[Window], by: str
     low, last = windows[0].start, windows[-1].end
     # a scan covers its own window, and those that end at most a LOOKBACK before it
     high = table.source.lookback.add_to(last, table.cadence.zone) + (last - windows[-1].start)
-    noted: list[Noted] = []
+    noted: list[ScanNotes] = []
     while True:
         page = ledger.reads.source_notes(table.name, low, high, most=_PAGE, past=len(noted))
         noted += [read_note(label, source, by) for label, source in page]
@@ -122,14 +122,14 @@ def known_marks(ledger: Ledger, table: Table, windows: Sequence[Window], by: str
             return marks
 
 
-def read_note(label: datetime, source: Mapping[str, Any], by: str) -> Noted:
+def read_note(label: datetime, source: Mapping[str, Any], by: str) -> ScanNotes:
     """Parse the scan notes of a batch. Without notes, or for another declaration, they cover nothing."""
     note = source.get(LOOKED)
     if not isinstance(note, Mapping) or note.get("by") != by:
-        return Noted(BEGINNING, label, None)
+        return ScanNotes(BEGINNING, label, None)
     past = note.get("past", {})
     spans = ((datetime.fromisoformat(low), datetime.fromisoformat(high)) for low, high in past.get("windows", ()))
-    return Noted(
+    return ScanNotes(
         datetime.fromisoformat(note["at"]),
         label,
         note["mark"],
@@ -139,7 +139,7 @@ def read_note(label: datetime, source: Mapping[str, Any], by: str) -> Noted:
     )
 
 
-def marks_of(windows: Sequence[Window], noted: Iterable[Noted]) -> dict[datetime, Mark]:
+def marks_of(windows: Sequence[Window], noted: Iterable[ScanNotes]) -> dict[datetime, Mark]:
     """Return by window start the notes of the newest scan that covers it. `windows` are in ascending order."""
     left = [window.start for window in windows]
     marks: dict[datetime, Mark] = {}

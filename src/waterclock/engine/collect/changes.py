@@ -49,13 +49,15 @@ def gather_changes(
     if table.fold is None or len(group.batches) > 1:
         raise AssertionError(f"{table.name} takes changes one label at a time, key by key, which check sees to")
     batch = group.batches[0]
-    request = ChangeRequest(table.fold.keys, newest_noted(work, table), batch.window.end, partial(_draw, work, table))
+    request = ChangeRequest(
+        table.fold.keys, newest_notes(work, table), batch.window.end, partial(_generate_name, work, table)
+    )
     read = collector.read_changes(spark, unit, request, columns_to_request(table), table.cadence.zone)
     read = replace(read, noted={**read.noted, READ_AT: work.real_now().isoformat()})
     try:
         for said in read.said:
             work.report_once(said)
-        rows = _complete_rows(table, read, _own_rows(work, spark, table))
+        rows = _complete_rows(table, read, _read_own_rows(work, spark, table))
     except BaseException:
         read.collected.close()
         raise
@@ -63,7 +65,7 @@ def gather_changes(
         read.collected,
         frame=rows,
         is_empty=read.collected.is_empty and read.whole_at is None,
-        close=partial(_end, work, table, unit, collector, read),
+        close=partial(_close_read, work, table, unit, collector, read),
     )
     source = {batch.label: {**read.collected.source, NOTED: dict(read.noted)}}
     return CollectResult(collected, source, partial(_confirm_changes, table, unit, collector, read))
@@ -76,7 +78,7 @@ def may_be_committed(work: RunContext, table: str) -> bool:
     )
 
 
-def newest_noted(work: RunContext, table: Table) -> Mapping[str, Any] | None:
+def newest_notes(work: RunContext, table: Table) -> Mapping[str, Any] | None:
     """Return the notes of the last read of the source, whatever became of its label. None before the first.
 
     A label that was made again from stored rows, or a released held one, has the position of its original read. Other
@@ -99,7 +101,7 @@ def _last_read(noted: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     return max(reversed(noted), key=lambda each: str(each.get(READ_AT, "")), default=None)
 
 
-def _draw(work: RunContext, table: Table) -> str:
+def _generate_name(work: RunContext, table: Table) -> str:
     """Generate the name under which the source keeps changes, and record it first, to be found after a crash."""
     name = f"waterclock_{''.join(sign for sign in table.name.lower() if sign.isascii() and sign.isalnum())[:32]}"
     name = f"{name}_{secrets.token_hex(6)}"
@@ -109,7 +111,7 @@ def _draw(work: RunContext, table: Table) -> str:
     return name
 
 
-def _own_rows(work: RunContext, spark: SparkSession, table: Table) -> DataFrame | None:
+def _read_own_rows(work: RunContext, spark: SparkSession, table: Table) -> DataFrame | None:
     """Return the table's current rows, one for each key. None before its first batch."""
     record = work.ledger.reads.find_table(table.name)
     if record is None or record.head_label is None:
@@ -126,12 +128,12 @@ def _confirm_changes(table: Table, unit: Unit, collector: ChangeCollector, read:
         work.ledger.past.add_event(LET_GO, who=work.settings.who, table=table.name, data={"name": name})
 
 
-def _end(work: RunContext, table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead) -> None:
+def _close_read(work: RunContext, table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead) -> None:
     """Close the read. A snapshot of a failed batch is discarded at the source, unless it may still be committed."""
     read.collected.close()
     if read.whole_at is None or may_be_committed(work, table.name):
         return
-    if newest_noted(work, table) != read.noted:
+    if newest_notes(work, table) != read.noted:
         for gone in collector.let_go(unit, [read.name]):
             work.ledger.past.add_event(LET_GO, who=work.settings.who, table=table.name, data={"name": gone})
 
@@ -158,17 +160,17 @@ def _complete_rows(table: Table, read: ChangesRead, own: DataFrame | None) -> Da
         rows = complete_moved_rows(rows, own, keys, lacking)
     if read.has_truncates:
         rows = _expand_truncates(rows, own, keys)
-    if is_asked_of_rows(table):
+    if has_row_rules(table):
         beside = {name.lower() for name in keys}
         attributes = [name for name in rows.columns if not is_hidden(name) and name.lower() not in beside]
         lacking += attributes if read.has_truncates else read.missing_of_deletes
     if lacking:
         rows = _fill_missing(rows, own, keys, list(dict.fromkeys(lacking)))
     at = table.temporal.at if table.temporal else None
-    return _last_of(rows, [*map(quote_name, keys), *([AT] if at else [])])
+    return _last_changes(rows, [*map(quote_name, keys), *([AT] if at else [])])
 
 
-def is_asked_of_rows(table: Table) -> bool:
+def has_row_rules(table: Table) -> bool:
     """Return whether a rule applies to single rows: deleted rows need all their values for it."""
     of_columns = any(column.is_not_null or column.rules for column in table.columns.named)
     return of_columns or any(rule.scope is Scope.ROW for rule in table.rules)
@@ -238,7 +240,7 @@ def _fill_missing(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], m
     return filled.selectExpr(*(made.get(name, quote_name(name)) for name in rows.columns))
 
 
-def _last_of(rows: DataFrame, group: Sequence[str]) -> DataFrame:
+def _last_changes(rows: DataFrame, group: Sequence[str]) -> DataFrame:
     """Return the last change of each group in log order."""
     every = F.struct(*(F.col(quote_name(name)) for name in rows.columns))
     last = F.max_by(every, F.struct(LSN, SEQ)).alias("_last")

@@ -21,7 +21,7 @@ from waterclock.connectors.interface import (
     WindowCollector,
     WindowRequest,
 )
-from waterclock.engine.collect.arrivals import assign
+from waterclock.engine.collect.arrivals import assign_items
 from waterclock.engine.collect.await_signals import require_signs
 from waterclock.engine.collect.changes import gather_changes
 from waterclock.engine.collect.collect_result import CollectResult
@@ -106,7 +106,7 @@ def _gather_rows(
     raise AssertionError(f"{unit} cannot be collected by {source.batching}, which check refuses")
 
 
-def explain(work: RunContext, table: Table, error: BaseException) -> BaseException:
+def explain_source_error(work: RunContext, table: Table, error: BaseException) -> BaseException:
     """Return the source's own error for one that was raised while its rows were evaluated, or else the error itself."""
     if table.source is None:
         return error
@@ -161,7 +161,7 @@ def _arrivals(
     taken = work.ledger.reads.list_collected_items(table.name, [item.name for item in present])
     free = [item for item in present if item.name not in taken]
     windows = [batch.window for batch in group.batches]
-    by_label = assign(free, windows, sealed, others_open=_older_open(work, table, windows))
+    by_label = assign_items(free, windows, sealed, others_open=_find_older_open_windows(work, table, windows))
     collected = collector.read_items(spark, unit, by_label, columns_to_request(table), table.cadence.zone)
     source = {
         label: {**collected.source, "items": [_item_to_dict(item) for item in items]}
@@ -186,7 +186,7 @@ def _ranges(
     return CollectResult(collected, source, partial(_archive, collector, unit, taken))
 
 
-def _older_open(work: RunContext, table: Table, windows: Sequence[Window]) -> list[Window]:
+def _find_older_open_windows(work: RunContext, table: Table, windows: Sequence[Window]) -> list[Window]:
     start = work.ledger.reads.table(table.name).start
     if start is None:
         return []

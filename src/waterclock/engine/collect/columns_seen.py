@@ -28,7 +28,7 @@ _FILLS = frozenset({OnSchemaChange.ADD, OnSchemaChange.IGNORE, OnSchemaChange.TE
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedRows:
     """Collected rows after ON SCHEMA CHANGE was applied, with the declared columns that they have."""
 
     frame: DataFrame
@@ -37,14 +37,16 @@ class Fitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Noticed:
+class SourceChanges:
     """By label: the columns of a source that are in no known version yet, and the reason for holding the label."""
 
     new: Mapping[datetime, Mapping[str, Any]]
     holds: Mapping[datetime, str]
 
 
-def find_source_changes(work: RunContext, table: Table, collected: Collected, labels: Sequence[datetime]) -> Noticed:
+def find_source_changes(
+    work: RunContext, table: Table, collected: Collected, labels: Sequence[datetime]
+) -> SourceChanges:
     """Find columns of the source that are in no version, and report changes.
 
     `labels` are those for which the source is read, without past windows that a LOOKBACK reads again: unless the source
@@ -53,10 +55,10 @@ def find_source_changes(work: RunContext, table: Table, collected: Collected, la
     """
     seen = {label: columns for label, columns in _list_seen_columns(collected, labels).items() if columns}
     if not seen:
-        return Noticed({}, {})
+        return SourceChanges({}, {})
     versions = list(work.schemas_of(table.name))
     if all(_is_known(versions, label, columns) for label, columns in seen.items()):
-        return Noticed({}, {})
+        return SourceChanges({}, {})
     work.forget_schemas(table.name)  # a batch may have recorded these columns since
     versions = list(work.schemas_of(table.name))
     typed = [column.name for column in table.columns.named if column.type]
@@ -67,13 +69,13 @@ def find_source_changes(work: RunContext, table: Table, collected: Collected, la
             continue
         change = change_at(versions, Side.SOURCE, label, columns)
         if change is not None:
-            refused = _tell(work, table, label, change, typed)
+            refused = _report_change(work, table, label, change, typed)
             if refused and table.columns.on_change is OnSchemaChange.HOLD:
                 holds[label] = f"the columns of its source changed: {'; '.join(refused.words())}"
         number = 1 + sum(each.side is Side.SOURCE for each in versions)
         versions.append(SchemaVersion(Side.SOURCE, number, label, 0, columns, label))
         new[label] = {str(Side.SOURCE): dict(columns)}
-    return Noticed(new, holds)
+    return SourceChanges(new, holds)
 
 
 def _is_known(versions: Sequence[SchemaVersion], label: datetime, columns: Mapping[str, str]) -> bool:
@@ -90,7 +92,7 @@ def add_columns_to_notes(
     return noted
 
 
-def fit_columns(table: Table, collected: Collected, known: StructType | None) -> Fitted:
+def fit_columns(table: Table, collected: Collected, known: StructType | None) -> FittedRows:
     """Remove new columns, and fill missing ones with NULL, as ON SCHEMA CHANGE declares.
 
     Columns that are optional in the source are filled in any case.
@@ -101,9 +103,9 @@ def fit_columns(table: Table, collected: Collected, known: StructType | None) ->
     """
     columns, frame = table.columns, collected.frame
     if columns.is_open and columns.on_change is not OnSchemaChange.IGNORE:
-        _refuse_many(table, frame, known)
+        _refuse_too_many_columns(table, frame, known)
     if columns.on_change not in _FILLS and not collected.may_lack:
-        return Fitted(frame, columns)
+        return FittedRows(frame, columns)
     stored = {field.name.lower(): field for field in (known.fields if known else ()) if field.name != TIMELABEL}
     there, said = {name.lower() for name in frame.columns}, {column.name.lower() for column in columns.named}
     gone = {
@@ -111,13 +113,13 @@ def fit_columns(table: Table, collected: Collected, known: StructType | None) ->
     }
     if columns.is_open:
         gone |= {field.name: None for name, field in stored.items() if name not in there | said}
-    _refuse_needed(table, gone)
+    _refuse_missing_columns(table, gone)
     left_out = _find_ignored_columns(frame, columns, (stored.keys() or _initial_columns(collected)) | said)
     if left_out:
         frame = frame.drop(*left_out)
     if table.is_fold:
         named = tuple(column for column in columns.named if column.name not in gone)
-        return Fitted(frame, replace(columns, named=named), left_out)
+        return FittedRows(frame, replace(columns, named=named), left_out)
     if gone:
         types = {
             name: sql_type(stored[name.lower()].dataType.jsonValue()) if name.lower() in stored else kind or "STRING"
@@ -125,10 +127,10 @@ def fit_columns(table: Table, collected: Collected, known: StructType | None) ->
         }
         filled = (f"CAST(NULL AS {kind}) AS {quote_name(name)}" for name, kind in types.items())
         frame = frame.selectExpr(*map(quote_name, frame.columns), *filled)
-    return Fitted(frame, columns, left_out)
+    return FittedRows(frame, columns, left_out)
 
 
-def _refuse_many(table: Table, frame: DataFrame, known: StructType | None) -> None:
+def _refuse_too_many_columns(table: Table, frame: DataFrame, known: StructType | None) -> None:
     """Refuse columns that would exceed the limit together with those of earlier batches."""
     stored = {field.name.lower() for field in known.fields} if known else set()
     names = stored | {name.lower() for name in frame.columns}
@@ -151,7 +153,7 @@ def _initial_columns(collected: Collected) -> frozenset[str]:
     return frozenset(column_name(name).lower() for name in (by_label[min(by_label)] if by_label else ()))
 
 
-def _refuse_needed(table: Table, gone: Iterable[str]) -> None:
+def _refuse_missing_columns(table: Table, gone: Iterable[str]) -> None:
     fold = table.fold
     needed = {name.lower() for name in (*fold.keys, *fold.order_by)} if fold is not None else set()
     if table.temporal is not None and table.temporal.at:
@@ -173,7 +175,9 @@ def _list_seen_columns(collected: Collected, labels: Sequence[datetime]) -> Mapp
     return {min(labels): collected.seen} if collected.seen and not collected.is_empty else {}
 
 
-def _tell(work: RunContext, table: Table, label: datetime, change: SchemaChange, typed: Sequence[str]) -> SchemaChange:
+def _report_change(
+    work: RunContext, table: Table, label: datetime, change: SchemaChange, typed: Sequence[str]
+) -> SchemaChange:
     """Report or refuse a change. Return its relevant part, without columns of a declared type: these are cast."""
     cast = {name.lower() for name in typed}
     refused = replace(

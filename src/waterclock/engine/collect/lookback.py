@@ -60,10 +60,10 @@ def filter_changed_slices(
 def _differs(folder: str | None, manifest: Manifest, before: Slice) -> bool:
     if manifest.digest is None or manifest.digest != before.digest:
         return True
-    return folder is not None and manifest.aside_digest != aside_of(folder, before)
+    return folder is not None and manifest.aside_digest != quarantine_digest_of(folder, before)
 
 
-def aside_of(folder: str, piece: Slice) -> str:
+def quarantine_digest_of(folder: str, piece: Slice) -> str:
     """Return the digest of a slice's quarantined rows. Empty if there are none, or if its manifest is damaged."""
     try:
         return read_manifest(folder, piece.slice_path).aside_digest

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldBack:
+class UnfinishedSource:
     """The oldest due window of a table that its source's clock has not passed, or whose sign is missing.
 
     `of_items`: the clock is computed from the newest stamp of arrived items. `awaits`: the missing sign; the clock is
@@ -46,11 +46,11 @@ class SourceClocks:
         self._work = work
         self._now = now
         self._clocks: dict[str, datetime | None] = {}
-        self._held: dict[str, HeldBack] = {}
+        self._held: dict[str, UnfinishedSource] = {}
         self._stopped: set[str] = set()  # ordered tables with a window whose sign is missing
 
     @property
-    def waiting_windows(self) -> tuple[HeldBack, ...]:
+    def waiting_windows(self) -> tuple[UnfinishedSource, ...]:
         """The oldest window of each table that waits for its source."""
         return tuple(self._held.values())
 
@@ -81,7 +81,7 @@ class SourceClocks:
         given_up = [batch for batch in missing if is_given_up(table, batch.window, self._now)]
         waiting = next((batch for batch in missing if batch not in given_up), None)
         if waiting is not None:
-            self._keep_oldest(HeldBack(table.name, waiting.window, None, awaits=awaits))
+            self._keep_oldest(UnfinishedSource(table.name, waiting.window, None, awaits=awaits))
         return dataclasses.replace(group, batches=tuple(signed or given_up))
 
     def _keep_passed(self, table: Table, group: Group) -> Group:
@@ -93,10 +93,10 @@ class SourceClocks:
         if ahead is not None:
             collector = self._work.connections.collector(table.source.unit.connection)
             of_items = isinstance(collector, ArrivalCollector) and not isinstance(collector, Sealing)
-            self._keep_oldest(HeldBack(table.name, ahead, clock, of_items))
+            self._keep_oldest(UnfinishedSource(table.name, ahead, clock, of_items))
         return dataclasses.replace(group, batches=passed)
 
-    def _keep_oldest(self, found: HeldBack) -> None:
+    def _keep_oldest(self, found: UnfinishedSource) -> None:
         """Keep the oldest waiting window of a table: its labels come in several groups."""
         known = self._held.get(found.table)
         if known is None or found.window.start < known.window.start:

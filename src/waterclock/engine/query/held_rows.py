@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _OURS = {"_claim": "BIGINT", "_row": "STRING", "_broken": "ARRAY<STRING>"}
 
 
-def helds(flow: Flow) -> dict[str, str]:
+def held_views(flow: Flow) -> dict[str, str]:
     """Return a mapping from the names of `_held` views to their tables. Every table has one, mostly without rows."""
     return {f"{name}{HELD}": name for name in flow.tables}
 

@@ -33,7 +33,7 @@ _EMPTY = (
 )
 
 
-def quarantines(flow: Flow) -> dict[str, str]:
+def quarantine_views(flow: Flow) -> dict[str, str]:
     """Return a mapping from `_quarantine` view names to their tables. Every table has one, mostly without rows."""
     return {f"{name}{SUFFIX}": name for name in flow.tables}
 
@@ -46,14 +46,14 @@ def quarantine_frame(work: RunContext, spark: SparkSession, table: Table, moment
     that were checked by the same rules.
     """
     folder = work.folder(table)
-    paths = _current_paths(work, table) if moment is None else _paths_then(work, table, moment)
+    paths = _current_paths(work, table) if moment is None else _paths_as_of(work, table, moment)
     found = [manifest for path in paths if (manifest := read_manifest(folder, path)).aside]
     return frame_of_quarantine(spark, folder, found) if found else spark.createDataFrame([], _EMPTY)
 
 
 def frame_of_quarantine(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
     """Return the quarantined rows of one or more slices, in the columns of a `_quarantine` view."""
-    of_rules = (_rows(spark, folder, each) for each in _alike(manifests))
+    of_rules = (_rows(spark, folder, each) for each in _group_by_rules(manifests))
     return reduce(lambda left, right: left.unionByName(right), of_rules)
 
 
@@ -76,12 +76,12 @@ def _filter_retained(work: RunContext, table: Table, pieces: list[Slice]) -> lis
     return [piece for piece in pieces if piece.label >= since]
 
 
-def _paths_then(work: RunContext, table: Table, moment: Moment) -> list[str]:
+def _paths_as_of(work: RunContext, table: Table, moment: Moment) -> list[str]:
     found = resolve_as_of(work, table, moment.tick, known_at=moment.known_at)
     return [step.slice_path for step in found.steps if step.slice_path]
 
 
-def _alike(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
+def _group_by_rules(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
     """Group slices by the rules that checked them. Slices of one label are in different groups."""
     found: dict[tuple[tuple[str, ...], int], list[Manifest]] = {}
     seen: Counter[tuple[tuple[str, ...], datetime]] = Counter()

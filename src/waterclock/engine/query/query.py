@@ -11,8 +11,8 @@ from waterclock.dpl.adhoc import adhoc_query, tables_of
 from waterclock.dpl.query.pushdown import find_pushdown
 from waterclock.dpl.query.splice import Spliced, splice
 from waterclock.engine.damage import reporting_damage
-from waterclock.engine.query.held_rows import frame_of_held_batches, helds
-from waterclock.engine.query.quarantine import quarantine_frame, quarantines
+from waterclock.engine.query.held_rows import frame_of_held_batches, held_views
+from waterclock.engine.query.quarantine import quarantine_frame, quarantine_views
 from waterclock.engine.query.table_frames import STATUS_TABLES, frame_of_table, frame_of_viewed, status_frame
 from waterclock.engine.query.ticks import AsOf, Moment, moment_of
 from waterclock.engine.query.views import find_viewed_table
@@ -63,13 +63,13 @@ def query(work: RunContext, sql: str, *, limit: int, as_of: AsOf | None = None) 
     for _ in range(_MOST_LOOKS):
         before = work.ledger.keeping.current_rebuilding()
         moment = moment_of(work, tables, as_of) if as_of is not None and tables else None
-        spliced = _bind_tables(work, spark, asked, moment, _heads(work) if is_moving(before) else {})
+        spliced = _bind_tables(work, spark, asked, moment, _head_versions(work) if is_moving(before) else {})
         if is_of_one_set(before, work.ledger.keeping.current_rebuilding()):
             break
     return replace(_answer(work, spark, spliced, limit), moment=moment)
 
 
-def _heads(work: RunContext) -> Mapping[str, int]:
+def _head_versions(work: RunContext) -> Mapping[str, int]:
     """Return the versions in the ledger: while a new table set is swapped in, they are all of the old one."""
     return {record.name: record.head_version for record in work.ledger.reads.tables()}
 
@@ -86,7 +86,7 @@ def _bind_tables(
         if read.table not in names:
             names[read.table] = f"wc_{len(names)}"
             of_status = STATUS_TABLES.get(read.table)
-            set_aside, held = (of(work.flow).get(read.table) for of in (quarantines, helds))
+            set_aside, held = (of(work.flow).get(read.table) for of in (quarantine_views, held_views))
             if of_status is not None:
                 frame = status_frame(work, spark, read.table, find_pushdown(asked, read.table, of_status))
             elif set_aside is not None:
@@ -115,7 +115,7 @@ def list_queried_tables(flow: Flow, sql: str) -> list[str]:
 
 def _map_view_tables(flow: Flow) -> dict[str, str]:
     """Return a mapping from the names of quarantine and held views, which exist for users alone, to their tables."""
-    return {**quarantines(flow), **helds(flow)}
+    return {**quarantine_views(flow), **held_views(flow)}
 
 
 def _tables(flow: Flow, asked: Query) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waterclock.dpl.query.pushdown import AskedOf
+from waterclock.dpl.query.pushdown import Pushdown
 from waterclock.engine.damage import require_log
 from waterclock.engine.query.ticks import Moment
 from waterclock.engine.query.view_rows import find_shown_windows, frame_at_moment, frame_of_view
@@ -69,7 +69,7 @@ def _find_retained_start(work: RunContext, table: Table) -> datetime | None:
     return None if newest is None else find_retained_start(table, newest.end)
 
 
-def status_frame(work: RunContext, spark: SparkSession, name: str, asked: AskedOf) -> DataFrame:
+def status_frame(work: RunContext, spark: SparkSession, name: str, asked: Pushdown) -> DataFrame:
     """Return the part of a status table that a query needs: NULL in unused columns, and only matching rows."""
     import pyarrow as pa
 

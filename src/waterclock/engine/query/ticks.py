@@ -16,7 +16,7 @@ from waterclock.planner.as_of_errors import (
     unknown_windows_error,
     unmade_windows_error,
 )
-from waterclock.planner.known_states import Conflict, Worlds, current_history
+from waterclock.planner.known_states import Conflict, KnownStates, current_history
 from waterclock.planner.open_windows import VisibleWindows
 from waterclock.planner.planning import Planner
 from waterclock.planner.ticks import LATEST, Ticks, read_tick
@@ -71,7 +71,7 @@ class Moment:
     shown_open: Mapping[str, VisibleWindows] = field(default_factory=dict)
 
 
-def reservations(moment: Moment) -> list[str]:
+def list_limitations(moment: Moment) -> list[str]:
     """Return the limitations of an answer as text: batches that have not followed a restatement, and gaps."""
     said = []
     if moment.is_rippling and moment.known_at is not None:
@@ -89,12 +89,12 @@ def reservations(moment: Moment) -> list[str]:
 
 
 def moment_of(work: RunContext, tables: Collection[str], asked: AsOf) -> Moment:
-    """Find the moment for a query of several tables, and views of them, as `Questions.moment`."""
-    return Questions(Planner(work.flow), work.ledger, work.real_now()).moment(tables, asked)
+    """Find the moment for a query of several tables, and views of them, as `MomentFinder.moment`."""
+    return MomentFinder(Planner(work.flow), work.ledger, work.real_now()).moment(tables, asked)
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
+class MomentFinder:
     """Finds the moments at which tables can be queried together, from one ledger at one time of its clock."""
 
     planner: Planner
@@ -118,52 +118,54 @@ class Questions:
         said = read_tick(asked.tick, self.planner.flow, asked.zone)
         search = _Search(self, ticks, tuple(tables), asked)
         if asked.known_at is not None:
-            worlds = search.worlds(said or FOREVER, asked.known_at)
-            tick = said or ticks.newest_agreed_tick(tables, worlds, asked.known_at, is_partial=asked.is_partial)
+            states = search.known_states(said or FOREVER, asked.known_at)
+            tick = said or ticks.newest_agreed_tick(tables, states, asked.known_at, is_partial=asked.is_partial)
         else:
             modes = {name: node.table.mode for name, node in self.planner.graph.nodes.items()}
-            worlds = Worlds(ticks.graph, snapshot, current_history(snapshot, modes, self.now), ticks.starts)
+            states = KnownStates(ticks.graph, snapshot, current_history(snapshot, modes, self.now), ticks.starts)
             tick = said or ticks.latest(tables, is_partial=asked.is_partial)
             if said is None:
-                return replace(search.moment(tick, worlds), awaited=search.find_awaited_gaps())
-        return search.moment(tick, worlds)
+                return replace(search.moment(tick, states), awaited=search.find_awaited_gaps())
+        return search.moment(tick, states)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
     """The search for the instant of one request."""
 
-    questions: Questions
+    questions: MomentFinder
     ticks: Ticks
     tables: tuple[str, ...]
     asked: AsOf
 
-    def worlds(self, tick: datetime, since: datetime) -> Worlds:
+    def known_states(self, tick: datetime, since: datetime) -> KnownStates:
         """Return the content of tables before a tick, as known at any instant since `since`."""
         asked = dict.fromkeys(self.tables, tick)
         history = self.questions.ledger.reads.history(self.questions.planner.flow, asked, since)
-        return Worlds(self.ticks.graph, self.ticks.snapshot, history, self.ticks.starts)
+        return KnownStates(self.ticks.graph, self.ticks.snapshot, history, self.ticks.starts)
 
-    def moment(self, tick: datetime, worlds: Worlds) -> Moment:
+    def moment(self, tick: datetime, states: KnownStates) -> Moment:
         """Return the newest moment as of a tick, going back restatement by restatement."""
         missing = self.ticks.find_missing_windows(self.tables, tick)
-        if any(not self._may_lack(name) for name in missing):
+        if any(not self._can_be_missing(name) for name in missing):
             is_newest = self.asked.known_at is not None and self.asked.tick.strip().lower() == LATEST
             raise unmade_windows_error(
                 self.ticks, missing, tick, is_partial=self.asked.is_partial, is_newest_known=is_newest
             )
         needs, at = self.ticks.find_kept_intervals(self.tables, tick), self.asked.known_at
-        left_out = worlds.find_missing_windows(needs, at)
-        self._refuse_unknown(left_out, tick, worlds)
-        conflicts = first = worlds.conflicts(needs, at)
+        left_out = states.find_missing_windows(needs, at)
+        self._refuse_unknown(left_out, tick, states)
+        conflicts = first = states.conflicts(needs, at)
         while conflicts:
-            at = worlds.find_instant_before_conflicts(conflicts, at)
-            if at < worlds.history.since:
-                worlds = self.worlds(tick, self._further(at))
-            lacks = worlds.find_missing_windows(needs, at)
+            at = states.find_instant_before_conflicts(conflicts, at)
+            if at < states.history.since:
+                states = self.known_states(tick, self._history_start(at))
+            lacks = states.find_missing_windows(needs, at)
             if lacks != left_out:
-                raise no_common_tick_error(self.ticks, self._sort_conflicts(first), _more(lacks, left_out), tick)
-            conflicts = worlds.conflicts(needs, at)
+                raise no_common_tick_error(
+                    self.ticks, self._sort_conflicts(first), _find_new_gaps(lacks, left_out), tick
+                )
+            conflicts = states.conflicts(needs, at)
         return Moment(
             tick,
             at,
@@ -171,7 +173,7 @@ class _Search:
             behind=_group_by_table(self._sort_conflicts(first)),
             missing=self._gaps(_merge_spans(missing, left_out)),
             shown_open={
-                name: openings.find_visible_windows(tick, worlds.find_covered_windows(name, at), as_they_were=True)
+                name: openings.find_visible_windows(tick, states.find_covered_windows(name, at), as_they_were=True)
                 for name, openings in self.ticks.opened.items()
             },
         )
@@ -183,18 +185,18 @@ class _Search:
         found = self.ticks.find_awaited_windows(self.tables)
         return self._gaps({name: IntervalSet.from_intervals([gap]) for name, gap in found.items()})
 
-    def _refuse_unknown(self, left_out: Mapping[str, IntervalSet], tick: datetime, worlds: Worlds) -> None:
+    def _refuse_unknown(self, left_out: Mapping[str, IntervalSet], tick: datetime, states: KnownStates) -> None:
         """Raise an error if some labels were not made yet at the instant `known_at` of the query."""
         for name, gaps in left_out.items():
-            if self.asked.known_at is not None and not self._may_lack(name):
+            if self.asked.known_at is not None and not self._can_be_missing(name):
                 node = self.ticks.graph.nodes[name]
-                first = worlds.first_record_time(name, node.table.cadence.floor(next(iter(gaps))[0]))
+                first = states.first_record_time(name, node.table.cadence.floor(next(iter(gaps))[0]))
                 raise unknown_windows_error(node, gaps, tick, self.asked.known_at, first)
 
-    def _may_lack(self, name: str) -> bool:
+    def _can_be_missing(self, name: str) -> bool:
         return self.asked.is_partial and can_be_partial(self.ticks.graph.nodes[name])
 
-    def _further(self, at: datetime) -> datetime:
+    def _history_start(self, at: datetime) -> datetime:
         """Return the start of the history to query, so that it includes an instant."""
         passed = max(self.questions.now - at, _LEAST)
         return max(BEGINNING, at - _FURTHER * passed)
@@ -211,7 +213,7 @@ class _Search:
         return tuple(found)
 
 
-def _more(lacks: Mapping[str, IntervalSet], left_out: Mapping[str, IntervalSet]) -> dict[str, IntervalSet]:
+def _find_new_gaps(lacks: Mapping[str, IntervalSet], left_out: Mapping[str, IntervalSet]) -> dict[str, IntervalSet]:
     """Return the missing labels that are not in `left_out`."""
     found = {name: gaps - left_out.get(name, IntervalSet()) for name, gaps in lacks.items()}
     return {name: gaps for name, gaps in found.items() if gaps}

@@ -12,7 +12,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from waterclock.engine.query.ticks import Moment
-from waterclock.engine.query.views import find_viewed_table, openings_of
+from waterclock.engine.query.views import closing_ticks_of, find_viewed_table
 from waterclock.engine.reads.as_of import commit_records, frame_as_of, resolve_as_of
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
@@ -42,10 +42,10 @@ def find_shown_windows(flow: Flow, ledger: Ledger, now: datetime, table: str) ->
         return VisibleWindows(None)
     snapshot = ledger.reads.snapshot(flow)
     done, made = snapshot.of(table).covered, list(snapshot.of(beside.name).covered)
-    openings = openings_of(flow, ledger, planner.starts(snapshot, now), table)
+    openings = closing_ticks_of(flow, ledger, planner.starts(snapshot, now), table)
     undone = (tick for label, tick in openings.closed.items() if not done.covers_instant(label))
     limit, records = min(undone, default=None), commit_records(ledger, beside.name)
-    for boundary in _newest_first(beside, made, limit):
+    for boundary in _iterate_boundaries_newest_first(beside, made, limit):
         if resolve(beside, boundary, records).steps:  # a skipped state has no steps
             return openings.find_visible_windows(boundary, done, as_they_were=False)
     return VisibleWindows(None)
@@ -94,7 +94,7 @@ def frame_at_moment(work: RunContext, spark: SparkSession, name: str, moment: Mo
     return frame_of_view(work, spark, table, read_closed, shown=moment.shown_open[table], known_at=moment.known_at)
 
 
-def _newest_first(
+def _iterate_boundaries_newest_first(
     beside: Table, made: Sequence[tuple[datetime, datetime]], limit: datetime | None
 ) -> Iterator[datetime]:
     for low, high in reversed(made):

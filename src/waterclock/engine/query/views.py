@@ -12,7 +12,7 @@ from datetime import datetime
 from waterclock.flow.declarations import Flow
 from waterclock.flow.open_windows import open_windows_table, tables_by_view
 from waterclock.ledger.ledger import Ledger
-from waterclock.planner.open_windows import Openings
+from waterclock.planner.open_windows import ClosingTicks
 from waterclock.planner.ticks import Ticks
 
 
@@ -34,7 +34,7 @@ def add_view_tables(flow: Flow, ledger: Ledger, ticks: Ticks, names: Collection[
     Cost: for each such table, a row for each window that was ever closed.
     """
     tables: dict[str, None] = {}
-    opened: dict[str, Openings] = {}
+    opened: dict[str, ClosingTicks] = {}
     for name in names:
         table = find_viewed_table(flow, name)
         beside = None if table is None else open_windows_table(flow, table)
@@ -42,14 +42,14 @@ def add_view_tables(flow: Flow, ledger: Ledger, ticks: Ticks, names: Collection[
             tables[table_of_closed_view(flow, name)] = None
             continue
         tables |= {table: None, beside.name: None}
-        opened[table] = replace(openings_of(flow, ledger, ticks.starts, table), is_alone=table not in names)
+        opened[table] = replace(closing_ticks_of(flow, ledger, ticks.starts, table), is_alone=table not in names)
     return replace(ticks, opened=opened), list(tables)
 
 
-def openings_of(flow: Flow, ledger: Ledger, starts: Mapping[str, datetime], table: str) -> Openings:
+def closing_ticks_of(flow: Flow, ledger: Ledger, starts: Mapping[str, datetime], table: str) -> ClosingTicks:
     """Return the closing ticks of a table that keeps its open windows."""
     beside = open_windows_table(flow, table)
     if beside is None:
         raise AssertionError(f"{table} keeps no open windows")
     closed = ledger.reads.closed_ticks(table, starts[table])
-    return Openings(flow.tables[table].cadence, beside.cadence, starts[table], closed)
+    return ClosingTicks(flow.tables[table].cadence, beside.cadence, starts[table], closed)

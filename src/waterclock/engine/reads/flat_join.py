@@ -48,12 +48,12 @@ def flat_frame(
     if flat.is_exact:
         return follower.split(flat)
     rows = frames[flat.read]
-    reached = _Reached(flat, {name: name for name in rows.columns}, _EFFECTIVE if flat.is_temporal else None)
+    reached = _JoinedTable(flat, {name: name for name in rows.columns}, _EFFECTIVE if flat.is_temporal else None)
     return follower.follow(reached, rows)
 
 
 @dataclass(frozen=True, slots=True)
-class _Reached:
+class _JoinedTable:
     """A table to which the rows were joined: its columns' names in the rows, and the time for joining its parents.
 
     `depth`: the number of references followed. It distinguishes the columns for further joins, since a parent without a
@@ -76,7 +76,7 @@ class _JoinFollower:
     numbers: Mapping[Read, Numbers]
     alone: MutableMapping[str, str] | None = None
 
-    def follow(self, reached: _Reached, rows: DataFrame) -> DataFrame:
+    def follow(self, reached: _JoinedTable, rows: DataFrame) -> DataFrame:
         """Follow the references of a table, and those of its parents. Joins look rows up and never multiply them."""
         for join in reached.flat.joins:
             parent, suffix = (
@@ -104,7 +104,7 @@ class _JoinFollower:
             rows = rows.selectExpr("*", *(f"if(`{there}`, `{name}`, NULL) AS `{key}`" for name, key in masked))
             names = {name: f"{name}{suffix}" for name in parent.columns}
             names |= dict(zip(join.parent_columns, keys, strict=True))
-            further = _Reached(join.parent, names, at, suffix, reached.depth + 1)
+            further = _JoinedTable(join.parent, names, at, suffix, reached.depth + 1)
             rows = self.follow(further, rows).drop(there, *keys)
         return rows
 
@@ -183,7 +183,7 @@ class _Join:
         same = [rows[f"`{name}`"] == there[key] for name, key in zip(self.columns, held, strict=True)]
         for name, key in zip(self.columns, held, strict=True):
             own, other = _type_of(rows, name), _type_of(there, key)
-            if may_round(own, other):  # of the keys that are equal to it as a DOUBLE, the one that it is
+            if can_match_several_keys(own, other):  # of the keys that are equal to it as a DOUBLE, the one that it is
                 same.append(rows[f"`{name}`"].try_cast(other) == there[key])
         return rows.join(there, same, "left").drop(*held)
 
@@ -225,7 +225,7 @@ def _refuse_texts(rows: DataFrame, columns: Sequence[str], parent: DataFrame, ke
             )
 
 
-def may_round(own: DataType, other: DataType) -> bool:
+def can_match_several_keys(own: DataType, other: DataType) -> bool:
     """Return whether several values of a parent's key, of type `other`, may be equal to one of type `own`.
 
     Spark compares a FLOAT or DOUBLE with whole and decimal numbers as a DOUBLE, which has 15 digits.

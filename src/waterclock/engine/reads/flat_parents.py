@@ -49,7 +49,7 @@ def flat_frames(
     Cost: for each parent joined by time, a read of its keys, once a version (see `version_counts`); or a broadcast of
     the requested keys. No other job.
     """
-    few = {pinned.read for pinned in reads if _are_few(work, pinned)}
+    few = {pinned.read for pinned in reads if _has_few_rows(work, pinned)}
     made = {}
     for flat in flats:
         near = _narrow_parents(work, flat, frames) if flat.read in few else {}
@@ -64,7 +64,7 @@ def flat_frames(
     return made
 
 
-def _are_few(work: RunContext, pinned: PinnedRead) -> bool:
+def _has_few_rows(work: RunContext, pinned: PinnedRead) -> bool:
     """Return whether a read is known to have few rows: from its slices, if these contain exactly its rows."""
     table = work.flow.tables[pinned.read.table]
     is_slices = table.is_partitioned or table.mode is Mode.APPEND
@@ -75,7 +75,7 @@ def _narrow_parents(work: RunContext, flat: Flat, frames: Mapping[Read, DataFram
     """Return only the referenced rows of large parents."""
     near: dict[Read, DataFrame] = {}
     asked: dict[Read, list[DataFrame]] = {}
-    for each in _top_down(flat):
+    for each in _list_ancestors(flat):
         keys = work.flow.tables[each.read.table].keys
         if each.read in asked and live_bytes(work.lake.folder(each.read.table)) >= LEAST_BYTES:
             wanted = reduce(lambda left, right: left.unionByName(right), asked[each.read]).distinct()
@@ -104,7 +104,7 @@ def _count_versions(
                 yield pinned.read, numbers
 
 
-def _top_down(flat: Flat) -> list[Flat]:
+def _list_ancestors(flat: Flat) -> list[Flat]:
     """Return a FLAT read and all its ancestors, each table once, after all that refer to it."""
     depths: dict[Read, tuple[int, Flat]] = {}
 

@@ -99,7 +99,7 @@ def _reason(said: str) -> str:
     return next((line[3:].strip() for line in lines if line.startswith("why")), lines[-1] if lines else "")
 
 
-def _work(scratch: Path) -> None:
+def _run_small_batch(scratch: Path) -> None:
     """Do the work of a small batch, and let the JVM end by itself: it writes the archive then."""
     from pyspark import SparkContext
 
@@ -117,4 +117,4 @@ def _work(scratch: Path) -> None:
 
 
 if __name__ == "__main__":
-    _work(Path(sys.argv[1]))
+    _run_small_batch(Path(sys.argv[1]))

@@ -22,7 +22,7 @@ from waterclock.permissions.confinement import confine, landlock_version
 from waterclock.permissions.ownership import cache_folder, make_private_folder
 
 if TYPE_CHECKING:
-    from waterclock.dpl.project import SparkHere
+    from waterclock.dpl.project import SparkDeclaration
 
 OFF = "WATERCLOCK_UNCONFINED"
 OPTIONS = ("-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData")
@@ -94,7 +94,7 @@ def is_confining() -> bool:
     return landlock_version() > 0 and not os.environ.get(OFF)
 
 
-def why_unconfined(spark: SparkHere | None) -> str | None:
+def why_unconfined(spark: SparkDeclaration | None) -> str | None:
     """Return why queries run without a sandbox, or None if they run in one.
 
     `spark` are the settings of the project. If they are unknown (None), the reason is one of this system.

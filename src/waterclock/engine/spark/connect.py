@@ -34,16 +34,16 @@ def connect_session(settings: SparkSettings) -> SparkSession:
 
     Raises  E714 where the client is not installed, the server does not answer, or it lacks Delta, UTC or our version
     """
-    session = another(settings)
+    session = open_another_session(settings)
     try:
         _require(session, settings)
     except BaseException:
-        end(session)
+        close_session(session)
         raise
     return session
 
 
-def another(settings: SparkSettings) -> SparkSession:
+def open_another_session(settings: SparkSettings) -> SparkSession:
     """Open another session, with confs, views and functions of its own. Raises  E714 without client or server."""
     where = settings.connect or ""
     require_reachable(where, "the Spark Connect server")
@@ -90,7 +90,7 @@ def require_reachable(address: str, what: str) -> None:
         ) from error
 
 
-def answers(session: SparkSession) -> bool:
+def is_session_known(session: SparkSession) -> bool:
     """Return whether the server still knows the session."""
     try:
         session.sql("SELECT 1").collect()
@@ -99,7 +99,7 @@ def answers(session: SparkSession) -> bool:
     return True
 
 
-def end(session: SparkSession) -> None:
+def close_session(session: SparkSession) -> None:
     """Close a session at the server. A session that is gone is closed already."""
     try:
         session.stop()

@@ -158,7 +158,7 @@ class Sessions:
         """Return a new session that shares only the JVM (about a millisecond)."""
         root = self.root()
         if connect.is_remote(root) and not self._is_foreign:
-            session = connect.another(self._settings)
+            session = connect.open_another_session(self._settings)
         else:
             session = root.newSession()
             if self._is_foreign:
@@ -173,7 +173,7 @@ class Sessions:
     def release(self, session: SparkSession) -> None:
         """Release a session of `own`: a server keeps its state until then."""
         if not self._is_borrowed and connect.is_remote(session) and session is not self._root:
-            connect.end(session)
+            connect.close_session(session)
 
     def has_ended(self) -> bool:
         """Return whether Spark was started and no longer answers, which explains any error since. Cost: one call."""
@@ -237,7 +237,7 @@ def _set(session: SparkSession, confs: Mapping[str, str]) -> None:
 def _stop(session: SparkSession) -> None:
     """Stop Spark. A JVM that was killed needs no stop."""
     if connect.is_remote(session):
-        connect.end(session)
+        connect.close_session(session)
         return
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # published without types
 
@@ -248,7 +248,7 @@ def _stop(session: SparkSession) -> None:
 
 def _answers(session: SparkSession) -> bool:
     if connect.is_remote(session):
-        return connect.answers(session)
+        return connect.is_session_known(session)
     try:
         session.newSession()
     except Exception:  # noqa: BLE001 - each failure has its own type: a JVM that is gone or stops, a stopped context
@@ -261,7 +261,7 @@ def _forget(session: SparkSession) -> None:
     from pyspark.sql import SparkSession
 
     if connect.is_remote(session):
-        connect.end(session)
+        connect.close_session(session)
         return
     _stop(session)
     SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001 - as below

@@ -11,7 +11,7 @@ from waterclock.engine.batch.symlink_update import keep_manifest
 from waterclock.engine.damage import require_log
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
-from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
+from waterclock.engine.upkeep.rebuild_lock import refuse_during_rebuild
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.flow.choices import Kind, Mode
@@ -42,7 +42,7 @@ def find_droppable_windows(work: RunContext, table: Table, said: Labels, now: da
             a batch still reads, for its newest label, and while a batch, reset or rebuild of it runs; E644 during a
             rebuild of all tables
     """
-    refuse_beside_rebuild(work, is_looking=True)
+    refuse_during_rebuild(work, is_looking=True)
     if table.kind is Kind.PUBLISH or table.mode is not Mode.APPEND:
         kind = "a destination" if table.kind is Kind.PUBLISH else f"a {table.mode.name} table"
         why = f"it is {kind}, which has no windows of its own"
@@ -91,7 +91,7 @@ def drop(work: RunContext, found: Droppable, *, why: str) -> int:
     Raises  E407, E436, E644 as `look`: a batch or a rebuild may have started, or a batch may have become due, while the
             user was asked
     """
-    refuse_beside_rebuild(work)
+    refuse_during_rebuild(work)
     table, folder = found.table, work.folder(found.table)
     _refuse_running(work, table)
     _refuse_needed(work, table, found.labels[0], found.before, found.now)

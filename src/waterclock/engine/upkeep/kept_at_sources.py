@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from waterclock.connectors.change_collector import ChangeCollector
-from waterclock.engine.collect.changes import may_be_committed, newest_noted
+from waterclock.engine.collect.changes import may_be_committed, newest_notes
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching
@@ -63,7 +63,7 @@ def _is_needed(work: RunContext, name: str, said: Mapping[str, Any]) -> bool:
     table = work.flow.tables.get(str(said["table"]))
     if table is None or not _is_followed(table, str(said["connection"])):
         return False
-    noted = newest_noted(work, table)
+    noted = newest_notes(work, table)
     return noted is not None and noted["slot"] == name
 
 

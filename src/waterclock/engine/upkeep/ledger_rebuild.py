@@ -14,7 +14,7 @@ from waterclock.batches.records import TableRecord
 from waterclock.dpl.project import Project
 from waterclock.engine.batch.claim_record import read_claim_record
 from waterclock.engine.batch.publish import find_delivery, kill_delivery
-from waterclock.engine.ledger_export import chain_of, heads
+from waterclock.engine.ledger_export import chain_of, list_exports
 from waterclock.engine.ledger_opening import ledger_url
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.run_context import RunContext
@@ -77,7 +77,7 @@ def rebuild_ledger(
 
 def _fill_ledger(work: RunContext, export: str | None) -> Rebuilt:
     root, keeping = work.lake.root, work.ledger.keeping
-    newest = export or next((name for name, _ in heads(root)), None)
+    newest = export or next((name for name, _ in list_exports(root)), None)
     if newest is not None:
         keeping.load(read_export(root, name) for name in chain_of(root, newest))
         keeping.forget_rebuilding(who=work.settings.who)

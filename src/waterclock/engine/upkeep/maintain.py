@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.engine.batch.label_tables import drop_label_tables, find_dropped_labels
-from waterclock.engine.damage import older_log, older_logs
+from waterclock.engine.damage import find_log_error, find_log_errors
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.errors import to_error
 from waterclock.engine.upkeep.ledger_rebuild import RETAINED
@@ -110,7 +110,7 @@ def find_maintenance(work: RunContext, tables: Sequence[str], now: datetime) -> 
     busy = {claim.request.table for claim in work.ledger.claims.open()} | work.ledger.keeping.holds().keys()
     busy |= set(tables) if _is_rebuilding(work) else set()
     needed = _find_oldest_needed(work, now)
-    older = older_logs(work)
+    older = find_log_errors(work)
     return [
         Upkeep(name, failed=[f"{older[name].what}: {older[name].fix}"])
         if name in older
@@ -125,7 +125,7 @@ def maintain_table(work: RunContext, found: Upkeep, now: datetime) -> None:
     folder = work.folder(table)
     found.is_busy = any(claim.request.table == table.name for claim in work.ledger.claims.open())
     found.is_busy = found.is_busy or table.name in work.ledger.keeping.holds() or _is_rebuilding(work)
-    if found.is_busy or older_log(work, table.name):
+    if found.is_busy or find_log_error(work, table.name):
         return
     if table.kind is not Kind.PUBLISH and table_exists(folder):
         _try(found, "keeping versions", lambda: _keep_versions(work, table))

@@ -35,7 +35,7 @@ from waterclock.storage.commit.whole_set import (
     build_empty_content,
     commit_content,
     link_content,
-    remove_brought,
+    remove_linked_content,
 )
 from waterclock.storage.log.delta_log import table_exists
 from waterclock.storage.log.identity import Identity
@@ -87,7 +87,7 @@ def unlink(live: RunContext, linked: Iterable[tuple[str, int]]) -> None:
     """Remove the links of `prepare` that are not committed."""
     for name, claim in linked:
         folder = live.lake.folder(name)
-        remove_brought(folder, claim)
+        remove_linked_content(folder, claim)
         for leaf in leaves(folder):
             if leaf.claim == claim:
                 remove_folder(entry_path(folder, leaf.path))
@@ -194,7 +194,7 @@ def _result(result: BatchResult, new: Manifest) -> BatchResult:
     return replace(result, version=-1, slice_path=new.slice_path, measures=measures, source=new.source)
 
 
-def publishes_declared_anew(live: RunContext, names: Iterable[str]) -> list[Move]:
+def list_changed_publishes(live: RunContext, names: Iterable[str]) -> list[Move]:
     """Return the moves of publishes whose declaration changed. Only their records change."""
     tables = [live.flow.tables[name] for name in names if live.flow.tables[name].kind is Kind.PUBLISH]
     return [

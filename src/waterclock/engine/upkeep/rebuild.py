@@ -22,13 +22,13 @@ from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
-from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
+from waterclock.engine.upkeep.rebuild_lock import refuse_during_rebuild
 from waterclock.engine.upkeep.repair import (
     find_slices,
     has_usable_log,
-    kill_former,
+    kill_earlier_claim,
     missing_column_error,
-    refuse_unaskable,
+    refuse_unrecoverable,
     renew_log,
     request_lost_labels,
 )
@@ -70,7 +70,7 @@ class Remade:
 
 def plan_rebuild(work: RunContext, names: Sequence[str]) -> Mapping[str, tuple[Difference, ...]]:
     """Return the changes of declarations that a rebuild would apply. Changes nothing. Raises  E407, E420, E432."""
-    refuse_beside_rebuild(work, is_looking=True)
+    refuse_during_rebuild(work, is_looking=True)
     differing = work.ledger.keeping.differences(work.flow)
     tables = work.flow.tables
     errors = [
@@ -93,7 +93,7 @@ def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) 
     Raises  E407 where a batch is running, E644 where a rebuild of all tables has started, E752 where a slice is damaged
             that cannot be made again
     """
-    refuse_beside_rebuild(work)
+    refuse_during_rebuild(work)
     left = _find_resolvable_claims(work, work.flow.tables[name])
     claim, before = work.ledger.keeping.begin_rebuild(name, left=left, who=work.settings.who)
     try:
@@ -110,7 +110,7 @@ def _end_hold(work: RunContext, name: str, claim: int) -> None:
 
 def _rebuild(work: RunContext, name: str, changed: tuple[Difference, ...], claim: int, before: int | None) -> Remade:
     table, folder = work.flow.tables[name], work.lake.folder(name)
-    kill_former(work, table, before)
+    kill_earlier_claim(work, table, before)
     slices = _current(work, table)
     # the deliveries of a publish are kept, and the next follows the current declaration
     if table.kind is Kind.PUBLISH or not (slices or _has_unusable_log(work, table)):
@@ -120,7 +120,7 @@ def _rebuild(work: RunContext, name: str, changed: tuple[Difference, ...], claim
     spark = work.sessions.own()
     register_functions(spark, work.root, work.flow, table.expressions)
     stage = find_slices(work, spark, table, slices)
-    refuse_unaskable(work, table, stage.lost)
+    refuse_unrecoverable(work, table, stage.lost)
     slices, manifests = list(stage.whole), list(stage.manifests)
     is_new_log = not has_usable_log(work, table)
     if is_new_log:

@@ -21,9 +21,9 @@ from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_outcome import RunOutcome
-from waterclock.engine.upkeep.move_set import finish_move, prepare, publishes_declared_anew, unlink, write_down
+from waterclock.engine.upkeep.move_set import finish_move, list_changed_publishes, prepare, unlink, write_down
 from waterclock.engine.upkeep.rebuild_checks import refuse_impossible, refuse_incomplete
-from waterclock.engine.upkeep.rebuild_lock import RebuildLock, await_quiet, is_left, refuse_at_work
+from waterclock.engine.upkeep.rebuild_lock import RebuildLock, is_left, refuse_running_rebuild, wait_for_running_batches
 from waterclock.engine.upkeep.recut import pieces_of, recut, results_of
 from waterclock.engine.upkeep.second_set import (
     PLACE,
@@ -64,7 +64,7 @@ class Prospect:
 
 
 @dataclass(frozen=True, slots=True)
-class RemadeAll:
+class RebuildAllResult:
     """The result of a rebuild of all tables: the tables moved in, the batches and rows made, and the labels kept.
 
     `carried_on`: it only finished the move of a killed rebuild, and made nothing itself.
@@ -79,7 +79,7 @@ class RemadeAll:
 
 def prospect(work: RunContext, now: datetime) -> Prospect:
     """Return the batches that a rebuild would make, and their cost. Changes nothing. Raises  E431, E432, E644."""
-    refuse_at_work(work)
+    refuse_running_rebuild(work)
     cut = cut_of(work, now)
     refuse_impossible(work, cut)
     with Ledger.open("sqlite://") as ledger:
@@ -113,7 +113,7 @@ def finish_killed_rebuild(work: RunContext) -> tuple[str, ...]:
 
 
 @reporting_damage
-def rebuild_all(work: RunContext, now: datetime) -> RemadeAll:
+def rebuild_all(work: RunContext, now: datetime) -> RebuildAllResult:
     """Rebuild every table from the slices collected up to `now`, and replace the live tables by the new ones.
 
     If an earlier rebuild was killed during its move, that move is finished instead.
@@ -122,9 +122,9 @@ def rebuild_all(work: RunContext, now: datetime) -> RemadeAll:
             apply, E433 where a batch failed that is done in the live set, E644 where another rebuild is running, E645
             where the disk is full; the old set stays in these cases
     """
-    refuse_at_work(work)
+    refuse_running_rebuild(work)
     if tables := finish_killed_rebuild(work):
-        return RemadeAll(tables, carried_on=True)
+        return RebuildAllResult(tables, carried_on=True)
     token = uuid.uuid4().hex
     settings = work.settings
     work.ledger.keeping.begin_rebuilding(token, runner=settings.runner, who=settings.who, lease_seconds=settings.lease)
@@ -155,9 +155,9 @@ def _give_up(work: RunContext, token: str, linked: Sequence[tuple[str, int]], *,
     return True
 
 
-def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tuple[str, int]]) -> RemadeAll:
+def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tuple[str, int]]) -> RebuildAllResult:
     remove_leftovers(work, token)
-    await_quiet(work)
+    wait_for_running_batches(work)
     cut = cut_of(work, now)
     refuse_impossible(work, cut)
     fault("rebuild.cut")
@@ -172,14 +172,14 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
         fault("rebuild.made")
         moves = prepare(work, cut, other, linked)
     changed = work.ledger.keeping.differences(work.flow)
-    moves += publishes_declared_anew(work, changed)
+    moves += list_changed_publishes(work, changed)
     write_down(work, token, moves, _list_changed_publishes(work, cut))
     work.ledger.keeping.begin_moving(token)
     fault("rebuild.moving")
     names = tuple(name for name in finish_move(work) if name in cut.flow.tables)
     remove_leftovers(work, token)
     fault("rebuild.cleaned")
-    return RemadeAll(names, outcome.done, outcome.rows, sum(map(len, cut.kept.values())))
+    return RebuildAllResult(names, outcome.done, outcome.rows, sum(map(len, cut.kept.values())))
 
 
 def _ahead(work: RunContext, cut: Cut) -> dict[str, Sequence[Current]]:

@@ -17,7 +17,7 @@ from waterclock.ledger.write.rebuilding import rebuild_in_progress_error
 _LOOK_SECONDS = 0.5
 
 
-def refuse_beside_rebuild(work: RunContext, *, is_looking: bool = False) -> None:
+def refuse_during_rebuild(work: RunContext, *, is_looking: bool = False) -> None:
     """Raise an error while all tables are rebuilt. An expired rebuild lock is ended, as an expired claim is.
 
     Its owner may only be paused: it made tables from an older cut then, which must not be moved in. With `is_looking`,
@@ -35,7 +35,7 @@ def refuse_beside_rebuild(work: RunContext, *, is_looking: bool = False) -> None
     work.ledger.keeping.end_rebuilding(known.token, who=work.settings.who, why=why)
 
 
-def refuse_at_work(work: RunContext) -> None:
+def refuse_running_rebuild(work: RunContext) -> None:
     """Raise an error if another rebuild is running. Raises  E644."""
     known = work.ledger.keeping.current_rebuilding()
     if known is not None and not is_left(known) and known.is_blocking(work.real_now()):
@@ -47,7 +47,7 @@ def is_left(known: Rebuilding) -> bool:
     return has_ended(known.runner)
 
 
-def await_quiet(work: RunContext) -> None:
+def wait_for_running_batches(work: RunContext) -> None:
     """Wait for the end of batches that were running when the lock was taken, and resolve abandoned claims.
 
     Claims of tables that are no longer declared are left alone: no rebuild moves these tables.

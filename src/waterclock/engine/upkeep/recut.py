@@ -55,7 +55,7 @@ class RecutSlice:
     is_state: bool = False
 
 
-def why_not(live: RunContext, table: Table, current: Sequence[Current]) -> str | None:
+def find_recut_obstacle(live: RunContext, table: Table, current: Sequence[Current]) -> str | None:
     """Return why collected rows cannot be cut into a table's windows, or None if they can."""
     source = table.source
     if source is None or not current:

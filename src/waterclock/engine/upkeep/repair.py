@@ -19,7 +19,7 @@ from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_follow
 from waterclock.storage.commit.pointers import kill
 from waterclock.storage.commit.rebuild import move_log, raise_versions, recreate
-from waterclock.storage.folds.table_columns import brought_schema
+from waterclock.storage.folds.table_columns import written_schema
 from waterclock.storage.folds.versions import table_schema_of
 from waterclock.storage.log.delta_log import head, is_older_than, is_unfinished, table_exists
 from waterclock.storage.log.open_tables import open_table
@@ -76,7 +76,7 @@ def missing_column_error(
     placing = table.keys if temporal is None else (*temporal.keys, *filter(None, [temporal.at]))
     for piece in slices:
         if not (piece.rows and piece.slice_path) or damage_of(folder, piece.slice_path) is not None:
-            continue  # damaged slices are reported by `refuse_unaskable`
+            continue  # damaged slices are reported by `refuse_unrecoverable`
         has = {name.lower() for name in fields_of(read_manifest(folder, piece.slice_path).schema)}
         missing = [name for name in placing if name.lower() not in has]
         if missing:
@@ -85,7 +85,7 @@ def missing_column_error(
     return None
 
 
-def refuse_unaskable(work: RunContext, table: Table, lost: Sequence[Slice]) -> None:
+def refuse_unrecoverable(work: RunContext, table: Table, lost: Sequence[Slice]) -> None:
     """Raise E752 for a lost slice that cannot be made again, with the `skip` command that continues without it.
 
     A REPLACE table continues with its other slices, and raises no error.
@@ -119,7 +119,7 @@ def has_usable_log(work: RunContext, table: Table) -> bool:
         return False
 
 
-def kill_former(work: RunContext, table: Table, claim: int | None) -> None:
+def kill_earlier_claim(work: RunContext, table: Table, claim: int | None) -> None:
     """Kill the claim of a rebuild or reset that was taken over: its process may only be paused.
 
     Do nothing for a table without a usable log: nothing can be committed to it before `renew_log`.
@@ -133,8 +133,8 @@ def renew_log(
 ) -> None:
     """Replace an unusable log of a table by a new one, above every version that was ever recorded.
 
-    The claim of a `former` rebuild or reset is killed, as by `kill_former`. Abandoned claims are resolved afterwards:
-    before, nothing could be committed.
+    The claim of a `former` rebuild or reset is killed, as by `kill_earlier_claim`. Abandoned claims are resolved
+    afterwards: before, nothing could be committed.
     """
     folder, above = work.folder(table), work.ledger.reads.table(table.name).head_version
     project = work.flow.project
@@ -184,7 +184,7 @@ def _reseal_slice(work: RunContext, spark: SparkSession, table: Table, piece: Sl
         made.revision.source,
     )
     try:
-        otherwise = schema_text(brought_schema(work.folder(table), table))
+        otherwise = schema_text(written_schema(work.folder(table), table))
     except WaterclockError:
         otherwise = None  # the log is damaged as well
     try:

@@ -16,7 +16,7 @@ from waterclock.engine.batch.takeover import take_over
 from waterclock.engine.ledger_export import export_ledger
 from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.run_context import RunContext
-from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
+from waterclock.engine.upkeep.rebuild_lock import refuse_during_rebuild
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, is_folder
 from waterclock.flow.choices import Kind
@@ -46,7 +46,7 @@ class Resettable:
 
 def prepare_reset(work: RunContext, name: str) -> Resettable | None:
     """Resolve abandoned claims. Return the effects of a reset, or None without batches. Raises  E407, E432, E644."""
-    refuse_beside_rebuild(work, is_looking=True)
+    refuse_during_rebuild(work, is_looking=True)
     table, ledger = work.flow.tables[name], work.ledger
     if not ledger.keeping.is_resettable(name):
         return None
@@ -75,7 +75,7 @@ def reset(work: RunContext, found: Resettable, *, why: str) -> None:
 
     Raises  as `prepare_reset`: a batch or a rebuild may have started while the user was asked
     """
-    refuse_beside_rebuild(work)
+    refuse_during_rebuild(work)
     table, keeping, who = found.table, work.ledger.keeping, work.settings.who
     record = work.ledger.reads.table(table.name)
     claim, before = keeping.begin_reset(table.name, who=who)

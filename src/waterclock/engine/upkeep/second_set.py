@@ -94,7 +94,7 @@ def cut_of(work: RunContext, now: datetime) -> Cut:
     """
     keeping, snapshot = work.ledger.keeping, work.ledger.reads.snapshot(work.flow)
     tables = {
-        name: _as_made_at_once(table, has_partial=bool(snapshot.of(name).partial))
+        name: _without_waiting_rules(table, has_partial=bool(snapshot.of(name).partial))
         for name, table in work.flow.tables.items()
         if table.kind is not Kind.PUBLISH
     }
@@ -122,7 +122,7 @@ def cut_of(work: RunContext, now: datetime) -> Cut:
     )
 
 
-def _as_made_at_once(table: Table, *, has_partial: bool) -> Table:
+def _without_waiting_rules(table: Table, *, has_partial: bool) -> Table:
     """Return a table with the waiting rules of the second set, in which nothing is collected, and no user decides.
 
     A batch follows inputs that are released, or succeed in a second attempt, after it was made, as if it were made

@@ -11,7 +11,7 @@ from waterclock.connectors.change_collector import LogKeeper
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
-from waterclock.ledger.read.kept_at_sources import SEEN, SeenAtSource
+from waterclock.ledger.read.kept_at_sources import SEEN, SourceEvent
 
 APART = 60.0
 """The minimum number of seconds between two measurements of one runner."""
@@ -61,7 +61,7 @@ def _query_retained_logs(
         return {}
 
 
-def is_new(table: Table | None, name: str, seen: SeenAtSource | None, kept: RetainedLog, now: datetime) -> bool:
+def is_new(table: Table | None, name: str, seen: SourceEvent | None, kept: RetainedLog, now: datetime) -> bool:
     """Return whether a measurement is worth recording. Pure function."""
     if seen is None or seen.data["name"] != name or now - seen.at >= _FRESH:
         return True

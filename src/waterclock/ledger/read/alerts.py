@@ -67,7 +67,7 @@ def list_outgoing_messages(database: LedgerDatabase) -> tuple[Outgoing, ...]:
         return tuple(map(outgoing_of_row, connection.execute(_UNSENT)))
 
 
-def warned_since_look(database: LedgerDatabase, up_to: int, also: Collection[str] = ()) -> WarnedSince:
+def find_warned_batches(database: LedgerDatabase, up_to: int, also: Collection[str] = ()) -> WarnedSince:
     """Return the batches with warnings about their rows, recorded since the last check and up to a sequence.
 
     The result also has the warnings of the newest batch of their tables, and of the tables in `also`. Cost: a check of

@@ -124,7 +124,7 @@ def contents_of(
     for table, intervals in by_table.items():
         is_replaced = modes[table] == Mode.REPLACE
         if len(intervals) > FEW:
-            of_mode = _many_standing if is_replaced else _many_states if modes[table] in FOLDS else _many_sums
+            of_mode = _find_many_covering if is_replaced else _many_states if modes[table] in FOLDS else _sum_many
             texts = of_mode(connection, table, intervals)
             found |= {(table, *interval): text for interval, text in texts.items()}
         elif is_replaced:
@@ -133,11 +133,11 @@ def contents_of(
             for interval in intervals:
                 alike[modes[table] in FOLDS, interval].append(table)
     for (is_state, interval), names in alike.items():
-        found |= _few_sums(connection, _SUMS_OF_STATES if is_state else _SUMS, names, interval)
-    return found | _few_standing(connection, standing)
+        found |= _sum_few(connection, _SUMS_OF_STATES if is_state else _SUMS, names, interval)
+    return found | _find_few_covering(connection, standing)
 
 
-def _few_sums(
+def _sum_few(
     connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], names: Sequence[str], interval: Interval
 ) -> dict[tuple[str, datetime, datetime], str]:
     low, high = interval
@@ -149,7 +149,7 @@ def _few_sums(
     return texts
 
 
-def _few_standing(
+def _find_few_covering(
     connection: sa.Connection, wanted: Sequence[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], str]:
     """Return for windows of REPLACE tables the content of the batch that covers each, some windows in one statement."""
@@ -187,7 +187,7 @@ def _select_covering_slices(count: int) -> sa.CompoundSelect[*tuple[Any, ...]]:
     return sa.union_all(*map(one, range(count)))
 
 
-def _many_sums(
+def _sum_many(
     connection: sa.Connection, table: str, intervals: set[Interval], *, are_states: bool = False
 ) -> dict[Interval, str]:
     hull = {"name": table, "low": min(low for low, _ in intervals), "high": max(high for _, high in intervals)}
@@ -205,9 +205,9 @@ def _many_states(connection: sa.Connection, table: str, intervals: set[Interval]
     """Return the contents of states: that of the oldest, plus the weight of each later slice up to the newest."""
     asked = sorted((each for each in intervals if each[0] < each[1]), key=lambda each: each[1])
     if len({low for low, _ in asked}) != 1:  # states start at different instants if START was moved
-        return _many_sums(connection, table, intervals, are_states=True)
+        return _sum_many(connection, table, intervals, are_states=True)
     (low, oldest), (_, newest) = asked[0], asked[-1]
-    before = content_sums(_few_sums(connection, _SUMS_OF_STATES, [table], asked[0])[table, low, oldest])
+    before = content_sums(_sum_few(connection, _SUMS_OF_STATES, [table], asked[0])[table, low, oldest])
     found = connection.execute(_WEIGHTS_OF_STATES, {"name": table, "low": oldest, "high": newest})
     rows = [row for row in found if row.counts_from >= oldest]
     counting = [row.counts_from for row in rows]
@@ -219,7 +219,7 @@ def _many_states(connection: sa.Connection, table: str, intervals: set[Interval]
     return texts
 
 
-def _many_standing(connection: sa.Connection, table: str, intervals: set[Interval]) -> dict[Interval, str]:
+def _find_many_covering(connection: sa.Connection, table: str, intervals: set[Interval]) -> dict[Interval, str]:
     rows = connection.execute(_STANDS, {"name": table, "low": min(low for low, _ in intervals)}).all()
     labels = [row.label for row in rows]
     return {

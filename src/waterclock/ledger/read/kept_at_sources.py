@@ -36,7 +36,7 @@ _SEEN = sa.select(events.c.table_name, events.c.at, events.c.data).where(events.
 
 
 @dataclass(frozen=True, slots=True)
-class SeenAtSource:
+class SourceEvent:
     """The last event about a table's source: its time and its data."""
 
     at: datetime
@@ -63,20 +63,20 @@ def read_kept_for_tables(database: LedgerDatabase, names: Collection[str]) -> Ma
         return _collect_kept_entries(connection.execute(_OF_SOME, {"names": sorted(names)}))
 
 
-def read_retained_states(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SeenAtSource]:
+def read_retained_states(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SourceEvent]:
     """Return by table the last recorded state of its retained objects. Cost: as of `read_kept_for_tables`."""
     return _read_newest_states(database, names, SEEN)
 
 
-def waits_for_sources(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SeenAtSource]:
+def waits_for_sources(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SourceEvent]:
     """Return by table the last recorded window that waits for its source: its `label`, or no data if none waits."""
     return _read_newest_states(database, names, WAITS)
 
 
-def _read_newest_states(database: LedgerDatabase, names: Collection[str], kind: str) -> Mapping[str, SeenAtSource]:
+def _read_newest_states(database: LedgerDatabase, names: Collection[str], kind: str) -> Mapping[str, SourceEvent]:
     with database.read() as connection:
         rows = connection.execute(_SEEN, {"names": sorted(names), "kind_": kind})
-        return {row.table_name: SeenAtSource(row.at, row.data or {}) for row in rows}
+        return {row.table_name: SourceEvent(row.at, row.data or {}) for row in rows}
 
 
 def _collect_kept_entries(rows: Iterable[AnyRow]) -> Mapping[str, Mapping[str, Any]]:

@@ -34,7 +34,7 @@ _TABLES = sa.select(
 
 
 @dataclass(frozen=True, slots=True)
-class ReadElsewhere:
+class LinkedInput:
     """The input that a label's current revision, made by `claim`, read in `[low, high)` of another project's table."""
 
     label: datetime
@@ -66,11 +66,11 @@ class Declarations:
     tables: dict[str, LinkedDeclaration]
 
 
-def read_elsewhere(database: LedgerDatabase, table: str, upstream: str) -> list[ReadElsewhere]:
+def read_elsewhere(database: LedgerDatabase, table: str, upstream: str) -> list[LinkedInput]:
     """Return the inputs of a table's done labels from another project's table. Cost: some microseconds a label."""
     with database.read() as connection:
         rows = connection.execute(_READ, {"of": table, "read": upstream})
-        return [ReadElsewhere(*row) for row in rows]
+        return [LinkedInput(*row) for row in rows]
 
 
 def read_declarations(database: LedgerDatabase) -> Declarations:

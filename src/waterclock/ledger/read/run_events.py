@@ -73,7 +73,7 @@ def read_lineage_events(database: LedgerDatabase, after: int, most: int) -> Line
         numbers = sorted({row.claim for row in rows if row.claim is not None})
         reads = _inputs_of(connection, numbers)
         left = _find_unmade_labels(connection, sorted({row.claim for row in rows if row.kind == LineageEventKind.DONE}))
-    found = tuple(each for row in rows for each in _happenings(row, reads, left))
+    found = tuple(each for row in rows for each in _build_events(row, reads, left))
     return LineageEventPage(found, rows[-1].id if rows else after, len(rows) < most)
 
 
@@ -89,7 +89,7 @@ def openlineage_state(database: LedgerDatabase) -> OpenLineageState:
     )
 
 
-def _happenings(
+def _build_events(
     row: AnyRow, reads: _Inputs, left: Mapping[int, tuple[datetime, Sequence[datetime]]]
 ) -> Iterator[LineageEvent]:
     what = LineageEventKind(row.kind)

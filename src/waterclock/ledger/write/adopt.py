@@ -83,7 +83,7 @@ def adopt(database: LedgerDatabase, found: CommittedClaim) -> bool:
             return False
         if status is None:
             if found.request.restates == RECUT:
-                _begin_anew(write, found)
+                _reset_recut_table(write, found)
             _claim(write, found)
         write.at = found.at
         # as of the lease's end: the batch's duration follows from the claim's number and the commit's time
@@ -92,7 +92,7 @@ def adopt(database: LedgerDatabase, found: CommittedClaim) -> bool:
         return True
 
 
-def _begin_anew(write: Write, found: CommittedClaim) -> None:
+def _reset_recut_table(write: Write, found: CommittedClaim) -> None:
     """Record that a rebuild of all tables recut this one into other windows: its earlier data no longer counts."""
     table, version = found.request.table, found.results[0].version
     empty_table(write, table, found.number)

@@ -129,7 +129,7 @@ def close_by_hand(
     with database.write() as write:
         row = write.execute(_KNOWN, {"of": table, "labels": [label]}).first()
         if row is not None and row.tick is not None:
-            raise refusals.closed_already(table, label, row.tick)
+            raise refusals.already_closed_error(table, label, row.tick)
         looked = None if row is None else row.looked
         _put(write, table, label, Closing(tick, looked, BY_HAND, who=who, why=why), is_new=row is None)
         _request_late_rows(write, late_tables, tick)
@@ -193,7 +193,7 @@ def record_late_rows(write: Write, table: str, labels: Collection[datetime], lat
             _request_late_rows(write, late_tables, min(ticks))
 
 
-def read_to_their_ends(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, bool]:
+def find_complete_windows(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, bool]:
     """Return, by label of closed windows, whether their rows include all slices before the current tick."""
     if not labels:
         return {}

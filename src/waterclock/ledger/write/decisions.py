@@ -24,7 +24,7 @@ from waterclock.flow.choices import Kind, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import AnyRow, batches, tables
-from waterclock.ledger.write.closings import read_to_their_ends, record_late_rows
+from waterclock.ledger.write.closings import find_complete_windows, record_late_rows
 from waterclock.ledger.write.coverage import cover, uncover
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
@@ -218,7 +218,7 @@ def add_restate_requests(
     verbs = {row.label: _stronger(row.requested, verb) for row in asked}
     # a slice of late rows must be determined again in any case; for a closed window the stored inputs decide
     told_anew = [row.label for row in asked if row.requested == REOPEN and STRENGTH[verb] == STRENGTH[REOPEN]]
-    verbs |= dict.fromkeys(set(told_anew) - read_to_their_ends(write, table, told_anew).keys(), REOPEN)
+    verbs |= dict.fromkeys(set(told_anew) - find_complete_windows(write, table, told_anew).keys(), REOPEN)
     values = {"of": table, "sequence": write.sequence}
     write.execute_each(_REQUEST, [values | {"at": row.label, "verb": verbs[row.label]} for row in asked])
     _log_each(write, f"{said or verb} requested", table, asked, who, why)
@@ -337,7 +337,7 @@ def withdraw(
             _refuse_running(table, row, "taken back")
         held = end_releases(write, table, asked)
         others = [row for row in asked if row not in held]
-        is_whole = read_to_their_ends(write, table, [row.label for row in others if row.current_claim is not None])
+        is_whole = find_complete_windows(write, table, [row.label for row in others if row.current_claim is not None])
         hidden = [row for row in others if is_of_late_rows and _hides_reopen(row)]
         opened = [row for row in others if row in hidden or not is_whole.get(row.label, True)]
         left = [row for row in others if row not in opened]

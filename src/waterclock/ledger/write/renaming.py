@@ -253,12 +253,12 @@ def _find_rename_errors(
     firsts: dict[str, str] = {}
     for now, once in renames.items():
         if firsts.setdefault(once, now) != now:
-            yield refusals.both_were(now, firsts[once], once, str(flow.tables[now].place))
+            yield refusals.same_former_name_error(now, firsts[once], once, str(flow.tables[now].place))
     for name, table in flow.tables.items():
         was, where = table.was, str(table.place)
         if name in renames and name in busy:
             if renames[name] in busy:
-                yield refusals.both_have_data(name, renames[name], where)
+                yield refusals.both_have_data_error(name, renames[name], where)
             else:
                 del renames[name]  # nothing to take over
         elif was is not None and name not in renames and was not in known and name not in former.values() and gone:
@@ -274,7 +274,7 @@ def _refuse_live(write: Write, names: Iterable[str]) -> None:
     row = next((row for row in write.execute(_LIVE, {"now_": write.at}) if row.table_name in meant), None)
     if row is not None:
         holder = OpenClaim(row.number, (), row.runner, row.lease_until)
-        raise refusals.renamed_at_work(row.table_name, holder)
+        raise refusals.busy_rename_error(row.table_name, holder)
 
 
 def _rename(write: Write, was: str, now: str, *, is_there: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from waterclock.errors import WaterclockError
-from waterclock.storage.commit.creation import partitioned_otherwise
+from waterclock.storage.commit.creation import partition_error
 from waterclock.storage.commit.write_commit import Action, Change, add_of, removes_of
 from waterclock.storage.log.live_files import LiveFile, may_hold
 from waterclock.storage.slices.manifest import DataFile, Manifest
@@ -125,14 +125,14 @@ def _adds(manifest: Manifest, *, partitioned: bool) -> list[Action]:
 def require_known_layout(table: OpenTable) -> None:
     """Raise NeedsSpark if a table requires more of a writer than pointers to files."""
     unknown = sorted(table.features - _KNOWN_FEATURES)
-    configured = sorted(key for key, value in table.configuration.items() if _is_a_bar(key, value))
+    configured = sorted(key for key, value in table.configuration.items() if _prevents_pointers(key, value))
     if unknown or configured:
         raise NeedsSpark(f"the table has {', '.join(unknown or configured)}", where=table.folder)
     if table.partition_columns not in ([], [TIMELABEL]):
-        raise partitioned_otherwise(table.folder, table.partition_columns, [])
+        raise partition_error(table.folder, table.partition_columns, [])
 
 
-def _is_a_bar(key: str, value: str) -> bool:
+def _prevents_pointers(key: str, value: str) -> bool:
     """Return whether a property requires something that a commit of pointers cannot provide."""
     if key == "delta.columnMapping.mode":
         return value != "none"

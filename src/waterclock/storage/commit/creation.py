@@ -75,13 +75,13 @@ def create_table(folder: str, schema: AnySchema, *, is_partitioned: bool, projec
                 raise _creation_conflict_error(folder) from error
             time.sleep(attempt * _PAUSE)
     with open_table(folder) as table:
-        refuse_stranger(table, project)
+        refuse_other_project(table, project)
         text = schema_text(schema)
         while is_bare(table) and text != BARE:  # also ends when another runner has meanwhile added columns and rows
             try_commit(table, _columns(table, text, wanted), Identity(project, "", RESET, (), "", 0, ""))
             table.follow()
         if table.partition_columns != wanted:
-            raise partitioned_otherwise(folder, table.partition_columns, wanted)
+            raise partition_error(folder, table.partition_columns, wanted)
 
 
 def _columns(table: OpenTable, schema: str, partition_columns: Sequence[str]) -> Change:
@@ -128,10 +128,10 @@ def _creation_conflict_error(folder: str) -> WaterclockError:
 def require_owner(folder: str, project: str) -> None:
     """Raise an error if another project has created the table. Raises  E601 naming the owner."""
     with open_table(folder) as table:
-        refuse_stranger(table, project)
+        refuse_other_project(table, project)
 
 
-def refuse_stranger(table: OpenTable, project: str) -> None:
+def refuse_other_project(table: OpenTable, project: str) -> None:
     """Raise E601 if a table's properties name another project, or none."""
     owner = table.configuration.get(PROJECT)
     if owner == project:
@@ -145,7 +145,7 @@ def refuse_stranger(table: OpenTable, project: str) -> None:
     )
 
 
-def partitioned_otherwise(folder: str, found: Sequence[str], wanted: Sequence[str]) -> WaterclockError:
+def partition_error(folder: str, found: Sequence[str], wanted: Sequence[str]) -> WaterclockError:
     """Return the error for a table that is partitioned by other columns (`found`) than declared (`wanted`)."""
     return WaterclockError(
         "E624",

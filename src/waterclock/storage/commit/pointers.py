@@ -21,7 +21,7 @@ from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, remove_folder
 from waterclock.storage.commit.change import change_for, change_of_state, may_rewrite
-from waterclock.storage.commit.creation import PROJECT, refuse_stranger
+from waterclock.storage.commit.creation import PROJECT, refuse_other_project
 from waterclock.storage.commit.foreign import refuse_foreign_since
 from waterclock.storage.commit.write_commit import Change, try_commit
 from waterclock.storage.log.delta_log import find_claim, head
@@ -64,7 +64,7 @@ def commit_slices(
             seen = find_claim_version(table, identity.claim)
             if seen is not None:
                 return seen
-            refuse_stranger(table, identity.project)
+            refuse_other_project(table, identity.project)
             wide = _schema_with(table.schema, new)
             for manifest in manifests:
                 check_files(manifest, wide)
@@ -102,7 +102,7 @@ def prepare_merge(folder: str, identity: Identity, manifests: Sequence[Manifest]
             seen = find_claim_version(table, identity.claim)
             if seen is not None:
                 return MergeLook(seen, table.version, known)
-            refuse_stranger(table, identity.project)
+            refuse_other_project(table, identity.project)
             wide = _schema_with(known, [manifest.schema for manifest in manifests])
             for manifest in manifests:
                 check_files(manifest, wide)

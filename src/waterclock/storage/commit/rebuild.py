@@ -14,7 +14,7 @@ from waterclock.files.filesystem import entry_path, is_folder, move_folder
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.by_spark import version_of
 from waterclock.storage.commit.change import NeedsSpark, may_rewrite, require_known_layout
-from waterclock.storage.commit.creation import BARE, create_table, refuse_stranger
+from waterclock.storage.commit.creation import BARE, create_table, refuse_other_project
 from waterclock.storage.commit.pointers import add_new_columns, commit_slices, commit_state, find_claim_version
 from waterclock.storage.commit.write_commit import Change, add_of, metadata_of, removes_of, try_commit
 from waterclock.storage.log.delta_log import is_older_than, is_unfinished, table_exists
@@ -142,7 +142,7 @@ def _empty_table(folder: str, identity: Identity) -> int | None:
     try:
         while table_exists(folder):
             with open_table(folder) as table:
-                refuse_stranger(table, identity.project)
+                refuse_other_project(table, identity.project)
                 if (seen := find_claim_version(table, identity.claim)) is not None:
                     return seen
                 require_known_layout(table)

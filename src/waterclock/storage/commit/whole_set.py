@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, link_file, make_folder, remove_folder
 from waterclock.storage.commit.change import NeedsSpark, require_known_layout
-from waterclock.storage.commit.creation import create_table, refuse_stranger
+from waterclock.storage.commit.creation import create_table, refuse_other_project
 from waterclock.storage.commit.pointers import commit_race_error, find_claim_version
 from waterclock.storage.commit.write_commit import (
     Action,
@@ -99,7 +99,7 @@ def build_empty_content(folder: str, *, is_partitioned: bool) -> Content:
         return Content((), table.schema, (TIMELABEL,) if is_partitioned else (), protocol_of(table))
 
 
-def remove_brought(folder: str, claim: int) -> None:
+def remove_linked_content(folder: str, claim: int) -> None:
     """Remove the links that `link_content` has made below `state/`."""
     remove_folder(entry_path(folder, f"state/c={claim}"))
 
@@ -118,7 +118,7 @@ def commit_content(folder: str, identity: Identity, content: Content) -> int:
         with open_table(folder) as table:
             if (seen := find_claim_version(table, identity.claim)) is not None:
                 return seen
-            refuse_stranger(table, identity.project)
+            refuse_other_project(table, identity.project)
             change = _change(table, content)
             fault("looked")
             version = try_commit(table, change, identity)

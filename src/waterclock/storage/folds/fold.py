@@ -131,7 +131,7 @@ def add_ordering_columns(schema: str, table: Table) -> str:
     return widen_schema(schema, json.dumps({"type": "struct", "fields": added})) or schema
 
 
-def may_be_beaten(merge: Merge) -> bool:
+def can_lose_to_deletes(merge: Merge) -> bool:
     """Return whether an earlier label's delete may beat a later label's row. Without ORDER BY the later label wins."""
     return bool(merge.delete_when and merge.order_by)
 
@@ -143,7 +143,7 @@ def slices_with_later_deletes(
 
     Cost: each manifest is read once a process.
     """
-    if not may_be_beaten(merge):
+    if not can_lose_to_deletes(merge):
         return ()
     fields = fields_of(schema)
     types = [fields[name]["type"] for name in merge.order_by]

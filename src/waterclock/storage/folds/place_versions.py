@@ -40,7 +40,7 @@ _NEW = "_waterclock_new"
 
 
 @dataclass(frozen=True, slots=True)
-class _Among:
+class _NewSlices:
     """New slices among `slices`, which are all slices of the table in label order, including the new ones.
 
     `rivals`: the slices that the new ones replace, or for a new snapshot the snapshot before it. `most`: an upper bound
@@ -92,7 +92,7 @@ def place_slices(
     def make(keys: DataFrame | None) -> DataFrame:
         return fill_columns(versions_of(spark, folder, slices, table, keys), schema)
 
-    is_whole = is_whole or (table.is_snapshot and (_is_put_before_others(among) or _has_other_columns(among)))
+    is_whole = is_whole or (table.is_snapshot and (_is_before_other_snapshot(among) or _has_other_columns(among)))
     if is_whole or not look.live or among.most >= _WHOLE_FROM * sum(each.rows for each in slices):
         return commit_whole_state(folder, identity, make(None))
     with _keys_touched(spark, folder, table, among) as keys:
@@ -128,7 +128,7 @@ def resulting_versions(
         return fill_columns(versions_of(spark, folder, among.slices, table, keys), schema)
 
     is_whole = is_whole or (
-        table.is_snapshot and (not among.rivals or _is_put_before_others(among) or _has_other_columns(among))
+        table.is_snapshot and (not among.rivals or _is_before_other_snapshot(among) or _has_other_columns(among))
     )
     if is_whole or among.most >= _WHOLE_FROM * sum(each.rows for each in among.slices):
         return make(None)
@@ -138,7 +138,7 @@ def resulting_versions(
 
 def _find_rivals(
     folder: str, table: Table, manifests: Sequence[Manifest], steps: Sequence[LogStep], *, is_whole: bool
-) -> _Among | None:
+) -> _NewSlices | None:
     """Find the new slices that differ from the current ones, and their rivals. Return None if nothing changes."""
     new = {each.label: each for each in manifests}
     known = manifests_of(folder, [step for step in steps if step.label in new])
@@ -157,16 +157,16 @@ def _find_rivals(
     is_first_of_several = table.is_snapshot and bool(others)
     if not most and not rivals and not is_whole and not is_first_of_several:
         return None
-    return _Among(placed, tuple(sorted((*others, *placed), key=lambda each: each.label)), rivals, most)
+    return _NewSlices(placed, tuple(sorted((*others, *placed), key=lambda each: each.label)), rivals, most)
 
 
-def _has_other_columns(among: _Among) -> bool:
+def _has_other_columns(among: _NewSlices) -> bool:
     """Return whether snapshots differ in columns: read together, a NULL and a missing column would look the same."""
     columns = fields_of(among.new[0].schema).keys()
     return any(fields_of(rival.schema).keys() != columns for rival in among.rivals)
 
 
-def _is_put_before_others(among: _Among) -> bool:
+def _is_before_other_snapshot(among: _NewSlices) -> bool:
     """Return whether a new snapshot, which replaces none, comes before another: keys may begin later in that one."""
     label = among.new[-1].label
     return label < among.slices[-1].label and all(rival.label != label for rival in among.rivals)
@@ -179,7 +179,7 @@ def _previous_snapshot(others: Sequence[Manifest], manifest: Manifest) -> tuple[
 
 
 @contextmanager
-def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _Among) -> Iterator[DataFrame | None]:
+def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _NewSlices) -> Iterator[DataFrame | None]:
     """Return the distinct keys that new slices change, or None if there are none.
 
     A slice of changes touches its own keys and those of the slice that it replaces. A snapshot contains every key: it
@@ -196,7 +196,7 @@ def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _Among)
         keys.unpersist()
 
 
-def _read_keys(spark: SparkSession, folder: str, table: Table, among: _Among) -> DataFrame:
+def _read_keys(spark: SparkSession, folder: str, table: Table, among: _NewSlices) -> DataFrame:
     """Return the keys of the new slices and their rivals; some may occur twice, which costs less than a shuffle."""
     slices = [*among.new, *among.rivals]
     rows = frame_of_slices(spark, folder, slices, raw_schema(slices))
@@ -207,7 +207,7 @@ def _broadcast_if_small(keys: DataFrame, most: int) -> DataFrame:
     return keys.hint("broadcast") if most <= MOST_ROWS_BROADCAST else keys
 
 
-def _keys_changed(spark: SparkSession, folder: str, table: Table, among: _Among) -> DataFrame:
+def _keys_changed(spark: SparkSession, folder: str, table: Table, among: _NewSlices) -> DataFrame:
     """Return the keys whose rows differ between two snapshots of equal columns, or exist in only one of them.
 
     The rows of a key are compared by their digest, since a key of TEMPORAL ON may have more than one row.

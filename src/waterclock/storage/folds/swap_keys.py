@@ -56,7 +56,7 @@ def swap_rows(
     Raises  Killed where the claim was killed first
     """
     if is_small(look) or not may_rewrite_files(look):
-        state = _stay(spark, folder, keys, look, look.live).unionByName(make(keys))
+        state = _read_remaining_rows(spark, folder, keys, look, look.live).unionByName(make(keys))
         return try_whole_state(folder, identity, state, base=look.base)
     touched = _find_touched_files(spark, folder, keys, look)
     old = [file for file in look.live if file.path in touched]
@@ -71,12 +71,14 @@ def swap_rows(
         make(keys).write.mode("overwrite").parquet(str(entry_path(folder, path)))
         thin(entry_path(folder), places, path)
     else:
-        state = _stay(spark, folder, keys, look, old).unionByName(make(keys))
+        state = _read_remaining_rows(spark, folder, keys, look, old).unionByName(make(keys))
         state.write.mode("overwrite").parquet(str(entry_path(folder, path)))
     return commit_state(folder, identity, path, base=look.base, instead_of=old)
 
 
-def _stay(spark: SparkSession, folder: str, keys: DataFrame, look: MergeLook, files: Sequence[LiveFile]) -> DataFrame:
+def _read_remaining_rows(
+    spark: SparkSession, folder: str, keys: DataFrame, look: MergeLook, files: Sequence[LiveFile]
+) -> DataFrame:
     """Return the rows of files that have other keys."""
     there = frame_of_files(spark, folder, [file.path for file in files], look.schema)
     return there.join(keys, keys.columns, "left_anti").select(*map(quote_name, fields_of(look.schema)))

@@ -38,7 +38,7 @@ def empty_schema(folder: str, table: Table) -> StructType:
     return table_schema(folder) if has_columns(folder) else state_schema(_parse_declared_columns(table), table)
 
 
-def brought_schema(folder: str, table: Table) -> StructType:
+def written_schema(folder: str, table: Table) -> StructType:
     """Return the columns of the rows that batches write to a table of which no slice can be read.
 
     They are the table's own columns. The raw rows of a TEMPORAL table are known only from its declaration. Needs and

@@ -141,7 +141,7 @@ def require_instant(made: str, temporal: Temporal, *, table: str) -> None:
         )
 
 
-def lacking_sql(temporal: Temporal) -> Mapping[str, str]:
+def fault_conditions(temporal: Temporal) -> Mapping[str, str]:
     """Return SQL conditions, by kind of fault, for raw rows without a key or a valid time. At most one is TRUE."""
     no_key = " OR ".join(f"{quote_name(key)} IS NULL" for key in temporal.keys)
     found = {"no_key": f"({no_key})"}
@@ -158,7 +158,7 @@ def versions_of(
     """Return the versions that slices add up to, for some keys or for all, in the columns of the table.
 
     Rows of one key and time are ordered by ORDER BY, then by label. `timelabel` is that of the row that started the
-    version. Rows without a key or a valid time (`lacking_sql`) are left out. For snapshots, see `_extend_lives`.
+    version. Rows without a key or a valid time (`fault_conditions`) are left out. For snapshots, see `_extend_lives`.
     Cost: a scan of the slices, and one shuffle and sort of the remaining rows; for snapshots one more sort.
     """
     from waterclock.temporal import compute_temporal
@@ -167,7 +167,7 @@ def versions_of(
     rows = frame_of_slices(spark, folder, manifests, add_ordering_columns(raw, table))
     if keys is not None:
         rows = rows.join(keys, list(temporal.keys), "left_semi")
-    rows = rows.where(f"NOT ({' OR '.join(lacking_sql(temporal).values())})")
+    rows = rows.where(f"NOT ({' OR '.join(fault_conditions(temporal).values())})")
     lacking = _labels_lacking(raw, manifests)
     windows = None if temporal.at else _windows(spark, manifests, table)
     said = _prepare_raw_rows(rows if windows is None else rows.join(windows, TIMELABEL), raw, temporal, lacking)

@@ -123,7 +123,7 @@ def winners_at_head(spark: SparkSession, asked: Restatement, *, is_unique: bool)
         won = drop_deleted_rows(won, highest_deletes(spark, folder, rivals, merge, asked.schema), merge)
     if lost is not None and not lost.isEmpty():
         won = won.unionByName(_recompute_winners(spark, asked, lost))
-    return Winners(won, merge.keys, _beats(asked), is_work=True, may_be_null=asked.may_be_null)
+    return Winners(won, merge.keys, _winner_condition(asked), is_work=True, may_be_null=asked.may_be_null)
 
 
 def _rows(spark: SparkSession, asked: Restatement, manifest: Manifest, *, is_unique: bool) -> DataFrame:
@@ -158,7 +158,7 @@ def _recompute_winners(spark: SparkSession, asked: Restatement, keys: DataFrame)
     return winners_of(spark, asked.folder, keys, later, merge, schema, past)
 
 
-def _beats(asked: Restatement) -> str:
+def _winner_condition(asked: Restatement) -> str:
     """Return the condition under which a winner replaces the head's row.
 
     A row from the replaced slice is always replaced. If the head's row has the label of a recomputed winner, it is that

@@ -119,7 +119,7 @@ def read_claims(folder: str, version: int, *, project: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def last_of_same_rows(folder: str, version: int) -> int:
+def last_version_with_same_rows(folder: str, version: int) -> int:
     """Return the newest version up to which no commit after `version` changed data; OPTIMIZE may have moved rows."""
     try:
         for number, text in _commits(folder, version, None):

@@ -13,7 +13,7 @@ from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path, stat_file
 from waterclock.files.object_stores import delta_options
 from waterclock.storage.lake import STAGE
-from waterclock.storage.log.delta_log import is_recreated, last_of_same_rows, require_shallow_commits
+from waterclock.storage.log.delta_log import is_recreated, last_version_with_same_rows, require_shallow_commits
 from waterclock.timelabel.label import TIMELABEL
 
 _WITH_COLUMN_MAPPING = 2
@@ -64,7 +64,7 @@ def may_hold(file: LiveFile, label: str) -> bool:
     return not (file.low and file.high) or file.low <= label <= file.high
 
 
-def may_hold_any(file: LiveFile, low: str | None, high: str | None) -> bool:
+def may_contain_range(file: LiveFile, low: str | None, high: str | None) -> bool:
     """Return whether a file may contain rows with labels in `[low, high)`; a bound of None is open."""
     least, most = (file.label, file.label) if file.label else (file.low, file.high)
     return not (least and most) or ((low is None or most >= low) and (high is None or least < high))
@@ -81,7 +81,7 @@ def open_kept_version(folder: str, version: int, low: str | None = None, high: s
     if version < 0 or is_recreated(folder, version):
         return None
     table = _whole(folder, version, low, high)
-    same = version if table is not None else last_of_same_rows(folder, version)
+    same = version if table is not None else last_version_with_same_rows(folder, version)
     return table if same == version else _whole(folder, same, low, high)
 
 
@@ -93,7 +93,7 @@ def _whole(folder: str, version: int, low: str | None, high: str | None) -> Delt
             files_with_deletion_vectors(table, folder)  # reads the vectors, which fails if one is missing
     except (DeltaError, OSError):
         return None
-    is_whole = all(_is_there(folder, file) for file in files if may_hold_any(file, low, high))
+    is_whole = all(_is_there(folder, file) for file in files if may_contain_range(file, low, high))
     return table if is_whole else None
 
 

@@ -22,7 +22,7 @@ from waterclock.storage.log.live_files import (
     empty_file,
     is_plain,
     live_files,
-    may_hold_any,
+    may_contain_range,
     open_delta,
     open_kept_version,
 )
@@ -60,7 +60,7 @@ def frame_at(
     """
     bounds = (None if low is None else label_of(low), None if high is None else label_of(high))
     direct = _live_paths(folder, version, bounds, is_partitioned=is_partitioned)
-    return _within(_frame(spark, folder, version, direct), bounds)
+    return _filter_labels(_frame(spark, folder, version, direct), bounds)
 
 
 def try_frame_at_version(
@@ -82,7 +82,7 @@ def try_frame_at_version(
         return None
     schema, plain = table.schema().to_json(), is_plain(table)
     direct = _direct(folder, live_files(table), schema, bounds, is_plain=plain, is_partitioned=is_partitioned)
-    return _within(_frame(spark, folder, table.version(), direct), bounds)
+    return _filter_labels(_frame(spark, folder, table.version(), direct), bounds)
 
 
 def frame_of_version(spark: SparkSession, folder: str, version: int) -> DataFrame:
@@ -99,7 +99,7 @@ def _frame(spark: SparkSession, folder: str, version: int, direct: tuple[list[st
     return frame_of_files(spark, folder, *direct)
 
 
-def _within(frame: DataFrame, bounds: tuple[str | None, str | None]) -> DataFrame:
+def _filter_labels(frame: DataFrame, bounds: tuple[str | None, str | None]) -> DataFrame:
     if bounds[0] is not None:
         frame = frame.where(F.col(TIMELABEL) >= F.lit(bounds[0]))
     if bounds[1] is not None:
@@ -183,7 +183,7 @@ def _direct(
     is_plain: bool,
     is_partitioned: bool,
 ) -> tuple[list[str], str] | None:
-    paths = [file.path for file in files if may_hold_any(file, *bounds)]
+    paths = [file.path for file in files if may_contain_range(file, *bounds)]
     # Spark leaves out the partition column in files that it writes itself, such as those of OPTIMIZE
     are_whole_rows = not is_partitioned or all(path.startswith(f"{STAGE}/") for path in paths)
     if is_plain and are_whole_rows and len(paths) <= FILES_READ_DIRECTLY:

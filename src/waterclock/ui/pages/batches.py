@@ -17,7 +17,7 @@ from waterclock.operations.proposals import Verb
 from waterclock.operations.restating import refuse_more_than
 from waterclock.operations.states import LOUDNESS, QUIET, State, state_of
 from waterclock.operations.withdrawing import find_withdrawable_labels
-from waterclock.planner.label_states import LabelState, StatesIn, count_states, is_in, label_states
+from waterclock.planner.label_states import LabelState, SpanStates, contains_label, count_states, label_states
 from waterclock.planner.plan import Status
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
@@ -71,7 +71,7 @@ def several(at: OpenedProject, tables: Sequence[Table], labels: Mapping[str, Lab
 
 
 @dataclass(frozen=True, slots=True)
-class _OfTable:
+class _TableLabels:
     """The selected due labels of one table: those with details are listed singly (`listed`), the others only counted.
 
     `older`: those before START, which are not made any more; `states`: all others. `made`: the singly listed labels of
@@ -79,8 +79,8 @@ class _OfTable:
     started by a runner. `warned`: the labels whose rows have warnings.
     """
 
-    older: StatesIn
-    states: StatesIn
+    older: SpanStates
+    states: SpanStates
     made: Container[datetime]
     done: int
     asked_for: int
@@ -105,7 +105,7 @@ class _OfTable:
         return State.WARNED if state is State.OK and one.label in self.warned else state
 
 
-def _block(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labels]) -> Mapping[str, _OfTable]:
+def _block(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labels]) -> Mapping[str, _TableLabels]:
     edges = {table.name: _edges(at, table, labels[table.name]) for table in tables}
     if not edges:
         return {}
@@ -127,11 +127,11 @@ def _block(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labe
     }
 
 
-def _table_batches(settled: Settled, name: str, older: StatesIn, states: StatesIn, asked: int) -> _OfTable:
+def _table_batches(settled: Settled, name: str, older: SpanStates, states: SpanStates, asked: int) -> _TableLabels:
     done = settled.done.get(name, ())
     has_rows = {cell.label for cell in settled.others if cell.table == name and cell.current_claim is not None}
-    made = frozenset(one.label for one in states.listed if one.label in has_rows or is_in(done, one.label))
-    return _OfTable(older, states, made, states.counts.get(Status.DONE, 0) + len(made), asked)
+    made = frozenset(one.label for one in states.listed if one.label in has_rows or contains_label(done, one.label))
+    return _TableLabels(older, states, made, states.counts.get(Status.DONE, 0) + len(made), asked)
 
 
 def _edges(at: OpenedProject, table: Table, meant: Labels) -> tuple[datetime, datetime]:
@@ -170,7 +170,7 @@ def _describe_label(at: OpenedProject, name: str, one: LabelState, look: State, 
     }
 
 
-def _actions(block: Mapping[str, _OfTable], labels: str) -> list[Content]:
+def _actions(block: Mapping[str, _TableLabels], labels: str) -> list[Content]:
     """Return the possible actions, each for the tables that have matching batches."""
     offered: list[tuple[Verb, str, Mapping[str, int]]] = [
         (Verb.RETRY, "Retry", {name: sum(map(has_failed, one.listed_labels)) for name, one in block.items()}),
@@ -192,7 +192,7 @@ _MADE_IF_ASKED = frozenset({Status.READY, Status.NOT_NEEDED})
 _NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # a waiting label is made in its turn
 
 
-def _count_unmade(one: _OfTable, statuses: Container[Status]) -> int:
+def _count_unmade(one: _TableLabels, statuses: Container[Status]) -> int:
     """Count the labels with these statuses that have no rows, and that no runner has started or failed."""
     meant = (each for each in one.states.listed if each.status in statuses and each.label not in one.made)
     listed = sum(1 for each in meant if not (is_begun(each) or has_failed(each) or is_requested(each)))

@@ -7,7 +7,7 @@ from datetime import datetime
 from waterclock.operations.formatting import count_words, number_words, seconds_words, short_label
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.pauses import names_words, waiting_request_lines
-from waterclock.operations.pausing import OfTables
+from waterclock.operations.pausing import TablesToPause
 from waterclock.operations.proposals import Proposal, Verb, decide, find_publishes, propose
 from waterclock.operations.runners import alive
 from waterclock.timelabel.label import label_of
@@ -83,7 +83,7 @@ def _describe_plan(at: OpenedProject, asked: PageQuery, proposal: Proposal) -> C
     }
 
 
-def _pause_tables_content(at: OpenedProject, proposal: Proposal, of: OfTables) -> Content:
+def _pause_tables_content(at: OpenedProject, proposal: Proposal, of: TablesToPause) -> Content:
     """Return the paused or resumed tables, how many batches of them run, and the other pauses."""
     names = at.flow.tables if of.is_of_all else of.names
     running = sum(len(claim.labels) for name in names for claim in at.snapshot.of(name).open_claims)
@@ -96,7 +96,7 @@ def _pause_tables_content(at: OpenedProject, proposal: Proposal, of: OfTables) -
     }
 
 
-def _tables_words(of: OfTables) -> str:
+def _tables_words(of: TablesToPause) -> str:
     return "all tables" if of.is_of_all else names_words(of.names)
 
 

@@ -65,7 +65,7 @@ def table_quality(at: OpenedProject, table: Table) -> Content:
         "more_measures": max(0, len(series) - _MOST_MEASURES),
         "profile": [_describe_profile(each) for each in profile[:_MOST_COLUMNS]],
         "more_columns": max(0, len(profile) - _MOST_COLUMNS),
-        "aside": [row for each in reversed(shown) for row in _went(table, each, words[each.label])],
+        "aside": [row for each in reversed(shown) for row in _list_removed_rows(table, each, words[each.label])],
         "in_time": late,
     }
 
@@ -114,7 +114,7 @@ def _quarantine_page(table: Table, check: Check | None) -> str | None:
     return quarantine_address(table.name, check.name)
 
 
-def _went(table: Table, each: Counted, words: str) -> Iterator[Content]:
+def _list_removed_rows(table: Table, each: Counted, words: str) -> Iterator[Content]:
     """Yield the removed rows of a batch: by input table before its query, then of its own rows."""
     for name, counts in each.measures.get(INPUTS_FOUND, {}).items():
         if counts[QUARANTINED] or counts["dropped"]:

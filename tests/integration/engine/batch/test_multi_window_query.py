@@ -136,7 +136,7 @@ def test_one_query_gives_what_one_for_each_window_gives(
 ) -> None:
     with collected.opened() as work:
         batches, expected = asked(work, case)
-        monkeypatch.setattr(transform, "_window_by_window", None)  # it must not be needed
+        monkeypatch.setattr(transform, "_query_one_by_one", None)  # it must not be needed
         assert made(work, work.sessions.own(), batches) == (1, expected)
 
 

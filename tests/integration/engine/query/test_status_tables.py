@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tiny import Tiny, day, described
-from waterclock.dpl.query.pushdown import AskedOf
+from waterclock.dpl.query.pushdown import Pushdown
 from waterclock.engine.query import query as room
 from waterclock.engine.query.query import AnsweredQuery, query
 
@@ -68,6 +68,6 @@ def answered(tiny: Tiny, text: str) -> tuple[tuple[tuple[str, str], ...], list[s
 @pytest.mark.parametrize("text", QUERIES)
 def test_what_is_not_asked_for_changes_no_answer(tiny: Tiny, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     found = answered(tiny, text)
-    monkeypatch.setattr(room, "find_pushdown", lambda _query, _table, types: AskedOf(frozenset(types)))
+    monkeypatch.setattr(room, "find_pushdown", lambda _query, _table, types: Pushdown(frozenset(types)))
     assert found == answered(tiny, text)
     assert found[1] or "no.such" in text

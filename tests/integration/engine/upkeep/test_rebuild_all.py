@@ -18,7 +18,7 @@ from tests.tiny import Tiny, day, described, evening
 from waterclock.engine.query.query import query
 from waterclock.engine.query.ticks import AsOf
 from waterclock.engine.runner_name import runner_name
-from waterclock.engine.upkeep.rebuild_all import RemadeAll, prospect, rebuild_all
+from waterclock.engine.upkeep.rebuild_all import RebuildAllResult, prospect, rebuild_all
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.ledger.store.schema import batches
@@ -65,7 +65,7 @@ def tiny(made: Tiny, tmp_path: Path) -> Tiny:
     return made.copied(tmp_path / "project")
 
 
-def rebuilt(tiny: Tiny, now: int = 4) -> RemadeAll:
+def rebuilt(tiny: Tiny, now: int = 4) -> RebuildAllResult:
     with tiny.opened() as work:
         return rebuild_all(work, day(now))
 

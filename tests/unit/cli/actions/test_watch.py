@@ -18,14 +18,14 @@ from waterclock.batches.ledger_snapshot import Pause
 from waterclock.cli.actions import watch as watching
 from waterclock.cli.actions.watch import watch
 from waterclock.cli.views.theme import make_console
-from waterclock.engine.collect.source_clocks import HeldBack
+from waterclock.engine.collect.source_clocks import UnfinishedSource
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.planner.plan import Plan
 from waterclock.timelabel.window import Window
 
 FLOW = flow(collect("raw.a", "HOUR"))
 NOW = at("2013-01-03 22:00")
-HELD = HeldBack(
+HELD = UnfinishedSource(
     "raw.a", Window(at("2013-01-03 21:00"), at("2013-01-03 22:00")), at("2013-01-03 21:48:01"), of_items=True
 )
 

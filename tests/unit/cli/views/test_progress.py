@@ -19,7 +19,7 @@ from waterclock.cli.views.progress import Progress
 from waterclock.cli.views.run import place_of, print_outcome, run_json
 from waterclock.cli.views.screen import Screen
 from waterclock.cli.views.theme import make_console, theme
-from waterclock.engine.collect.source_clocks import HeldBack
+from waterclock.engine.collect.source_clocks import UnfinishedSource
 from waterclock.engine.progress import GroupReport
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.errors import WaterclockError
@@ -310,7 +310,7 @@ def test_the_end_says_what_is_done_and_what_is_left() -> None:
 def test_what_waits_for_its_source_is_not_said_to_be_ready() -> None:
     ready = [batch("raw.a", f"2013-01-0{day}", Status.READY) for day in (1, 2, 3)]
     plan = Plan(now=at("2013-01-04"), batches=(*ready, batch("marts.delays", "2013-01-03", Status.WAITING)))
-    held = HeldBack("raw.a", window("2013-01-02"), at("2013-01-01 21:48"), of_items=True)
+    held = UnfinishedSource("raw.a", window("2013-01-02"), at("2013-01-01 21:48"), of_items=True)
     assert "4 due: 1 ready, 2 waiting for their source, 1 waiting;" in told(outcome(plan=plan, held_back=(held,)))
     all_held = replace(held, window=window("2013-01-01"))
     assert "4 due: 3 waiting for their source, 1 waiting;" in told(outcome(plan=plan, held_back=(all_held,)))
@@ -423,7 +423,7 @@ def test_the_same_failure_of_several_labels_is_told_once(out: io.StringIO) -> No
 
 
 def test_a_batch_that_waits_for_its_source_says_how_far_that_has_come() -> None:
-    held = HeldBack("raw.a", window("2013-01-03"), at("2013-01-03 21:48:08"), of_items=True)
+    held = UnfinishedSource("raw.a", window("2013-01-03"), at("2013-01-03 21:48:08"), of_items=True)
     said = told(outcome(held_back=(held,)))
     assert said.splitlines()[0] == (
         "raw.a@20130103000000 waits for the source's clock: newest file 2013-01-03 21:48Z; "

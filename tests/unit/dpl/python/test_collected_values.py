@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.dpl.python.collected_values import CodeLooks, look_at
+from waterclock.dpl.python.collected_values import CodeFindings, inspect_code
 
 
-def look(folder: Path, body: str, *, more: str = "", helper: str = "") -> CodeLooks:
+def look(folder: Path, body: str, *, more: str = "", helper: str = "") -> CodeFindings:
     (folder / "flows").mkdir(exist_ok=True)
     (folder / "helper.py").write_text(helper)
     code = f"from pyspark.sql import functions as F\n{more}\ndef f(t, u):\n    {body}\n"
     (folder / "flows" / "a.py").write_text(code)
-    return look_at(folder, "flows/a.py", "f")
+    return inspect_code(folder, "flows/a.py", "f")
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,6 @@ def test_code_whose_ways_may_part_is_told(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_brings_anything(tmp_path: Path) -> None:
-    assert look_at(tmp_path, "flows/a.py", "f").brings
+    assert inspect_code(tmp_path, "flows/a.py", "f").brings
     look(tmp_path, "return t")
-    assert look_at(tmp_path, "flows/a.py", "g").brings == ("g in flows/a.py, which is not found there",)
+    assert inspect_code(tmp_path, "flows/a.py", "g").brings == ("g in flows/a.py, which is not found there",)

@@ -9,7 +9,14 @@ import waterclock as wc
 from waterclock.dpl.python.statements import load_python
 from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText
-from waterclock.dpl.syntax.statements import BatchedSaid, ColumnsSaid, ModeSaid, OptionsSaid, Statement, StatementKind
+from waterclock.dpl.syntax.statements import (
+    ParsedBatching,
+    ParsedColumnList,
+    ParsedMode,
+    ParsedOptions,
+    Statement,
+    StatementKind,
+)
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode, ReadKind, TableType
 from waterclock.flow.declarations import Argument, Flat, PythonFunction, Read, Secret, Value
@@ -59,11 +66,11 @@ def test_a_call_is_read_by_the_parser_of_dpl(tmp_path: Path) -> None:
         '           retain=":keep", comment=None, sequential=True, tags=["a", "b"])\n',
     )
     assert (said.kind, said.name, str(said.span.place)) == (StatementKind.COLLECT, "raw.planes", "flows/a.py:4:13")
-    assert said.value("BY", BatchedSaid) == BatchedSaid(Batching.DATA_TIME, "updated_at", Duration(3, "DAY"))
-    assert said.value("MODE", ModeSaid) == ModeSaid(Mode.MERGE, (), ("updated_at",))
+    assert said.value("BY", ParsedBatching) == ParsedBatching(Batching.DATA_TIME, "updated_at", Duration(3, "DAY"))
+    assert said.value("MODE", ParsedMode) == ParsedMode(Mode.MERGE, (), ("updated_at",))
     assert said.value("RETAIN", Duration) == Duration(90, "DAY")
     assert said.value("TAGS", tuple) == ("a", "b")
-    assert [column.name for column in value_of(said, "COLUMNS", ColumnsSaid).columns] == ["tailnum"]
+    assert [column.name for column in value_of(said, "COLUMNS", ParsedColumnList).columns] == ["tailnum"]
     assert said.clause("TYPE OF TABLE") is None
     assert said.clause("COMMENT") is None
 
@@ -76,8 +83,8 @@ def test_options_are_a_dict_with_secrets_and_variables_or_a_text(tmp_path: Path)
         'wc.connection("b", type="sqlite", options="(path :path, timeout 5, auth.token SECRET \'t\')")\n',
     )
     values = {"path": "data/ops.sqlite", "timeout": 5, "auth.token": Secret("t")}
-    assert value_of(first, "OPTIONS", OptionsSaid).values == values
-    assert value_of(second, "OPTIONS", OptionsSaid).values == values
+    assert value_of(first, "OPTIONS", ParsedOptions).values == values
+    assert value_of(second, "OPTIONS", ParsedOptions).values == values
 
 
 def test_a_plain_text_needs_no_quotes_and_may_hold_some(tmp_path: Path) -> None:

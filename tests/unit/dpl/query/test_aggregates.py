@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.dpl.query.aggregates import aggregates_of, in_sparks_words
+from waterclock.dpl.query.aggregates import aggregates_of, expand_aggregates
 
 WRITTEN = "coalesce(get(approx_top_k({0}, 1), 0).count * approx_count_distinct({0}) / count({0}), 1D)"
 
@@ -18,7 +18,7 @@ WRITTEN = "coalesce(get(approx_top_k({0}, 1), 0).count * approx_count_distinct({
     ],
 )
 def test_each_call_is_written_out_and_nothing_else(said: str, asked: str) -> None:
-    assert in_sparks_words(said) == asked
+    assert expand_aggregates(said) == asked
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.dpl.query.test_splice import query_of
-from waterclock.dpl.query.flat_alone import flat_alone
+from waterclock.dpl.query.flat_alone import find_single_flat
 
 SALES = """
 COLLECT raw.sales PARTITIONED (id BIGINT KEY, customer BIGINT REFERENCES raw.customers, at TIMESTAMP)
@@ -38,11 +38,11 @@ SELECT id FROM FLAT(raw.sales) LATERAL VIEW explode(array(1, 2)) t AS x
 
 @pytest.mark.parametrize("text", ALONE.strip().splitlines())
 def test_the_rows_of_one_flat(tmp_path: Path, text: str) -> None:
-    found = flat_alone(query_of(text, tmp_path, SALES))
+    found = find_single_flat(query_of(text, tmp_path, SALES))
     assert found is not None
     assert found.read.table == "raw.sales"
 
 
 @pytest.mark.parametrize("text", NOT_ALONE.strip().splitlines())
 def test_rows_that_are_fewer_or_more(tmp_path: Path, text: str) -> None:
-    assert flat_alone(query_of(text, tmp_path, SALES)) is None
+    assert find_single_flat(query_of(text, tmp_path, SALES)) is None

@@ -14,7 +14,7 @@ from waterclock.dpl.adhoc import adhoc_query
 from waterclock.dpl.project import load_project
 from waterclock.dpl.query.column_readers import readers_of
 from waterclock.dpl.query.column_trace import ColumnOf
-from waterclock.dpl.query.hidden_columns import stars_without
+from waterclock.dpl.query.hidden_columns import exclude_columns_from_stars
 from waterclock.dpl.query.impact import impact_of
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.dpl.query.splice import splice
@@ -211,4 +211,4 @@ def test_who_reads_all_reads_no_hidden_column(tmp_path: Path) -> None:
     ],
 )
 def test_a_star_of_a_rule_that_leaves_out_others_brings_no_hidden_column(rule: str, said: str) -> None:
-    assert stars_without(rule, ["h", "i j"]) == said
+    assert exclude_columns_from_stars(rule, ["h", "i j"]) == said

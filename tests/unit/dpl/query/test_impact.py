@@ -7,7 +7,7 @@ import pytest
 from tests.lineages import CASES, T, U
 from tests.unit.dpl.query.test_column_flow import lineage_of
 from tests.unit.dpl.query.test_lineage import PYTHON, flow_of
-from waterclock.dpl.query.column_trace import UNTOLD, ColumnOf
+from waterclock.dpl.query.column_trace import UNKNOWN_ORIGIN, ColumnOf
 from waterclock.dpl.query.impact import Impact, impact_of
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.flow.code_lineage import COMPUTED, CodeLineage, Origin
@@ -197,7 +197,7 @@ def test_no_column_that_a_query_rests_on_is_without_impact(tmp_path: Path, query
     rests: dict[ColumnOf, set[str]] = {}
     is_untold = False
     for name, made in lineage.trace_table("m.x").items():
-        is_untold = is_untold or made.note == UNTOLD
+        is_untold = is_untold or made.note == UNKNOWN_ORIGIN
         for each in made.inputs:
             rests.setdefault(each, set()).add(name)
     read = {each.table for each in lineage.flow.tables["m.x"].reads}

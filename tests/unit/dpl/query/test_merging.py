@@ -2,24 +2,24 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.dpl.query.merging import WindowCall, split_at_aggregates
+from waterclock.dpl.query.merging import AggregateCall, split_at_aggregates
 
 
 @pytest.mark.parametrize(
     ("text", "calls"),
     [
-        ("count(*)", [WindowCall("count", ("*",))]),
-        ("SUM( amount ) / count(*)", [WindowCall("sum", ("amount",)), WindowCall("count", ("*",))]),
-        ("round(avg(`a, b`), 2)", [WindowCall("avg", ("`a, b`",))]),
+        ("count(*)", [AggregateCall("count", ("*",))]),
+        ("SUM( amount ) / count(*)", [AggregateCall("sum", ("amount",)), AggregateCall("count", ("*",))]),
+        ("round(avg(`a, b`), 2)", [AggregateCall("avg", ("`a, b`",))]),
         (
             "approx_percentile(x, array(0.1, 0.5), 100)",
-            [WindowCall("approx_percentile", ("x", "array(0.1, 0.5)", "100"))],
+            [AggregateCall("approx_percentile", ("x", "array(0.1, 0.5)", "100"))],
         ),
-        ("count_if(a > 0 AND b IN (1, 2))", [WindowCall("count_if", ("a > 0 AND b IN (1, 2)",))]),
-        ("coalesce(max(if(a, b, c)), 0) - 1", [WindowCall("max", ("if(a, b, c)",))]),
+        ("count_if(a > 0 AND b IN (1, 2))", [AggregateCall("count_if", ("a > 0 AND b IN (1, 2)",))]),
+        ("coalesce(max(if(a, b, c)), 0) - 1", [AggregateCall("max", ("if(a, b, c)",))]),
     ],
 )
-def test_an_expression_is_parted_at_its_aggregates(text: str, calls: list[WindowCall]) -> None:
+def test_an_expression_is_parted_at_its_aggregates(text: str, calls: list[AggregateCall]) -> None:
     found = split_at_aggregates(text)
     assert found is not None
     assert [*found.calls] == calls

@@ -9,7 +9,7 @@ from waterclock.dpl.query.column_trace import ColumnOf
 from waterclock.dpl.query.impact import impact_of
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.flow.declarations import Flow
-from waterclock.flow.published import keys_sent
+from waterclock.flow.published import list_sent_keys
 
 FLOW = """
 CREATE CONNECTION landing TYPE files OPTIONS (path 'in');
@@ -66,7 +66,7 @@ def test_another_mask_is_other_code(tmp_path: Path) -> None:
 
 def test_a_key_goes_by_the_name_under_which_it_is_sent_and_is_none_where_it_is_made(tmp_path: Path) -> None:
     found = [
-        keys_sent(flow_of(tmp_path, sent).tables["out.people"].columns, ("id",))
+        list_sent_keys(flow_of(tmp_path, sent).tables["out.people"].columns, ("id",))
         for sent in ("id, email", "person AS (ID), email", "id AS (id + 1), email", "email")
     ]
     assert found == [("id",), ("person",), (), ("id",)]

@@ -3,16 +3,16 @@ from __future__ import annotations
 import pytest
 
 from waterclock.dpl.adhoc import adhoc_query
-from waterclock.dpl.query.pushdown import AskedCondition, find_pushdown
+from waterclock.dpl.query.pushdown import PushedCondition, find_pushdown
 from waterclock.flow.declarations import Flow
 
 TYPES = {"table": "STRING", "timelabel": "STRING", "rows": "BIGINT", "status": "STRING", "is_suspect": "BOOLEAN"}
 NAME = "waterclock.batches"
 EVERY = set(TYPES)
-A_YEAR = [AskedCondition("timelabel", ">=", ("2013",)), AskedCondition("timelabel", "<=", ("2014",))]
+A_YEAR = [PushedCondition("timelabel", ">=", ("2013",)), PushedCondition("timelabel", "<=", ("2014",))]
 
 
-def asked(text: str) -> tuple[set[str], list[AskedCondition]]:
+def asked(text: str) -> tuple[set[str], list[PushedCondition]]:
     query = adhoc_query(text, Flow(project="x", tables={}), status_tables=(NAME, "waterclock.events"))
     found = find_pushdown(query, NAME, TYPES)
     return set(found.columns), list(found.conditions)
@@ -44,10 +44,10 @@ def test_columns_are_those_that_the_text_names_if_it_names_all_it_reads(text: st
 @pytest.mark.parametrize(
     ("where", "conditions"),
     [
-        ("table = 'a.b'", [AskedCondition("table", "=", ("a.b",))]),
-        ("'a.b' = table AND rows > 5", [AskedCondition("table", "=", ("a.b",)), AskedCondition("rows", ">", (5,))]),
-        ("5 >= rows", [AskedCondition("rows", "<=", (5,))]),
-        ("(status IN ('failed', 'held')) AND is_suspect", [AskedCondition("status", "=", ("failed", "held"))]),
+        ("table = 'a.b'", [PushedCondition("table", "=", ("a.b",))]),
+        ("'a.b' = table AND rows > 5", [PushedCondition("table", "=", ("a.b",)), PushedCondition("rows", ">", (5,))]),
+        ("5 >= rows", [PushedCondition("rows", "<=", (5,))]),
+        ("(status IN ('failed', 'held')) AND is_suspect", [PushedCondition("status", "=", ("failed", "held"))]),
         ("timelabel BETWEEN '2013' AND '2014'", A_YEAR),
         ("table = 'a' OR rows = 1", []),
         ("NOT table = 'a'", []),
@@ -65,7 +65,7 @@ def test_columns_are_those_that_the_text_names_if_it_names_all_it_reads(text: st
         ("other = 'a'", []),
     ],
 )
-def test_conditions_are_comparisons_that_each_row_must_meet(where: str, conditions: list[AskedCondition]) -> None:
+def test_conditions_are_comparisons_that_each_row_must_meet(where: str, conditions: list[PushedCondition]) -> None:
     assert asked(f"SELECT rows FROM waterclock.batches WHERE {where}")[1] == conditions
 
 
@@ -86,7 +86,7 @@ def test_conditions_are_comparisons_that_each_row_must_meet(where: str, conditio
     ],
 )
 def test_conditions_are_told_of_the_one_place_where_the_table_stands(text: str, is_told: bool) -> None:
-    assert asked(text)[1] == ([AskedCondition("table", "=", ("a",))] if is_told else [])
+    assert asked(text)[1] == ([PushedCondition("table", "=", ("a",))] if is_told else [])
 
 
 def test_so_many_conditions_and_values_as_a_database_takes_are_told() -> None:

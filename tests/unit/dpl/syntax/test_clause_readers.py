@@ -9,13 +9,13 @@ import pytest
 from waterclock.dpl.syntax.clause_parsing import parse_clause
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import (
-    BatchedSaid,
-    ColumnsSaid,
-    ModeSaid,
-    OptionsSaid,
-    QuerySaid,
-    TemporalSaid,
-    UnitSaid,
+    ParsedBatching,
+    ParsedColumnList,
+    ParsedMode,
+    ParsedOptions,
+    ParsedQuery,
+    ParsedTemporal,
+    ParsedUnit,
 )
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Batching, Mode
@@ -42,25 +42,25 @@ def parse(word: str, text: str, **variables: Value) -> Any:
         ("COMMENT", "it's free text; with anything", "it's free text; with anything"),
         ("START", "2018-01-01", "2018-01-01"),
         ("SCHEDULE", "10 * * * *", "10 * * * *"),
-        ("BY", "data time updated_at", BatchedSaid(Batching.DATA_TIME, "updated_at")),
-        ("BY", "arrival time", BatchedSaid(Batching.ARRIVAL_TIME)),
-        ("MODE", "append", ModeSaid(Mode.APPEND)),
-        ("MODE", "merge on (a, b) order by c", ModeSaid(Mode.MERGE, ("a", "b"), ("c",))),
-        ("MODE", "temporal", ModeSaid(Mode.TEMPORAL, temporal=TemporalSaid())),
+        ("BY", "data time updated_at", ParsedBatching(Batching.DATA_TIME, "updated_at")),
+        ("BY", "arrival time", ParsedBatching(Batching.ARRIVAL_TIME)),
+        ("MODE", "append", ParsedMode(Mode.APPEND)),
+        ("MODE", "merge on (a, b) order by c", ParsedMode(Mode.MERGE, ("a", "b"), ("c",))),
+        ("MODE", "temporal", ParsedMode(Mode.TEMPORAL, temporal=ParsedTemporal())),
         (
             "MODE",
             "temporal fill forward nulls value track (n) order by c, d at t on (a, b)",
-            ModeSaid(
+            ParsedMode(
                 Mode.TEMPORAL,
                 ("a", "b"),
                 ("c", "d"),
-                temporal=TemporalSaid("t", ("n",), are_all_values=True, fills_back=False),
+                temporal=ParsedTemporal("t", ("n",), are_all_values=True, fills_back=False),
             ),
         ),
         (
             "MODE",
             "temporal at at nulls value (a, b)",
-            ModeSaid(Mode.TEMPORAL, temporal=TemporalSaid("at", values=("a", "b"))),
+            ParsedMode(Mode.TEMPORAL, temporal=ParsedTemporal("at", values=("a", "b"))),
         ),
         ("POOL", "heavy", "heavy"),
         ("TAGS", "(a, b)", ("a", "b")),
@@ -75,20 +75,20 @@ def test_a_clause_reads_as_it_does_in_a_statement(word: str, text: str, value: o
 def test_columns_need_no_brackets_of_their_own() -> None:
     for text in ("tailnum KEY, *", "(tailnum KEY, *)"):
         said = parse("COLUMNS", text)
-        assert isinstance(said, ColumnsSaid)
+        assert isinstance(said, ParsedColumnList)
         assert [(column.name, column.declared.is_key) for column in said.columns] == [("tailnum", True)]
         assert said.is_open
 
 
 def test_units_queries_options_and_rules() -> None:
     unit = parse("FROM", "ops.public.planes")
-    assert isinstance(unit, UnitSaid)
+    assert isinstance(unit, ParsedUnit)
     assert (unit.connection, unit.path) == ("ops", "public.planes")
     options = parse("OPTIONS", "(a.b 'x', c -1.5, d TRUE, e SECRET 's')")
-    assert isinstance(options, OptionsSaid)
+    assert isinstance(options, ParsedOptions)
     assert options.values == {"a.b": "x", "c": -1.5, "d": True, "e": Secret("s")}
     query = parse("AS", "SELECT 1 AS one")
-    assert isinstance(query, QuerySaid)
+    assert isinstance(query, ParsedQuery)
     assert query.span.text == "SELECT 1 AS one"
     (rule,) = parse("EXPECT", "n > :least AS enough")
     assert (rule.name, rule.expression.text, rule.expression.variables) == ("enough", "n > :least", ("least",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waterclock.engine.batch.checking_references import _alike
+from waterclock.engine.batch.checking_references import _comparable_sql
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from waterclock.engine.batch.checking_references import _alike
     ],
 )
 def test_a_key_is_written_as_spark_compares_it(own: str, other: str, written: str) -> None:
-    assert _alike("`id`", own, other) == written
+    assert _comparable_sql("`id`", own, other) == written

@@ -12,7 +12,7 @@ from tests.unit.engine.fakes import group, work_of
 from waterclock.connectors.interface import Collected
 from waterclock.engine.batch import make
 from waterclock.engine.batch.attempt import GroupAttempt
-from waterclock.engine.batch.bound_inputs import Bound
+from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.results import MadeSlices, Notes
 from waterclock.engine.collect.collect_result import CollectResult
 from waterclock.flow.choices import Kind
@@ -46,4 +46,4 @@ def _refuse(*_: object, **__: object) -> None:
 def _made_of() -> tuple[Any, ...]:
 
     one = table("a.b", kind=Kind.COLLECT)
-    return work_of([one]), None, one, group("a.b", 1), Bound({}), day(9)
+    return work_of([one]), None, one, group("a.b", 1), BoundInputs({}), day(9)

@@ -12,10 +12,10 @@ from tests.unit.engine.fakes import manifest
 from waterclock.engine.batch.expectations import (
     RuleVerdict,
     excluded_row_warnings,
-    has_unasked,
+    has_unmeasured_rules,
     judge,
     measured_batch_rules,
-    refusal,
+    refused_batch_error,
 )
 from waterclock.flow.checks import list_batch_rules
 from waterclock.flow.choices import Action, Mode, Scope
@@ -72,10 +72,10 @@ def test_keys_and_not_null_columns_hold_a_value_in_every_row() -> None:
 
 
 def test_rules_of_the_batch_are_known_as_such() -> None:
-    assert not has_unasked(audited(rule("a", action=Action.FAIL)), {})
+    assert not has_unmeasured_rules(audited(rule("a", action=Action.FAIL)), {})
     of = audited(rule("a", action=Action.FAIL, scope=Scope.BATCH))
-    assert has_unasked(of, {"expect:a": 0})
-    assert not has_unasked(of, {"batch:a": None})
+    assert has_unmeasured_rules(of, {"expect:a": 0})
+    assert not has_unmeasured_rules(of, {"batch:a": None})
 
 
 BATCH_RULES = [
@@ -93,7 +93,7 @@ BATCH_RULES = [
 @pytest.mark.parametrize(("expression", "is_in_pass"), BATCH_RULES)
 def test_what_spark_observes_while_it_writes_costs_no_job_of_its_own(expression: str, *, is_in_pass: bool) -> None:
     of = audited(Rule(expression, "r", Scope.BATCH, Action.FAIL, SOMEWHERE))
-    assert has_unasked(of, {f"batch:{each.name}": True for each in measured_batch_rules(of)}) is not is_in_pass
+    assert has_unmeasured_rules(of, {f"batch:{each.name}": True for each in measured_batch_rules(of)}) is not is_in_pass
     assert measured_batch_rules(of, at_rest=True) == list(of.rules), "one scan of the sealed rows asks all"
 
 
@@ -108,12 +108,14 @@ def test_a_rule_of_the_batch_that_was_observed_holds_only_where_it_is_true() -> 
 
 def test_a_refusal_says_all_that_is_wrong_and_that_nothing_is_visible() -> None:
     of = audited(rule("a", action=Action.FAIL))
-    error = refusal(of, WHERE, RuleVerdict(refusals=("a: 3 of 10 rows violate (a > 0)", "id is null in 1 of 10 rows")))
+    error = refused_batch_error(
+        of, WHERE, RuleVerdict(refusals=("a: 3 of 10 rows violate (a > 0)", "id is null in 1 of 10 rows"))
+    )
     assert (error.code, error.where, error.transient) == ("E740", WHERE, False)
     assert "3 of 10" in error.what
     assert error.why == "id is null in 1 of 10 rows"
     assert "nothing of this revision is visible, and an earlier one stays" in (error.fix or "")
-    assert "flow.dpl:1:1" in (refusal(of, WHERE, RuleVerdict(refusals=("one",))).why or "")
+    assert "flow.dpl:1:1" in (refused_batch_error(of, WHERE, RuleVerdict(refusals=("one",))).why or "")
 
 
 def test_what_a_source_s_reading_set_aside_is_said_with_its_counts() -> None:

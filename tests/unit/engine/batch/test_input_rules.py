@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tests.ledgers import SOMEWHERE, table
 from waterclock.batches.records import count_quarantined
-from waterclock.dpl.query.column_readers import is_asked
-from waterclock.engine.batch.input_rules import InputFindings, _findings, filter_query_inputs, input_filters_of
+from waterclock.dpl.query.column_readers import is_used_by_rule
+from waterclock.engine.batch.input_rules import InputFindings, _list_findings, filter_query_inputs, input_filters_of
 from waterclock.engine.batch.row_filters import find_actions
 from waterclock.flow.checks import can_quarantine_rows, every_rule, input_checks, input_rules_of
 from waterclock.flow.choices import Action, ReadKind, Scope
@@ -75,7 +75,7 @@ def test_what_is_told_names_the_table_that_was_read() -> None:
 def test_a_rule_of_all_rows_tells_what_its_aggregates_came_to() -> None:
     few = rule("count(*) > 5 AND count(n) > 2", "few", Action.HOLD, of="a.read")
     answers = {"few": False, "few: count(*)": "4", "few: count(n)": None}
-    assert list(_findings(asking(few), {"a.read": InputCounts(Sifted(4, 0, 0, {}, {}), answers)})) == [
+    assert list(_list_findings(asking(few), {"a.read": InputCounts(Sifted(4, 0, 0, {}, {}), answers)})) == [
         (
             Action.HOLD,
             "few: the rows of a.read violate (count(*) > 5 AND count(n) > 2), where count(*) is 4; count(n) is NULL",
@@ -96,6 +96,6 @@ def test_rows_that_were_read_and_made_are_in_one_quarantine() -> None:
 
 def test_a_rule_of_what_is_read_reads_its_columns() -> None:
     made = asking(GOOD, TOLD)
-    assert is_asked(made, "a.read", "N")
-    assert not is_asked(made, "a.read", "m")
-    assert not is_asked(table("a.made", reads=("a.read",)), "a.read", "n")
+    assert is_used_by_rule(made, "a.read", "N")
+    assert not is_used_by_rule(made, "a.read", "m")
+    assert not is_used_by_rule(table("a.made", reads=("a.read",)), "a.read", "n")

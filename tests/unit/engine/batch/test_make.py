@@ -15,7 +15,7 @@ from tests.unit.engine.fakes import collect, group
 from waterclock.batches.records import Slice
 from waterclock.connectors.interface import Collected
 from waterclock.engine.batch import make as making
-from waterclock.engine.batch.bound_inputs import Bound
+from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.results import GroupPart, MadeSlices, Notes
 from waterclock.engine.collect.change_scans import ChangeScan
 from waterclock.engine.collect.collect_result import CollectResult
@@ -25,9 +25,9 @@ TABLE = collect("web.clicks", lookback=parse_duration("3 DAYS"))
 ROWS: Any = None  # no row is read
 
 
-def bound(*again: int) -> Bound:
+def bound(*again: int) -> BoundInputs:
     pieces = [Slice("web.clicks", day(it), day(it + 1), 1, 1, 1, 10, "1:2:3", "", None) for it in again]
-    return Bound({}, ChangeScan(tuple(pieces)))
+    return BoundInputs({}, ChangeScan(tuple(pieces)))
 
 
 def test_the_columns_of_a_source_are_compared_for_the_labels_that_a_batch_makes(

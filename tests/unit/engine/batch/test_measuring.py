@@ -17,7 +17,7 @@ def test_compared_values_are_literals_since_spark_connect_binds_none() -> None:
 
     rules: Any = [(None, "CAST(:v0 AS bigint) > 1"), (None, "CAST(:v1 AS string) = ':v0' AND CAST(:v2 AS int) > 0")]
     spark: Any = SimpleNamespace(sql=sql)
-    assert measuring._answers(spark, rules, {"v0": "12", "v1": "it's", "v2": None}) == [True, False]
+    assert measuring._evaluate_expressions(spark, rules, {"v0": "12", "v1": "it's", "v2": None}) == [True, False]
     [text] = asked
     assert text == (
         "SELECT (CAST('12' AS bigint) > 1) AS r0, (CAST('it\\'s' AS string) = ':v0' AND CAST(NULL AS int) > 0) AS r1 "

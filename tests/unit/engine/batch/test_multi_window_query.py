@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tests.ledgers import day
 from waterclock.engine.batch import multi_window_query
-from waterclock.engine.batch.multi_window_query import shares_of
+from waterclock.engine.batch.multi_window_query import split_batches
 from waterclock.flow.declarations import Read
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def shares(monkeypatch: pytest.MonkeyPatch, slices: Sequence[Sequence[str]], fil
         day(number): (SimpleNamespace(read=READ, slices=[SimpleNamespace(slice_path=path) for path in paths]),)
         for number, paths in enumerate(slices)
     }
-    found = shares_of(work, batches, cast("Any", pins))
+    found = split_batches(work, batches, cast("Any", pins))
     assert [batch.label for share in found for batch in share] == list(pins)
     return [len(share) for share in found], max(looks.values())
 

@@ -4,7 +4,13 @@ from dataclasses import replace
 from decimal import Decimal
 
 from tests.ledgers import SOMEWHERE, table
-from waterclock.engine.batch.row_filters import findings, loose_of, measures_of, merged_schema, row_filter_of
+from waterclock.engine.batch.row_filters import (
+    list_findings,
+    measures_of,
+    merged_schema,
+    mismatch_columns_of,
+    row_filter_of,
+)
 from waterclock.flow.choices import Action, Mode, Scope
 from waterclock.flow.declarations import Column, Columns, Rule, Table
 from waterclock.flow.keys import KeyOrder, KeyStays
@@ -26,7 +32,7 @@ def of(*columns: Column, mode: Mode = Mode.APPEND, ladder: Ladder = (), action: 
 def test_without_rows_to_take_out_there_is_no_sieve() -> None:
     assert row_filter_of(of(ID, action=Action.WARN)) is None
     assert row_filter_of(of(replace(ID, else_of_key=(Rung(Action.HOLD),)), action=Action.HOLD)) is None
-    assert loose_of(of(ID)) is None
+    assert mismatch_columns_of(of(ID)) is None
 
 
 def test_a_sieve_asks_everything_in_order_and_of_the_key_last() -> None:
@@ -71,15 +77,17 @@ def test_each_breach_is_told_with_what_is_done_for_it_and_what_is_dropped_is_not
     limited = (Rung(Action.QUARANTINE, Decimal(1)), Rung(Action.HOLD))
     columns = Column("n", SOMEWHERE, "INT", is_not_null=True, else_of_null=(Rung(Action.DROP),))
     sifted = Sifted(10, 2, 1, {"n": 1, "positive": 3}, {"n": 1, "positive": 2})
-    assert list(findings(of(columns, ladder=limited, action=Action.QUARANTINE), sifted)) == [
+    assert list(list_findings(of(columns, ladder=limited, action=Action.QUARANTINE), sifted)) == [
         (Action.HOLD, "positive: 3 of 10 rows violate (n > 0), beyond quarantine at most 1")
     ]
     steps = (Rung(Action.WARN, Decimal(3)), Rung(Action.HOLD, Decimal(5)))
-    assert list(findings(of(columns, ladder=steps, action=Action.WARN), sifted)) == [
+    assert list(list_findings(of(columns, ladder=steps, action=Action.WARN), sifted)) == [
         (Action.WARN, "positive: 3 of 10 rows violate (n > 0)")
     ]
     plain = of(columns, action=Action.QUARANTINE)
-    assert list(findings(plain, sifted)) == [(Action.QUARANTINE, "positive: 3 of 10 rows violate (n > 0), quarantined")]
+    assert list(list_findings(plain, sifted)) == [
+        (Action.QUARANTINE, "positive: 3 of 10 rows violate (n > 0), quarantined")
+    ]
     assert measures_of(sifted) == {
         "in": 10,
         "quarantined": 2,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.ledgers import day
 from waterclock.connectors.interface import Item, Listing
-from waterclock.engine.collect.arrivals import assign, complete_until
+from waterclock.engine.collect.arrivals import assign_items, complete_until
 from waterclock.engine.collect.source_clocks import filter_arrived
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
@@ -37,7 +37,7 @@ def names(items: Iterable[Item]) -> str:
 def taken(
     items: Sequence[Item], windows: Sequence[Window], done: IntervalSet = NOTHING, *, others: Sequence[Window] = ()
 ) -> dict[int, str]:
-    found = assign(items, windows, done, others_open=others)
+    found = assign_items(items, windows, done, others_open=others)
     return {(label - day(0)).days: names(of_window) for label, of_window in found.items()}
 
 
@@ -88,7 +88,7 @@ def test_windows_sealed_in_order_take_every_item_once(stamps: list[float], cuts:
         # half of what is there comes late: only the last run sees it
         visible = [one for number, one in enumerate(free) if turn == len(cuts) or number % 2]
         done = sealed(0, begin) if begin else NOTHING
-        found = assign(visible, [window(number) for number in range(begin, cut)], done)
+        found = assign_items(visible, [window(number) for number in range(begin, cut)], done)
         for label, of_window in found.items():
             seen += of_window
             assert all(one.stamp < label + timedelta(days=1) for one in of_window)

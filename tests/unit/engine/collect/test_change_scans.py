@@ -7,7 +7,7 @@ from typing import Any
 from tests.ledgers import day
 from tests.unit.engine.collect.test_lookback import piece
 from waterclock.connectors.interface import ChangedWindows, Mark
-from waterclock.engine.collect.change_scans import LOOKED, Noted, marks_of, notes_of, read_note
+from waterclock.engine.collect.change_scans import LOOKED, ScanNotes, marks_of, notes_of, read_note
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 
@@ -16,7 +16,7 @@ def windows(*numbers: int) -> list[Window]:
     return [Window(day(number), day(number + 1)) for number in numbers]
 
 
-def noted(of: int, *past: int, mark: str = "m", at: float = 0, by: str = "t") -> Noted:
+def noted(of: int, *past: int, mark: str = "m", at: float = 0, by: str = "t") -> ScanNotes:
     """Return what the batch of a day noted, read back from where it is kept."""
     of_window: dict[Any, Any] = {day(number): [number] for number in (of, *past)}
     looked = ChangedWindows({}, mark, of_window)
@@ -24,7 +24,7 @@ def noted(of: int, *past: int, mark: str = "m", at: float = 0, by: str = "t") ->
     return read_note(day(of), notes[day(of)], "t")
 
 
-def marks(asked: list[Window], *looks: Noted) -> dict[int, Mark]:
+def marks(asked: list[Window], *looks: ScanNotes) -> dict[int, Mark]:
     return {(start - day(0)).days: mark for start, mark in marks_of(asked, looks).items()}
 
 

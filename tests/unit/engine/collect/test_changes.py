@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.ledgers import table
-from waterclock.engine.collect.changes import NOTED, READ_AT, newest_noted
+from waterclock.engine.collect.changes import NOTED, READ_AT, newest_notes
 from waterclock.engine.collect.collect_result import RECOMPUTED, RELEASED
 
 
@@ -25,7 +25,7 @@ class Notes:
 
 def newest(*sources: Mapping[str, Any]) -> Any:
     work: Any = SimpleNamespace(ledger=SimpleNamespace(reads=Notes(sources)))
-    found = newest_noted(work, table("raw.a"))
+    found = newest_notes(work, table("raw.a"))
     return None if found is None else found["to"]
 
 

@@ -17,7 +17,7 @@ from waterclock.connectors.interface import Collected
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.batch.columns_kept import find_new_schema
-from waterclock.engine.collect.columns_seen import Noticed, find_source_changes, fit_columns
+from waterclock.engine.collect.columns_seen import SourceChanges, find_source_changes, fit_columns
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
@@ -73,7 +73,7 @@ def test_a_change_that_a_batch_recorded_since_is_refused_no_more(
     with pytest.raises(WaterclockError, match="source changed"):
         find_source_changes(work, table, read, [day(2)])
     recorded.append(SchemaVersion(Side.SOURCE, 2, day(2), 2, NEW, day(3)))
-    assert find_source_changes(work, table, read, [day(3)]) == Noticed({}, {})
+    assert find_source_changes(work, table, read, [day(3)]) == SourceChanges({}, {})
 
 
 def test_a_change_that_a_user_released_holds_no_later_batch(
@@ -85,7 +85,7 @@ def test_a_change_that_a_user_released_holds_no_later_batch(
     assert list(find_source_changes(work, table, read, [day(2)]).holds) == [day(2)]
     assert find_new_schema(work, table, None, made, day(2)) == {}
     recorded.append(SchemaVersion(Side.SOURCE, 2, day(2), 2, NEW, day(3)))
-    assert find_source_changes(work, table, read, [day(3)]) == Noticed({}, {})
+    assert find_source_changes(work, table, read, [day(3)]) == SourceChanges({}, {})
 
 
 def test_columns_of_the_table_that_a_batch_recorded_since_are_not_new(

@@ -10,7 +10,7 @@ import pytest
 
 from tests.ledgers import DAY, Desk, day, desk, result, table
 from waterclock.batches.ledger_snapshot import BatchStatus, History, Missing
-from waterclock.engine.query.ticks import AsOf, Gap, Moment, Questions
+from waterclock.engine.query.ticks import AsOf, Gap, Moment, MomentFinder
 from waterclock.engine.reads.as_of import commit_records
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode, OnRestate
@@ -51,7 +51,7 @@ def make(at: Desk, label: float, *names: str, digest: str = "1:0:0") -> None:
 
 def ask(at: Desk, *tables: str, tick: float | str, known_at: datetime | None = None, partial: bool = False) -> Moment:
     text = tick if isinstance(tick, str) else label_of(day(tick))
-    questions = Questions(Planner(at.flow), at.ledger, at.clock.at)
+    questions = MomentFinder(Planner(at.flow), at.ledger, at.clock.at)
     return questions.moment(tables, AsOf(text, known_at, is_partial=partial))
 
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from tests.ledgers import table
-from waterclock.engine.reads.flat_join import flat_frame, may_round
+from waterclock.engine.reads.flat_join import can_match_several_keys, flat_frame
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flat, FlatJoin, Flow, Read
@@ -34,7 +34,7 @@ FLAT = Flat(CHILD, (FlatJoin(Flat(PARENT), ("shop",), ("id",)),))
 )
 def test_a_fraction_may_be_equal_to_several_keys_of_a_parent(own: str, other: str, rounds: bool) -> None:
     types = [StructType.fromJson({"fields": [_field("v", kind)]}).fields[0].dataType for kind in (own, other)]
-    assert may_round(*types) is rounds
+    assert can_match_several_keys(*types) is rounds
 
 
 def test_a_parent_by_key_of_another_type_is_refused_before_rows_are_doubled() -> None:

@@ -21,7 +21,7 @@ from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep import dropping, maintain
 from waterclock.engine.upkeep.dropping import Droppable, drop, find_droppable_windows
-from waterclock.engine.upkeep.rebuild_lock import refuse_beside_rebuild
+from waterclock.engine.upkeep.rebuild_lock import refuse_during_rebuild
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
 from waterclock.ledger.ledger import Ledger
@@ -77,7 +77,7 @@ def test_a_rebuild_that_slept_past_its_lease_does_not_move_in_what_was_dropped_s
         work = SimpleNamespace(ledger=ledger, settings=SimpleNamespace(who="ann"), real_now=lambda: clock[0])
         ledger.keeping.begin_rebuilding("t", runner="another", who="ann", lease_seconds=60)
         clock[0] += timedelta(seconds=61)
-        refuse_beside_rebuild(cast("RunContext", work))
+        refuse_during_rebuild(cast("RunContext", work))
         with pytest.raises(WaterclockError, match="lost its lock"):
             ledger.keeping.begin_moving("t")
 

@@ -29,6 +29,6 @@ def test_a_slice_whose_release_failed_since_the_look_stays(
         keeping=SimpleNamespace(current_rebuilding=lambda: None, holds=dict),
     )
     work = SimpleNamespace(flow=flow(table("raw.a", partitioned=True)), folder=lambda _: str(tmp_path), ledger=ledger)
-    monkeypatch.setattr(maintain, "older_log", lambda *_: None)
+    monkeypatch.setattr(maintain, "find_log_error", lambda *_: None)
     maintain.maintain_table(work, maintain.Upkeep("raw.a", leaves=[leaf]), datetime.now(UTC))  # type: ignore[arg-type]
     assert folder.exists() is stays

@@ -34,5 +34,5 @@ def test_a_claim_of_a_table_that_is_no_longer_declared_is_not_waited_for(monkeyp
             report_once=lambda _: None,
             listener=None,
         )
-        rebuild_lock.await_quiet(cast("RunContext", work))
+        rebuild_lock.wait_for_running_batches(cast("RunContext", work))
         assert len(ledger.claims.open()) == 1

@@ -63,7 +63,7 @@ def live_at(folder: Path) -> Any:
 def test_rows_of_one_window_may_differ_in_columns_where_a_null_replaces_nothing(
     tmp_path: Path, table: Table, columns: Sequence[pa.Schema], *, lost: bool
 ) -> None:
-    why = recut.why_not(live_at(tmp_path), table, taken(tmp_path, *columns))
+    why = recut.find_recut_obstacle(live_at(tmp_path), table, taken(tmp_path, *columns))
     assert (why is not None and "have no column city" in why) is lost
 
 

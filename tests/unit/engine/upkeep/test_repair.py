@@ -33,7 +33,7 @@ def test_quarantined_rows_are_not_lost_without_a_word(
     made = replace(manifest("marts.days", 2), aside=aside)
     monkeypatch.setattr(repair, "reseal", lambda *_, **__: made)
     monkeypatch.setattr(repair, "schema_text", lambda _: "{}")
-    monkeypatch.setattr(repair, "brought_schema", lambda *_: None)
+    monkeypatch.setattr(repair, "written_schema", lambda *_: None)
     revision = SimpleNamespace(source={}, measures={"quarantined": rows} if rows else {})
     current = SimpleNamespace(code="c", revision=revision)
     work: Any = SimpleNamespace(

@@ -17,7 +17,7 @@ from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import load_project
 from waterclock.engine.batch.claim_record import write_claim_record
 from waterclock.engine.batch.takeover import take_over
-from waterclock.engine.ledger_export import export_ledger, heads
+from waterclock.engine.ledger_export import export_ledger, list_exports
 from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.reads.as_of import resolve_as_of
@@ -155,7 +155,7 @@ def test_the_table_holds_nothing_and_begins_again_while_its_slices_and_its_past_
     assert resolve_as_of(work, table, NOW, known_at=work.real_now()).steps == ()
     [event] = [each for each in work.ledger.past.rows("events") if each["kind"] == "reset"]
     assert (event["table"], event["who"]) == (CLICKS, work.settings.who)
-    assert heads(work.lake.root)  # a lost ledger would not know of it otherwise
+    assert list_exports(work.lake.root)  # a lost ledger would not know of it otherwise
     make(work, CLICKS, 1, (1, 2))
     assert ids(folder) == [1, 2]
     assert [step.label for step in resolve_as_of(work, table, NOW).steps] == [day(1)]
@@ -282,7 +282,7 @@ def test_a_lost_ledger_knows_of_it_by_the_log(root: Path) -> None:
     with open_workplace(project) as work:
         start_over(work)
         make(work, CLICKS, 1, (8, 9))
-        for name, _ in heads(work.lake.root):
+        for name, _ in list_exports(work.lake.root):
             (Path(work.lake.root) / "ledger" / name).unlink()
     rebuild_ledger(project, force=True)
     with open_workplace(project) as work:

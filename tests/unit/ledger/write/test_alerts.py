@@ -92,16 +92,16 @@ def test_warnings_are_those_since_the_last_look(at_desk: Desk) -> None:
 
     done(1, "few: 3 rows")
     done(2)
-    seen = alerts.warned_since_look(ledger.sequence())
+    seen = alerts.find_warned_batches(ledger.sequence())
     assert [(warned.label, warned.texts) for warned in seen.batches] == [(day(1), ("few: 3 rows",))]
     assert seen.newest["raw.a"].texts == ()
     look(at_desk, since=seen.since, up_to=seen.up_to)
-    assert alerts.warned_since_look(ledger.sequence()).batches == ()
+    assert alerts.find_warned_batches(ledger.sequence()).batches == ()
     done(3, "few: 1 rows")
     at_desk.clock.pass_by(days=3)
-    assert [warned.label for warned in alerts.warned_since_look(ledger.sequence()).batches] == [day(3)]
-    assert alerts.warned_since_look(seen.up_to).batches == (), "what came after the snapshot is the next look's"
-    assert alerts.warned_since_look(seen.up_to, ["raw.a"]).newest["raw.a"].label == day(3)
+    assert [warned.label for warned in alerts.find_warned_batches(ledger.sequence()).batches] == [day(3)]
+    assert alerts.find_warned_batches(seen.up_to).batches == (), "what came after the snapshot is the next look's"
+    assert alerts.find_warned_batches(seen.up_to, ["raw.a"]).newest["raw.a"].label == day(3)
 
 
 def test_who_acknowledges_is_kept_with_the_reason(at_desk: Desk) -> None:

@@ -8,7 +8,7 @@ from deltalake import DeltaTable
 
 from tests.slices import commit, hour, identity, new_table, rows_of, version
 from waterclock.storage.commit.pointers import commit_nothing
-from waterclock.storage.log.delta_log import last_of_same_rows
+from waterclock.storage.log.delta_log import last_version_with_same_rows
 from waterclock.storage.log.live_files import open_kept_version, relative_path
 from waterclock.storage.log.open_tables import is_readable
 
@@ -28,14 +28,14 @@ def test_where_files_were_joined_the_later_version_with_the_same_rows_is_read(tm
     second = commit(folder, 2, {hour(1): rows_of(2)})
     DeltaTable(folder).optimize.compact()
     commit_nothing(folder, identity(3, hour(2)))
-    assert last_of_same_rows(folder, second) == version(folder) == second + 2
+    assert last_version_with_same_rows(folder, second) == version(folder) == second + 2
     _vacuum(folder)
     kept = open_kept_version(folder, second)
     assert kept is not None
     assert kept.version() == second + 2
     assert is_readable(folder, second)
     last = commit(folder, 4, {hour(3): rows_of(4)})
-    assert last_of_same_rows(folder, second) == last - 1
+    assert last_version_with_same_rows(folder, second) == last - 1
     assert is_readable(folder, second)
 
 
