@@ -36,7 +36,7 @@ TOGETHER = (
     "tests/integration/temporal/",
     "tests/integration/ui/",  # their shop of sixty days is filled once
 )
-LONG_SECONDS = 5.0  # a test that took longer when it was recorded is run by one commit of `COMMITS_OF_LONG`
+LONG_SECONDS = 3.0  # a test that took longer when it was recorded is run by one commit of `COMMITS_OF_LONG`
 COMMITS_OF_LONG = 4
 MOST_SKIP_LINES = 5
 MOST_SECONDS_OF_A_UNIT_TEST = (

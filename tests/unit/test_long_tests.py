@@ -20,7 +20,7 @@ def item(nodeid: str) -> Any:
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = {"tests/faults/test_x.py": 99.0, LONG: 5.0, "tests/faults/test_x.py::test_b": 4.9}
+    seconds = {"tests/faults/test_x.py": 99.0, LONG: 3.0, "tests/faults/test_x.py::test_b": 2.9}
     monkeypatch.setattr(selection, "recorded", lambda: seconds)
 
 

@@ -90,19 +90,13 @@ class Judge:
             if partial is None:
                 return self._build_stopped_batch(node, window, past, reads, causes)
             reads, missing = partial.reads, partial.missing
-        reason = (
-            f"tried again after: {_first_line(trouble.error)}"
-            if trouble
-            else self._make_reason(node, past, window.start)
-        )
+        reason = self._reason(node, past, window.start)
         made = self._build_batch(node, window, past, Status.READY, reason, reads)
         if node.table.open_of is not None:
             made = replace(made, opened=self._find_open_windows(node, window, self._ticks(node, window, past)[0]))
-        return (
-            replace(made, missing=missing, reason=f"{reason}, partial: {describe_missing_inputs(missing)}")
-            if missing
-            else made
-        )
+        if not missing:
+            return made
+        return replace(made, missing=missing, reason=f"{reason}, partial: {describe_missing_inputs(missing)}")
 
     def find_dropped_input(self, name: str, window: Window) -> str:
         """Return why the inputs of a window are dropped, even where it waits for another one; '' if they are not."""
@@ -144,7 +138,7 @@ class Judge:
         """Return a batch that waits for another project, or for its own or other windows to close; None otherwise."""
         return (
             self._check_link(node, window, past)
-            or self._build_open_window(node, window, past)
+            or self._open_window(node, window, past)
             or self._check_late_rows(node, window, past)
         )
 
@@ -159,7 +153,7 @@ class Judge:
         )
         return self._build_batch(node, window, past, Status.WAITING, reason)
 
-    def _build_open_window(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
+    def _open_window(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
         """Return an open window as a waiting batch: for the window before it, or for its condition at a boundary.
 
         It is blocked if a user must act before the next boundary can be checked. Return None where the window is
@@ -180,7 +174,7 @@ class Judge:
         dropped = is_dropped(((read.read.table, read.low, read.high) for read in reads), facts.snapshot)
         if dropped is not None:
             return self._build_batch(node, window, past, Status.EXPIRED, f"RETAIN of {dropped} has dropped its inputs")
-        causes = tuple(cause for read in reads if (cause := self._find_unsettled_cause(read)))
+        causes = tuple(cause for read in reads if (cause := self._gap_cause(read)))
         if any(cause.status in STOPS for cause in causes):
             return self._build_stopped_batch(node, window, past, reads, causes)
         return self._build_batch(node, window, past, Status.WAITING, open_words(books, window), reads, causes)
@@ -205,11 +199,9 @@ class Judge:
         A complete batch is never replaced by a partial one; a partial one is made partially again only on request.
         """
         facts = self.facts
-        is_complete = past.covered.covers_instant(window.start) and window.start not in past.partial
-        is_kept = window.start in past.partial and window.start not in past.requested
+        is_asked_again = window.start in past.partial and window.start in past.requested
         if (
-            is_complete
-            or is_kept
+            (past.covered.covers_instant(window.start) and not is_asked_again)
             or not is_partial_allowed(node, window, facts.now)
             or len(reads) < len(node.table.reads_for_window(window))
         ):
@@ -263,8 +255,10 @@ class Judge:
             return all(self._is_batch_coming(nodes[cause.table], cause.window) for cause in batch.causes)
         return batch.status is Status.READY and window.start not in facts.absent.get(name, ())
 
-    def _make_reason(self, node: Node, past: TableFacts, label: datetime) -> str:
+    def _reason(self, node: Node, past: TableFacts, label: datetime) -> str:
         """Return the reason why a batch is to be made, or made again."""
+        if (trouble := past.troubles.get(label)) is not None:
+            return f"tried again after: {_first_line(trouble.error)}"
         if past.requested.get(label) == RELEASE:
             return TO_BE_RELEASED
         if not past.covered.covers_instant(label):
@@ -393,11 +387,7 @@ class Judge:
             bound = bind(table, window, facts.flow, facts.starts, ticks, reads=reads, closing=closing)
         else:
             bound = () if causes else merge_reads(self._find_open_windows(node, window, ticks))
-        causes += [
-            cause
-            for read in bound
-            if (cause := self._find_unsettled_cause(read) or self._find_missing_columns(node, read))
-        ]
+        causes += [it for read in bound if (it := self._gap_cause(read) or self._columns_cause(node, read))]
         return bound, tuple(dict.fromkeys(causes))
 
     def _ticks(self, node: Node, window: Window, past: TableFacts) -> tuple[dict[str, datetime], list[Cause]]:
@@ -420,7 +410,7 @@ class Judge:
             first = self.facts.starts[node.table.name]
         return self._window_cause(node, node.table.cadence.window_of(first), f"{read} waits for a first batch")
 
-    def _find_missing_columns(self, node: Node, read: BoundRead) -> Cause | None:
+    def _columns_cause(self, node: Node, read: BoundRead) -> Cause | None:
         """Return a cause if a table is read before its START and has neither declared columns nor a first batch.
 
         Tables in a cycle must declare their columns (E230), since none of their batches could come first.
@@ -432,7 +422,7 @@ class Judge:
             return None
         return self._first_batch(u, read.read)
 
-    def _find_unsettled_cause(self, read: BoundRead) -> Cause | None:
+    def _gap_cause(self, read: BoundRead) -> Cause | None:
         """Return a cause for the oldest unsettled window of a reference; None if all are settled."""
         if read.low >= read.high:
             return None

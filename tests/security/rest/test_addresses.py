@@ -15,11 +15,12 @@ import pytest
 from tests.apis import patient
 from tests.security.rest.servers import RecordingServer, recording_server, send
 from tests.systems import setting_of, unit_of
-from waterclock.connectors.rest import declared, delivery
+from waterclock.connectors.rest import delivery
 from waterclock.connectors.rest.addresses import OutsideApi, fill_path, parse_below
 from waterclock.connectors.rest.client import ApiRequest
 from waterclock.connectors.rest.collection import RestSource, request_page
 from waterclock.connectors.rest.declared import resource_of
+from waterclock.connectors.rest.option_checks import wrong_options
 from waterclock.connectors.rest.paging import first_position
 from waterclock.errors import WaterclockError
 
@@ -130,14 +131,14 @@ def test_a_published_value_that_is_plain_is_sent(value: str) -> None:
 @pytest.mark.parametrize("path", ["http://other/x", "HTTPS://other/x", "//other/x", "\\\\other/x", "file:///etc"])
 @pytest.mark.parametrize("what", ["collect", "publish"])
 def test_check_refuses_a_path_that_is_an_address(what: str, path: str) -> None:
-    [wrong] = declared.wrong_options(what, {"url": BASE, "path": path})
+    [wrong] = wrong_options(what, {"url": BASE, "path": path})
     assert (wrong.code, wrong.option, wrong.what) == ("E314", "path", "path is a complete address")
 
 
 @pytest.mark.parametrize("path", ["../../admin", "a/../b", "./a", "%2e%2e/a", "a%2f..%2fb", "..\\a", "a\nb"])
 @pytest.mark.parametrize("what", ["collect", "publish"])
 def test_check_refuses_a_path_that_leads_elsewhere(what: str, path: str) -> None:
-    [wrong] = declared.wrong_options(what, {"url": BASE, "path": path})
+    [wrong] = wrong_options(what, {"url": BASE, "path": path})
     assert (wrong.code, wrong.what) == ("E314", "the path leaves the connection's url")
 
 

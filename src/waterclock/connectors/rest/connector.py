@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, ConnectionType, EachRequest, Setting, WindowRequest
 from waterclock.connectors.rest import declared
+from waterclock.connectors.rest.option_checks import wrong_options
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Driver
 from waterclock.flow.choices import Batching, Mode
@@ -41,7 +42,7 @@ CAPABILITIES = Capabilities(
     collects=frozenset({Batching.DATA_TIME, Batching.SNAPSHOT, Batching.EACH}),
     publishes=frozenset({Mode.APPEND}),
     keeps_order=True,
-    wrong_options=declared.wrong_options,
+    wrong_options=wrong_options,
     each_parameters=declared.each_parameters,
 )
 

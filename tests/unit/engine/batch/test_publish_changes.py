@@ -34,7 +34,7 @@ def test_rows_with_maps_are_all_delivered_since_spark_compares_none(
 ) -> None:
     then, now, differing = frame(kind), frame(kind), frame(kind)
     now.exceptAll = lambda _: differing
-    for name in ("_state_then", "last_by_key", "fill_columns"):
+    for name in ("_delivered_state", "last_by_key", "fill_columns"):
         monkeypatch.setattr(publish_changes, name, lambda *_: then)
     publish = table("out.totals", kind=Kind.PUBLISH, mode=Mode.MERGE, keys=("id",))
     upserts, gone = publish_changes._compare_states(SimpleNamespace(), None, publish, now, None)  # type: ignore[arg-type]
@@ -59,7 +59,7 @@ def test_keys_and_columns_with_dots_are_compared_by_their_names(monkeypatch: pyt
         return then
 
     then.select = now.select = select
-    for name in ("_state_then", "last_by_key", "fill_columns"):
+    for name in ("_delivered_state", "last_by_key", "fill_columns"):
         monkeypatch.setattr(publish_changes, name, lambda *_: then)
     publish = table("out.totals", kind=Kind.PUBLISH, mode=Mode.MERGE, keys=("a.b",))
     publish_changes._compare_states(SimpleNamespace(), None, publish, now, None)  # type: ignore[arg-type]
