@@ -17,7 +17,7 @@ class Option:
     """A valid option of a connection or unit. `kind` is 'text', 'number' or 'flag'; `choices` are the valid texts.
 
     `is_secret`: `check` refuses a literal value. `is_address`: `check` refuses a value that contains a password. Both
-    raise E333.
+    raise E333. `schemes`: the valid beginnings of a URL, the usual one first; "" for a value without a scheme.
     """
 
     kind: str = "text"
@@ -26,6 +26,7 @@ class Option:
     help: str = ""
     is_secret: bool = False
     is_address: bool = False
+    schemes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

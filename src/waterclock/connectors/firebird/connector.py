@@ -19,7 +19,12 @@ from waterclock.flow.capabilities import Driver, Option
 CAPABILITIES = database_capabilities(
     "firebird",
     {
-        "url": Option(is_required=True, is_address=True, help="the database, as firebird://user@host:3050/alias"),
+        "url": Option(
+            is_required=True,
+            is_address=True,
+            schemes=("firebird",),
+            help="the database, as firebird://user@host:3050/alias",
+        ),
         "password": Option(is_secret=True, help="its user's password, as a secret"),
         **LOCK_TIMEOUT,
     },

@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 CAPABILITIES = database_capabilities(
     "mysql",
     {
-        "url": Option(is_required=True, is_address=True, help="the database, as mysql://user@host:3306/database"),
+        "url": Option(
+            is_required=True,
+            is_address=True,
+            schemes=("mysql", "mariadb"),
+            help="the database, as mysql://user@host:3306/database",
+        ),
         "password": Option(is_secret=True, help="its user's password, as a secret"),
         **LOGIN,
         **LOCK_TIMEOUT,

@@ -52,7 +52,12 @@ if TYPE_CHECKING:
 CAPABILITIES = database_capabilities(
     "postgres",
     {
-        "url": Option(is_required=True, is_address=True, help="the database, as postgresql://user@host:5432/database"),
+        "url": Option(
+            is_required=True,
+            is_address=True,
+            schemes=("postgresql", "postgres", ""),
+            help="the database, as postgresql://user@host:5432/database",
+        ),
         "password": Option(is_secret=True, help="its user's password, as a secret; default where libpq finds it"),
         **LOGIN,
         "schema": Option(help="the schema of tables named without one; default the user's search path"),

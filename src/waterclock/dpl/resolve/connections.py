@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -271,6 +272,22 @@ def _wrong_options(values: Options, legal: Mapping[str, Option], where: str, spa
                 f"option {name} is {problem}, not {'a secret' if isinstance(value, Secret) else repr(value)}",
                 fix=_suggest_value(value, option),
             )
+        elif scheme := _wrong_scheme(value, option):
+            yield span_of(name).refuse(
+                "E223",
+                f"option {name} begins with {scheme}",
+                why=f"a {name} here begins with {' or '.join(f'{it}://' for it in option.schemes if it)}",
+                fix="correct it, or write the TYPE of connection that it is for",
+            )
+
+
+def _wrong_scheme(value: Value | Secret, option: Option) -> str:
+    """Return the invalid scheme of a URL, as in `mysql://`, or 'no scheme'; '' for a valid value. Never a password."""
+    if not option.schemes or not isinstance(value, str):
+        return ""
+    found = re.match(r"(?:([A-Za-z][A-Za-z0-9+.-]{0,20})://)?", value)
+    scheme = (found and found[1]) or ""
+    return "" if scheme.lower() in option.schemes else f"{scheme}://" if scheme else "no scheme"
 
 
 def _suggest_value(value: Value | Secret, option: Option) -> str:
