@@ -40,7 +40,7 @@ class InMemory(WaterclockCollector):
 
     ledger: Ledger = field(kw_only=True)
 
-    def _look(self, ask: Callable[[Ledger], R]) -> R | None:
+    def _read_ledger(self, ask: Callable[[Ledger], R]) -> R | None:
         return ask(self.ledger)
 
 
