@@ -1,7 +1,7 @@
 """Completes names of tables and environments in a shell. It executes no file of the project and reports no errors.
 
-Shells evaluate completions: the functions for zsh twice, and any shell after Enter. So only names of letters, digits and
-a few harmless signs are completed.
+Shells evaluate completions: the functions for zsh twice, and any shell after Enter. So only names of letters, digits
+and a few harmless signs are completed.
 """
 
 from __future__ import annotations
