@@ -1,4 +1,7 @@
-"""The sessions of browsers that opened a one-time link: identified by a random cookie, stored as its digest."""
+"""The sessions of browsers that opened a one-time link: identified by a random cookie, stored as its digest.
+
+A session is only for the peer that opened the link (`peers`), because the cookie reaches all servers of a host.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,17 @@ class BrowserSessions:
     clock: Callable[[], float] = time.monotonic
     _used: dict[bytes, float] = field(default_factory=dict)  # least recently used first
 
-    def begin(self) -> str:
-        """Start a session, and return the value of its cookie."""
+    def begin(self, peer: str) -> str:
+        """Start a session for a peer, and return the value of its cookie."""
         value = secrets.token_urlsafe(32)
-        self._used[_digest(value)] = self.clock()
+        self._used[_digest(value, peer)] = self.clock()
         while len(self._used) > MOST:
             del self._used[next(iter(self._used))]
         return value
 
-    def has_session(self, value: str) -> bool:
-        """Return whether a cookie belongs to a session. This counts as a use of the session."""
-        digest = _digest(value)
+    def has_session(self, value: str, peer: str) -> bool:
+        """Return whether a cookie belongs to a session of this peer. This counts as a use of the session."""
+        digest = _digest(value, peer)
         used = self._used.pop(digest, None)
         if used is None or self.clock() - used > SECONDS:
             return False
@@ -37,5 +40,5 @@ class BrowserSessions:
         return True
 
 
-def _digest(value: str) -> bytes:
-    return hashlib.sha256(value.encode("utf-8", "surrogateescape")).digest()
+def _digest(value: str, peer: str) -> bytes:
+    return hashlib.sha256(f"{peer}\n{value}".encode("utf-8", "surrogateescape")).digest()
