@@ -13,6 +13,7 @@ from waterclock.connectors.mysql.statements import run_statement
 from waterclock.connectors.sql.logins import login_files, parse_address, unreadable_url
 from waterclock.connectors.sql.refusals import lock_timeout_error, no_table, refused_statement, server_away, unwritable
 from waterclock.connectors.sql.refused_logins import login_error, no_database
+from waterclock.database_clients.local_sockets import is_protected
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -112,7 +113,7 @@ class MysqlDatabase:
 
         connection = connect(
             self.address,
-            is_trusted=self.is_trusted or "ssl_ca" in self.login or "unix_socket" in self.address,
+            is_trusted=self.is_trusted or "ssl_ca" in self.login or is_protected(self.address.get("unix_socket", "")),
             **self.login,
             charset="utf8mb4",
             autocommit=True,
