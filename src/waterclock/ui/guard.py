@@ -92,8 +92,8 @@ class Guard:
         return await self._authorize_without_token(request)
 
     async def _authorize_without_token(self, request: Request) -> Response | None:
-        value = request.cookies.get(self.cookie)
-        has_session = value is not None and self.sessions.has_session(value, peer_of(request.scope))
+        value = request.cookies.get(self.cookie, "")
+        has_session = self.sessions.has_session(value, lambda: peer_of(request.scope))
         code = request.query_params.get(LINK)
         if code is not None and request.method == "GET":  # programs that preview a link send HEAD
             if has_session:

@@ -164,14 +164,25 @@ def test_links_expire_and_are_for_one_server() -> None:
 
 def test_sessions_end_and_are_few() -> None:
     now = 0.0
+    looked_up = []
+
+    def user() -> str:
+        looked_up.append(now)
+        return "user 1"
+
     sessions = BrowserSessions(lambda: now)
     first = sessions.begin("user 1")
     others = [sessions.begin("user 1") for _ in range(MOST - 1)]
-    assert sessions.has_session(first, "user 1")
+    assert sessions.has_session(first, user)
     sessions.begin("user 1")
-    assert (sessions.has_session(first, "user 1"), sessions.has_session(others[0], "user 1")) == (True, False)
+    assert (sessions.has_session(first, user), sessions.has_session(others[0], user)) == (True, False)
+    assert not sessions.has_session(first, lambda: "user 2")
+    assert sessions.has_session(first, user)
+    looked_up.clear()
     now = 8 * 24 * 3600.0
-    assert not sessions.has_session(first, "user 1")
+    assert not sessions.has_session(first, user)
+    assert not sessions.has_session("", user)
+    assert not looked_up  # a list of all connections is read for no flood of wrong cookies
 
 
 def test_wrong_tokens_are_answered_late_and_right_ones_at_once(served: Served) -> None:
