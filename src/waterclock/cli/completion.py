@@ -1,7 +1,13 @@
-"""Completes names of tables and environments in a shell. It executes no file of the project and reports no errors."""
+"""Completes names of tables and environments in a shell. It executes no file of the project and reports no errors.
+
+Shells evaluate completions: the functions for zsh twice, and any shell after Enter. So only names of letters, digits
+and a few harmless signs are completed.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -9,6 +15,7 @@ from typing import Any
 from waterclock.cli.project_folder import project_above
 
 _ENVIRONMENT = "env"
+_PLAIN = re.compile(r"\w[\w.-]*")
 
 
 def tables_from(ctx: Any, incomplete: str) -> list[str]:
@@ -19,7 +26,7 @@ def tables_from(ctx: Any, incomplete: str) -> list[str]:
         from waterclock.dpl.declared_names import declared_tables
 
         found = declared_tables(_folder(ctx), ctx.params.get(_ENVIRONMENT))
-    return [f"{sign}{name}" for name in found if name.startswith(incomplete.removeprefix("+"))]
+    return [f"{sign}{name}" for name in _plain_names(found, incomplete.removeprefix("+"))]
 
 
 def environments_from(ctx: Any, incomplete: str) -> list[str]:
@@ -31,7 +38,12 @@ def environments_from(ctx: Any, incomplete: str) -> list[str]:
         from waterclock.dpl.project_files import read_project_file
 
         found = sorted(tomllib.loads(read_project_file(_folder(ctx).resolve()))[_ENVIRONMENT])
-    return [name for name in found if name.startswith(incomplete)]
+    return _plain_names(found, incomplete)
+
+
+def _plain_names(names: Iterable[str], start: str) -> list[str]:
+    """Return the names with a start that no shell evaluates: others may be code in an untrusted project."""
+    return [name for name in names if name.startswith(start) and _PLAIN.fullmatch(name)]
 
 
 def _folder(ctx: Any) -> Path:

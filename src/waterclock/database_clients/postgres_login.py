@@ -19,6 +19,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from waterclock.database_clients.cutoffs import limit_connection_time
+from waterclock.database_clients.local_sockets import is_protected
 from waterclock.database_clients.postgres_client import client_type
 
 if TYPE_CHECKING:
@@ -138,9 +139,7 @@ def _protect_password(conninfo: str, settings: dict[str, Any]) -> dict[str, Any]
     said = {**of_environment, **conninfo_to_dict(conninfo), **settings}
     hosts = [str(said[name]) for name in ("host", "hostaddr") if said.get(name)]
     # a service names its host in a file of its own
-    is_socket = not said.get("service") and all(
-        each.startswith(("/", "@")) for host in hosts for each in host.split(",")
-    )
+    is_socket = not said.get("service") and all(is_protected(each) for host in hosts for each in host.split(","))
     if pq.version() < _REQUIRES or "require_auth" in said or is_socket or said.get("sslmode") in _VERIFIED:
         return settings
     return {**settings, "require_auth": "!password"}

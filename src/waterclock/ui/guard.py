@@ -23,6 +23,7 @@ from waterclock.http.access_tokens import WrongTokens, bearer_of, is_same
 from waterclock.http.served_hosts import ServedHosts
 from waterclock.ui.browser_sessions import BrowserSessions
 from waterclock.ui.one_time_links import OneTimeLinks
+from waterclock.ui.peers import peer_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -55,7 +56,7 @@ class Guard:
     """Accepts requests with the token, or with the session of a browser that opened a one-time link.
 
     `place` is the server's port or the path of a Unix socket. The cookie's name contains the port, because browsers
-    send cookies to all ports of a host.
+    send cookies to all ports of a host. For the same reason, a session is only for the peer that opened the link.
     """
 
     token: str = field(default_factory=new_token, repr=False)
@@ -91,7 +92,8 @@ class Guard:
         return await self._authorize_without_token(request)
 
     async def _authorize_without_token(self, request: Request) -> Response | None:
-        has_session = self.sessions.has_session(request.cookies.get(self.cookie, ""))
+        value = request.cookies.get(self.cookie, "")
+        has_session = self.sessions.has_session(value, lambda: peer_of(request.scope))
         code = request.query_params.get(LINK)
         if code is not None and request.method == "GET":  # programs that preview a link send HEAD
             if has_session:
@@ -111,7 +113,11 @@ class Guard:
         is_linked = request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
         answer = HTMLResponse(_GO_ON) if is_linked else RedirectResponse("/", HTTPStatus.SEE_OTHER)
         answer.set_cookie(
-            self.cookie, self.sessions.begin(), httponly=True, samesite="strict", secure=request.url.scheme == "https"
+            self.cookie,
+            self.sessions.begin(peer_of(request.scope)),
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
         )
         answer.headers["Cache-Control"] = "no-store"
         return answer

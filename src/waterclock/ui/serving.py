@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import uvicorn
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from waterclock.http.access_tokens import token_of_environment
 from waterclock.http.listening import UNIX, bind_port, bind_unix_socket
@@ -17,10 +20,12 @@ from waterclock.http.served_hosts import ALL_ADDRESSES, hosts_of
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import LINK, Guard, new_token
 from waterclock.ui.live import LiveProject
+from waterclock.ui.peers import KnowsPeers
 from waterclock.ui.query_queue import Asker
 from waterclock.ui.slow_clients import MOST, SECONDS, build_limited_protocol
 
 TOKEN = "WATERCLOCK_UI_TOKEN"  # noqa: S105 - the name of the variable
+_PROXIES = "FORWARDED_ALLOW_IPS"  # the variable of uvicorn
 _SECONDS_TO_END = 3
 
 
@@ -76,8 +81,11 @@ def serve_pages(
     listener = bind_port(host, port) if path is None else bind_unix_socket(path)
     port = listener.getsockname()[1] if path is None else 0
     served = Served(host, port, Guard(token, hosts_of(host), place_of(host, port)))
+    app: Any = create_app(live, served.guard, asker)
+    behind_proxies: Any = ProxyHeadersMiddleware(app, os.environ.get(_PROXIES, "127.0.0.1,::1"))
     config = uvicorn.Config(
-        create_app(live, served.guard, asker),
+        KnowsPeers(behind_proxies),
+        proxy_headers=False,  # they replace the address of the peer, too
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -1,4 +1,4 @@
-"""A view in a database file from elsewhere that never ends is ended."""
+"""A view of a database from elsewhere that has no end is ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from typing import Any
 import duckdb
 import pytest
 
+from tests.systems import FirebirdDatabase
 from waterclock.connectors.duckdb import database as of_duckdb
+from waterclock.connectors.firebird import database as of_firebird
 from waterclock.connectors.sqlite import database as of_sqlite
 from waterclock.errors import WaterclockError
 
@@ -54,3 +56,17 @@ def test_a_read_that_was_over_in_time_leaves_no_limit_behind(tmp_path: Path) -> 
     with _open_sqlite(str(tmp_path / "db")) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
     assert not [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
+
+
+@pytest.mark.slow
+def test_a_view_of_firebird_with_too_many_rows_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sign of AWAIT, or the windows of a LOOKBACK, are read as a whole."""
+    database = FirebirdDatabase(tmp_path)
+    pairs = " CROSS JOIN ".join(f"rdb$fields AS f{number}" for number in range(6))
+    database.run(f"CREATE VIEW endless AS SELECT f0.rdb$field_name AS n FROM {pairs}")
+    monkeypatch.setattr(of_firebird, "_MOST_BYTES", 1 << 20)
+    opened = of_firebird.database_of(database.setting).open_for_reading("ops.endless")
+    with pytest.raises(WaterclockError, match="refuses") as refused, opened as connection:
+        connection.in_session().first_of("SELECT * FROM endless")
+    assert refused.value.code == "E813"
+    assert "more than 1 MiB" in str(refused.value.why)

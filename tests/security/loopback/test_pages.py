@@ -15,12 +15,14 @@ from pathlib import Path
 import pytest
 
 from tests import stocks
+from tests.security.strangers import MALLORY, as_user, needs_root
 from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import WrongTokens
 from waterclock.ui.browser_sessions import MOST, BrowserSessions
 from waterclock.ui.guard import Guard
 from waterclock.ui.live import LiveProject
 from waterclock.ui.one_time_links import OneTimeLinks, make_code
+from waterclock.ui.peers import peer_of
 from waterclock.ui.serving import Served, serve_pages
 
 
@@ -77,6 +79,51 @@ def test_a_link_opens_one_browser_by_a_strict_cookie_of_its_port(served: Served)
     assert ask(served, path)[0] == 401
 
 
+def cookie_of(served: Served) -> str:
+    return ask(served, path_of(served.new_link()))[1]["set-cookie"].partition(";")[0]
+
+
+@needs_root
+def test_another_user_cannot_use_a_session(served: Served) -> None:
+    """A browser sends its cookie to a server of another user, too, if that is at another port."""
+    cookie = cookie_of(served)
+    spoofed = {"Cookie": cookie, "X_Forwarded_For": "127.0.0.1", "Forwarded": "for=127.0.0.1"}
+    assert as_user(MALLORY, lambda: ask(served, "/grid.json", **spoofed)[0]) == 401
+    own = {"Origin": f"http://127.0.0.1:{served.port}", "Content_Length": "0"}
+    assert as_user(MALLORY, lambda: ask(served, "/plan", "POST", **spoofed, **own)[0]) == 401
+    assert ask(served, "/grid.json", Cookie=cookie)[0] == 200
+    stolen = as_user(MALLORY, lambda: cookie_of(served))
+    assert ask(served, "/grid.json", Cookie=stolen)[0] == 401
+    assert as_user(MALLORY, lambda: ask(served, "/grid.json", Cookie=stolen)[0]) == 200
+
+
+def test_another_machine_cannot_use_a_session(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    cookie = cookie_of(served)
+    assert ask(served, "/grid.json", Cookie=cookie, X_Forwarded_For="192.0.2.7")[0] == 200
+    monkeypatch.setattr("waterclock.ui.guard.peer_of", lambda _: "192.0.2.7")
+    assert ask(served, "/grid.json", Cookie=cookie)[0] == 401
+    assert ask(served, "/grid.json", Cookie=cookie_of(served))[0] == 200
+
+
+@pytest.mark.parametrize(("at", "to"), [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("::", "127.0.0.1")])
+def test_a_peer_is_the_user_of_an_open_connection(at: str, to: str) -> None:
+    family, is_dual = socket.AF_INET6 if ":" in at else socket.AF_INET, at == "::"
+    with socket.create_server((at, 0), family=family, dualstack_ipv6=is_dual) as server:
+        client = socket.create_connection((to, server.getsockname()[1]))
+        with client, server.accept()[0] as accepted:
+            scope = {"waterclock.connection": (accepted.getpeername()[:2], accepted.getsockname()[:2])}
+            assert peer_of(scope) == (f"user {os.geteuid()}" if Path("/proc/net/tcp").exists() else to)
+            client.close()
+            assert peer_of(scope) in {to, f"{to}/64", "::/64"}
+
+
+def test_peers_elsewhere_are_addresses_or_networks() -> None:
+    ends = {"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8:0:1:2:3:4:5%eth0": "2001:db8:0:1::/64"}
+    for client, peer in ends.items():
+        assert peer_of({"waterclock.connection": ((client, 4711), ("::", 8899))}) == peer
+    assert peer_of({"waterclock.connection": (None, ("/run/pages.sock", None))}) == ""
+
+
 @pytest.mark.parametrize("path", ["//evil.example/", "/%5Cevil.example/", "//evil.example/%2e%2e", "/\\evil.example/"])
 def test_a_link_leads_to_no_other_site(served: Served, path: str) -> None:
     query = path_of(served.new_link()).partition("?")[2]
@@ -117,14 +164,25 @@ def test_links_expire_and_are_for_one_server() -> None:
 
 def test_sessions_end_and_are_few() -> None:
     now = 0.0
+    looked_up = []
+
+    def user() -> str:
+        looked_up.append(now)
+        return "user 1"
+
     sessions = BrowserSessions(lambda: now)
-    first = sessions.begin()
-    others = [sessions.begin() for _ in range(MOST - 1)]
-    assert sessions.has_session(first)
-    sessions.begin()
-    assert (sessions.has_session(first), sessions.has_session(others[0])) == (True, False)
+    first = sessions.begin("user 1")
+    others = [sessions.begin("user 1") for _ in range(MOST - 1)]
+    assert sessions.has_session(first, user)
+    sessions.begin("user 1")
+    assert (sessions.has_session(first, user), sessions.has_session(others[0], user)) == (True, False)
+    assert not sessions.has_session(first, lambda: "user 2")
+    assert sessions.has_session(first, user)
+    looked_up.clear()
     now = 8 * 24 * 3600.0
-    assert not sessions.has_session(first)
+    assert not sessions.has_session(first, user)
+    assert not sessions.has_session("", user)
+    assert not looked_up  # a list of all connections is read for no flood of wrong cookies
 
 
 def test_wrong_tokens_are_answered_late_and_right_ones_at_once(served: Served) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import py_compile
+import re
 import shutil
 import subprocess
 import sys
@@ -234,13 +235,57 @@ def test_no_command_executes_a_project_found_by_walking_upwards(place: Path, mon
     assert sorted(root.rglob("*")) == before
 
 
-def completed(*words: str) -> list[str]:
+@pytest.mark.slow
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_returns_no_name_that_a_shell_evaluates(
+    place: Path, monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
+    root = made(place)
+    code = rf"a\$(touch {place}/trace)"
+    (root / "waterclock.toml").write_text(f"{TOML}[env.'{code}']\nstorage = '.waterclock'\n")
+    (root / "flows/orders.py").write_text("\n".join(f"collect({name!r})" for name in (code, "a*", "-a", "a.b-c_d")))
+    monkeypatch.chdir(root)
+    assert completed("run", "a", shell=shell) == ["a.b-c_d"]
+    assert completed("run", "--env", "", shell=shell) == ["dev"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_completion_in_zsh_executes_nothing(place: Path) -> None:
+    root = made(place)
+    code = rf"a\$(touch {place}/trace)"
+    (root / "waterclock.toml").write_text(f"[env.'{code}']\n[env.ab]\n")
+    words = f"{sys.executable} -P -m waterclock"
+    (place / "waterclock").write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    (place / "waterclock").chmod(0o755)
+    script = subprocess.run(
+        [place / "waterclock"], env=os.environ | {"_WATERCLOCK_COMPLETE": "source_zsh"}, capture_output=True, check=True
+    ).stdout
+    (place / "completion").write_bytes(script)
+    typed = f"""
+        zmodload zsh/zpty; zpty z env TERM=dumb zsh -f -i
+        zpty -w z 'PATH={place}:$PATH; cd {root}; autoload -Uz compinit; compinit -u -D; . {place}/completion'
+        zpty -w z 'print rea''dy'; zpty -r z said '*ready*'
+        zpty -n -w z $'waterclock run --env a\t'
+        repeat 60 {{ sleep 0.1; zpty -r -t z more && print -rn -- $more }}
+    """
+    said = subprocess.run(["zsh", "-f", "-c", typed], capture_output=True, text=True, check=False).stdout
+    assert "waterclock run --env ab" in said
+    assert not (place / "trace").exists()
+
+
+def completed(*words: str, shell: str = "bash") -> list[str]:
+    if shell == "zsh":
+        environment = {"_WATERCLOCK_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": " ".join(("waterclock", *words))}
+        return re.findall('"(.*)"', run_completion(environment))
     environment = {"_WATERCLOCK_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(("waterclock", *words))}
     environment["COMP_CWORD"] = str(len(words))
+    return run_completion(environment).split()
+
+
+def run_completion(environment: dict[str, str]) -> str:
     command = [sys.executable, "-P", "-m", "waterclock"]
-    return subprocess.run(
-        command, env=os.environ | environment, capture_output=True, text=True, check=True
-    ).stdout.split()
+    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.slow

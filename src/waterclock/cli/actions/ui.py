@@ -6,10 +6,11 @@ import os
 import sys
 import threading
 import webbrowser
+from contextlib import ExitStack
 from pathlib import Path
 
 from waterclock.cli.actions.run import RunOptions, carry_out
-from waterclock.cli.actions.ui_links import print_link, store_token
+from waterclock.cli.actions.ui_links import print_link, store_page, store_token
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.stopping import end_at_once, stoppable
 from waterclock.cli.views.json import print_answer
@@ -43,6 +44,7 @@ def show_pages(
         serve_pages(live, *address_of(listen, may_be_socket=True)) as served,
         store_token(served) as has_kept,
         stoppable(stop.set, told_to=to.file, is_own_process=True),
+        ExitStack() as opened,
     ):
         if is_json:
             link = served.new_link()
@@ -55,8 +57,8 @@ def show_pages(
             to.print("(Ctrl-C stops them)")
         if missing := missing_sandbox(live):
             console(stderr=True).print(missing, soft_wrap=True)
-        if is_opened and _has_screen():
-            webbrowser.open(served.new_link())
+        if is_opened and _has_screen() and (page := opened.enter_context(store_page(served))):
+            webbrowser.open(page)
         while not stop.wait(3600):
             pass
     if any(thread.name.startswith("AnyIO worker") for thread in threading.enumerate()):

@@ -1,6 +1,7 @@
 """One-time links to the pages: the first at the start, more by `waterclock ui --link`.
 
-The running server keeps its token in a file that only its user can read. The second process makes a link from it.
+The running server keeps its token in a file that only its user can read. The second process makes a link from it. The
+browser of `--open` gets its link in such a file, too: every user can read the arguments of its process.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +36,20 @@ def store_token(served: Served) -> Iterator[bool]:
     has_kept = _write_private(path, json.dumps(said))
     try:
         yield has_kept
+    finally:
+        if has_kept:
+            with suppress(OSError):
+                path.unlink()
+
+
+@contextmanager
+def store_page(served: Served) -> Iterator[str | None]:
+    """Keep a page that leads a browser to a new link, for this user alone. Yield its address; None without a page."""
+    path = _file_of(place_of(served.host, served.port)).with_suffix(".html")
+    link = escape(served.new_link())
+    has_kept = _write_private(path, f'<!doctype html><meta http-equiv="refresh" content="0;url={link}">\n')
+    try:
+        yield path.as_uri() if has_kept else None
     finally:
         if has_kept:
             with suppress(OSError):

@@ -6,6 +6,7 @@ Source  https://github.com/FirebirdSQL/firebird/blob/master/src/include/firebird
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from waterclock.database_clients.cutoffs import limit_query_time
 from waterclock.errors import WaterclockError
 
 if TYPE_CHECKING:
-    from firebird.driver import Connection, DatabaseError, TransactionManager
+    from firebird.driver import Connection, Cursor, DatabaseError, TransactionManager
 
 DIALECT = SqlDialect(
     types={
@@ -55,6 +56,7 @@ _NO_RIGHT, _READ_ONLY, _NO_FILE = 335544352, 335544765, 335544344
 _LOGINS = frozenset({335544472, 335545106})
 _LOCKED = frozenset({335544345, 335544336, 335544510, 335544451, 335544453, 335544878})
 _CONNECT_SECONDS = 10
+_MOST_BYTES = 256 << 20  # of an answer that is not read row by row
 _FIX_OF_RIGHTS = "the database denies permission", "grant the permission to the connection's user"
 _FIX_OF_WRITING = "the database cannot be written", "allow writing to it on the server"
 
@@ -74,7 +76,7 @@ class FirebirdConnection:
             with self.main.cursor() as cursor:
                 cursor.stream_blob_threshold = -1
                 cursor.execute(sql, values or None)
-                result = SqlResult(cursor.fetchall() if cursor.description else (), cursor.affected_rows)
+                result = SqlResult(_rows_of(cursor) if cursor.description else (), cursor.affected_rows)
             if is_alone:
                 self.main.commit()
         finally:
@@ -101,6 +103,20 @@ class FirebirdConnection:
         self.main.begin()
         yield
         self.main.commit()
+
+
+def _rows_of(cursor: Cursor) -> list[Any]:
+    """Return all rows of a result. Raises  DatabaseError for too large a one: a view may return rows without an end."""
+    from firebird.driver import DatabaseError
+
+    rows: list[Any] = []
+    size = 0
+    for row in cursor:
+        size += sum(sys.getsizeof(value) for value in row)
+        if size > _MOST_BYTES:
+            raise DatabaseError(f"it gave an answer of more than {_MOST_BYTES >> 20} MiB")
+        rows.append(row)
+    return rows
 
 
 @dataclass(frozen=True, slots=True)

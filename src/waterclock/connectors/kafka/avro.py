@@ -155,6 +155,9 @@ def _require_schema(text: Any, where: str, origin: str) -> str:
         raise _no_schema(where, f"{origin}: {error}") from error
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise _no_schema(where, f"{origin}: the schema of a value must be a record, whose fields become columns")
+    fields = schema.get("fields", [])
+    if not isinstance(fields, list) or not all(isinstance(each["name"], str) for each in fields):
+        raise _no_schema(where, f"{origin}: the names of its fields are no texts")
     return str(text)
 
 
@@ -179,9 +182,7 @@ def _request_registry(registry: Mapping[str, str], path: str, where: str) -> Map
         file = registry.get("registry_ca")
         trusted = None if file is None else ssl.create_default_context(cafile=file)
         answer = send_once("GET", address, most=_MOST_BYTES, timeout=_SECONDS, headers=headers, trusted=trusted)
-        if answer.status == 200:
-            document: Mapping[str, Any] = json.loads(answer.content)
-            return document
+        document = json.loads(answer.content) if answer.status == 200 else None
     except TooBig:
         raise _no_schema(where, f"{address}: its response has more than {_MOST_BYTES >> 20} MiB") from None
     except NoResponse as error:
@@ -189,8 +190,14 @@ def _request_registry(registry: Mapping[str, str], path: str, where: str) -> Map
             raise _no_schema(where, f"{address}: {error.why}", transient=True) from None
         fix = "set registry_ca to a file with the certificate of the authority that signed the registry's certificate"
         raise _no_schema(where, f"{address}: {error.certificate}", fix=fix) from None
+    except RecursionError:
+        raise _no_schema(where, f"{address}: its response is nested too deep") from None
     except (OSError, ValueError) as error:
         raise _no_schema(where, f"{address}: {error}", transient=True) from error
+    if isinstance(document, dict):
+        return document
+    if answer.status == 200:
+        raise _no_schema(where, f"{address}: its response is no JSON object")
     fix = ""
     if answer.status in _UNWELCOME:
         fix = "check registry_user and registry_password; a changed secret is read at the next try"

@@ -182,5 +182,6 @@ def _refuse() -> NoReturn:
     raise OperationalError(
         _NOT_REVEALED,
         "it asks for the password itself, and nothing shows that it is the right server; the password was not sent: "
-        "set ca, connect by unix_socket, or set trust_server = true if nobody else can answer at this address",
+        "set ca, connect by a unix_socket in a folder that not every user can write to, or set trust_server = true if "
+        "nobody else can answer at this address",
     )

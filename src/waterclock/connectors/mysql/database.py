@@ -19,6 +19,7 @@ from waterclock.connectors.sql.refusals import (
     unwritable_database_error,
 )
 from waterclock.connectors.sql.refused_logins import login_error, no_database
+from waterclock.database_clients.local_sockets import is_protected
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Unit
 
@@ -118,7 +119,7 @@ class MysqlDatabase:
 
         connection = connect(
             self.address,
-            is_trusted=self.is_trusted or "ssl_ca" in self.login or "unix_socket" in self.address,
+            is_trusted=self.is_trusted or "ssl_ca" in self.login or is_protected(self.address.get("unix_socket", "")),
             **self.login,
             charset="utf8mb4",
             autocommit=True,

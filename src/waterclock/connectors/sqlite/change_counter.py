@@ -41,7 +41,7 @@ def _times_of(path: Path) -> list[str]:
 
 def state_seen_from_outside(path: str) -> str:
     """Return the state of a database file as read by a separate process, in about 50 ms."""
-    command = [sys.executable, "-m", "waterclock.connectors.sqlite.change_counter", path]
+    command = [sys.executable, "-P", "-m", "waterclock.connectors.sqlite.change_counter", path]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 

@@ -75,7 +75,7 @@ def write_archive(path: Path, options: str = "") -> None:
         archive = f'"-XX:ArchiveClassesAtExit={written}"'  # in quotes: the path may have blanks
         given = {"JAVA_TOOL_OPTIONS": f"{own} {options} {archive} -Xlog:disable".strip()}
         done = subprocess.run(
-            [sys.executable, "-m", __name__, scratch],
+            [sys.executable, "-P", "-m", __name__, scratch],
             env={**os.environ, **given},
             capture_output=True,
             text=True,

@@ -1,0 +1,28 @@
+"""Finds out whether a Unix socket can only be that of its server.
+
+Every user can create a socket in /tmp, where some servers have theirs, while the server does not run. Every user can
+also create an abstract one, which has no file.
+"""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+
+def is_protected(path: str) -> bool:
+    """Return whether not every user can write to the folders of a socket. `path` is that of the socket or its folder.
+
+    False for a path that is not absolute: a name, or an abstract socket.
+    """
+    if not path.startswith("/"):
+        return False
+    try:
+        real = Path(path).resolve(strict=True)
+        return not any(stat.S_ISDIR(mode) and mode & stat.S_IWOTH for mode in map(_mode_of, (real, *real.parents)))
+    except (OSError, RuntimeError):  # there is none, or links without an end
+        return False
+
+
+def _mode_of(path: Path) -> int:
+    return path.stat().st_mode

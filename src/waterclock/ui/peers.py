@@ -1,0 +1,80 @@
+"""Identifies who is at the other end of a connection: a user of this machine, or the address of another machine.
+
+Browsers send a session's cookie to every port of a host. So a server that another user runs at another port of this
+machine can get it, and send it to the pages from a process of its own.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+_CONNECTION = "waterclock.connection"
+_SOCKETS = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+_ESTABLISHED = "01"  # the sockets of closed connections have no user
+_NETWORK_BITS = 64  # a machine changes its IPv6 address within this network
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class KnowsPeers:
+    """An application whose requests keep both ends of their connection, whatever a proxy's headers report."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        scope[_CONNECTION] = (scope.get("client"), scope.get("server"))
+        await self._app(scope, receive, send)
+
+
+def peer_of(scope: Scope) -> str:
+    """Return the user of a local process that sent a request, or the address of another machine.
+
+    It is empty for a Unix socket. On other systems than Linux, it is always an address.
+    Cost: up to two reads of the list of the machine's connections, some milliseconds for 10,000 of them
+    """
+    client, server = scope.get(_CONNECTION) or (None, None)
+    if not client or not client[0] or not server:
+        return ""
+    address = _address_of(client[0])
+    user = _find_user((address, client[1]), (_address_of(server[0]), server[1]))
+    if user is not None:
+        return f"user {user}"
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((address, _NETWORK_BITS), strict=False))
+    return str(address)
+
+
+def _address_of(text: str) -> _Address:
+    address = ipaddress.ip_address(text.partition("%")[0])
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _find_user(own: tuple[_Address, int], other: tuple[_Address, int]) -> int | None:
+    """Return the user of the local socket whose own end and other end are given; None if there is none."""
+    for path in _SOCKETS:
+        try:
+            text = path.read_text(encoding="ascii")
+        except OSError:
+            continue
+        is_long = path.name.endswith("6")
+        ends = f" {_listed(*own, is_long=is_long)} {_listed(*other, is_long=is_long)} {_ESTABLISHED} "
+        at = text.find(ends)
+        if at >= 0:
+            return int(text[at + len(ends) :].split(maxsplit=4)[3])
+    return None
+
+
+def _listed(address: _Address, port: Any, *, is_long: bool) -> str:
+    """Return one end of a connection as Linux lists it: each 32 bits of the address in the machine's byte order."""
+    packed = address.packed
+    if is_long and len(packed) == 4:
+        packed = ipaddress.IPv6Address(f"::ffff:{address}").packed
+    words = struct.unpack(f"={len(packed) // 4}I", packed)
+    return f"{''.join(f'{word:08X}' for word in words)}:{port:04X}"
