@@ -13,8 +13,10 @@ from itertools import pairwise
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.syntax.source_text import SourceText, Span
+from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Function, Place
+from waterclock.masking.keyed_sql import HASH_PARAMETERS, hash_sql
 from waterclock.masking.rules import PARAMETERS as OF_MASKS
 from waterclock.masking.rules import mask_sql
 from waterclock.temporal.text_formats import FORMATS, PARAMETERS, format_sql
@@ -41,22 +43,24 @@ class BuiltinFunction:
         return [name for name, _ in self.function.parameters]
 
 
+def _function(name: str, parameters: Mapping[str, str], returns: str, body: str) -> Function:
+    return Function(name, tuple(parameters.items()), returns, body, None, Place("waterclock", 1, 1))
+
+
 _ALL = (
     BuiltinFunction(
-        Function(
-            "format_attribute", tuple(PARAMETERS.items()), "STRING", format_sql(), None, Place("waterclock", 1, 1)
-        ),
-        needs=1,
-        choices={"format": FORMATS},
+        _function("format_attribute", PARAMETERS, "STRING", format_sql()), needs=1, choices={"format": FORMATS}
     ),
-    BuiltinFunction(
-        Function("mask_text", tuple(OF_MASKS.items()), "STRING", mask_sql(), None, Place("waterclock", 1, 1)), needs=1
-    ),
+    BuiltinFunction(_function("mask_text", OF_MASKS, "STRING", mask_sql()), needs=1),
+    BuiltinFunction(_function("hash_keyed", HASH_PARAMETERS, "STRING", hash_sql()), needs=2),
 )
 BROUGHT: Mapping[str, BuiltinFunction] = {each.function.name.upper(): each for each in _ALL}
 """The built-in functions by their upper-case names."""
 
 FUNCTIONS: Mapping[str, Function] = {each.function.name: each.function for each in _ALL}
+
+KEYED: Mapping[str, Sequence[str]] = {each.function.name: each.parameters for each in _ALL if "keys" in each.parameters}
+"""The names of the functions with a key, and of their parameters. `keys` is the connection."""
 
 
 def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
@@ -107,6 +111,37 @@ def arguments(tokens: Sequence[Token], opening: int) -> Iterator[list[Token]]:
             argument.append(token)
     if argument:
         yield argument
+
+
+def named_arguments(tokens: Sequence[Token], opening: int, parameters: Sequence[str]) -> dict[str, list[Token]]:
+    """Return the arguments of a call by their parameters, given by position or as `name => ...`."""
+    found: dict[str, list[Token]] = {}
+    for argument, name in zip(arguments(tokens, opening), parameters, strict=False):
+        is_named = len(argument) > 1 and argument[1].token_type is TokenType.FARROW
+        if is_named:
+            found[argument[0].text.lower()] = argument[2:]
+        else:
+            found[name] = argument
+    return {name: argument for name, argument in found.items() if argument}
+
+
+def called_functions(functions: Mapping[str, Function], texts: Iterable[str]) -> list[Function]:
+    """Return the functions that texts call, each after those that it calls itself: Spark must know these first."""
+    found: dict[str, Function] = {}
+    begun: set[str] = set()
+
+    def add(text: str) -> None:
+        lower = text.lower()
+        named = [name for name in functions if name.lower() in lower]  # most texts name none, and are not tokenized
+        for name, _ in find_calls(dialect().tokenize(text), named) if named else ():
+            if name not in begun:
+                begun.add(name)
+                add(functions[name].body or "")
+                found[name] = functions[name]
+
+    for text in texts:
+        add(text)
+    return list(found.values())
 
 
 def _argument(
