@@ -6,6 +6,7 @@ add an entry to `_ALL`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -16,7 +17,18 @@ from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Function, Place
-from waterclock.masking.keyed_sql import HASH_PARAMETERS, hash_sql
+from waterclock.masking.generalizing import PARAMETERS as OF_GENERALIZE
+from waterclock.masking.generalizing import PERIODS, RULES, generalize_sql
+from waterclock.masking.keyed_sql import (
+    DECRYPT_PARAMETERS,
+    ENCRYPT_PARAMETERS,
+    HASH_PARAMETERS,
+    PERTURB_PARAMETERS,
+    decrypt_sql,
+    encrypt_sql,
+    hash_sql,
+    perturb_sql,
+)
 from waterclock.masking.rules import PARAMETERS as OF_MASKS
 from waterclock.masking.rules import mask_sql
 from waterclock.temporal.text_formats import FORMATS, PARAMETERS, format_sql
@@ -30,12 +42,15 @@ _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 class BuiltinFunction:
     """A built-in function of Waterclock. `needs`: the number of required arguments.
 
-    `choices`: the legal values of parameters that accept only some words.
+    `choices`: the legal values of parameters that accept only some words. `one_of`: the parameters of which a call has
+    exactly one. `positive`: the parameters that are positive numbers.
     """
 
     function: Function
     needs: int
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    one_of: tuple[str, ...] = ()
+    positive: frozenset[str] = frozenset()
 
     @property
     def parameters(self) -> list[str]:
@@ -53,6 +68,18 @@ _ALL = (
     ),
     BuiltinFunction(_function("mask_text", OF_MASKS, "STRING", mask_sql()), needs=1),
     BuiltinFunction(_function("hash_keyed", HASH_PARAMETERS, "STRING", hash_sql()), needs=2),
+    BuiltinFunction(_function("encrypt", ENCRYPT_PARAMETERS, "STRING", encrypt_sql()), needs=2),
+    BuiltinFunction(_function("decrypt", DECRYPT_PARAMETERS, "STRING", decrypt_sql()), needs=2),
+    BuiltinFunction(
+        _function("generalize", OF_GENERALIZE, "STRING", generalize_sql()),
+        needs=2,
+        choices={"to": PERIODS},
+        one_of=RULES,
+        positive=frozenset({"width"}),
+    ),
+    BuiltinFunction(
+        _function("perturb", PERTURB_PARAMETERS, "DOUBLE", perturb_sql()), needs=4, positive=frozenset({"scale"})
+    ),
 )
 BROUGHT: Mapping[str, BuiltinFunction] = {each.function.name.upper(): each for each in _ALL}
 """The built-in functions by their upper-case names."""
@@ -82,7 +109,13 @@ def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, 
     errors = (
         _argument(source, brought, argument, name) for argument, name in zip(given, brought.parameters, strict=False)
     )
-    return next((error for error in errors if error is not None), None)
+    error = next((error for error in errors if error is not None), None)
+    rules = [name for name in named_arguments(tokens, index + 1, brought.parameters) if name in brought.one_of]
+    if error is not None or not brought.one_of or len(rules) == 1:
+        return error
+    span = source.span(tokens[index].start, tokens[index].end + 1)
+    what = f"{span.text} has the arguments {' and '.join(rules)}" if rules else f"{span.text} has no rule"
+    return _argument_error(span, brought, what, fix=f"pass one of {', '.join(brought.one_of)}")
 
 
 def find_calls(tokens: Sequence[Token], functions: Iterable[str]) -> Iterator[tuple[str, Token]]:
@@ -157,10 +190,13 @@ def _argument(
             fix = did_you_mean(name, brought.parameters) or f"write {' or '.join(brought.parameters)}"
             return _argument_error(span, brought, f"{brought.function.name} has no argument {span.text}", fix=fix)
         tokens = tokens[2:]
+    if name in brought.positive and (number := _literal_of(tokens)) is not None and not _is_positive(number):
+        span = source.span(tokens[0].start, tokens[-1].end + 1)
+        return span.refuse("E310", f"{name} is {span.text}", fix="write a positive number")
     choices = brought.choices.get(name, ())
     if not choices or len(tokens) != 1 or tokens[0].text in choices:
         return None
-    if tokens[0].token_type not in STRINGS and tokens[0].token_type is not TokenType.NULL:
+    if tokens[0].token_type not in {*STRINGS, TokenType.NULL, TokenType.NUMBER}:
         return None
     span = source.span(tokens[0].start, tokens[0].end + 1)
     return span.refuse(
@@ -168,6 +204,20 @@ def _argument(
         f"unknown {name} {span.text}",
         fix=did_you_mean(tokens[0].text, choices, otherwise=f"write one of {', '.join(choices)}"),
     )
+
+
+def _literal_of(tokens: Sequence[Token]) -> str | None:
+    """Return the text of a literal, with its sign; None for an expression."""
+    is_literal = bool(tokens) and tokens[-1].token_type in {*STRINGS, TokenType.NUMBER}
+    is_signed = len(tokens) == 2 and tokens[0].token_type in {TokenType.DASH, TokenType.PLUS}
+    return "".join(token.text for token in tokens) if is_literal and (is_signed or len(tokens) == 1) else None
+
+
+def _is_positive(text: str) -> bool:
+    try:
+        return 0 < float(text) < math.inf
+    except ValueError:
+        return False
 
 
 def _in_number(name: str, brought: BuiltinFunction) -> str:

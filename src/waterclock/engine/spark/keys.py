@@ -54,5 +54,7 @@ class KeysOfProject:
 
 def _fields(key: DerivedKeys) -> dict[str, object]:
     """Return the fields of a key in the view, as in `KEY_FIELDS`."""
-    inner, outer = blocks_of(key.hash)
-    return {"name": key.name, "hash_inner": inner, "hash_outer": outer}
+    fields: dict[str, object] = {"name": key.name, "encrypt": key.encrypt}
+    for purpose, value in (("hash", key.hash), ("vector", key.vector), ("noise", key.noise)):
+        fields[f"{purpose}_inner"], fields[f"{purpose}_outer"] = blocks_of(value)
+    return fields
