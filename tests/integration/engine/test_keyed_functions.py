@@ -306,3 +306,25 @@ def test_a_flow_uses_keys_everywhere_but_in_queries_and_its_keys_are_rotated(
     tiny.declare(DECLARED.replace("key.2025 SECRET 'pii/old', ", "") + FLOW)
     tiny.shop("INSERT INTO people VALUES (6, 'Cy', '2020-01-04 12:00:00')")
     assert {report.error.code for report in tiny.run(day(5)).failed if report.error is not None} == {"E924"}
+
+
+def test_many_windows_are_computed_with_keys_by_one_query(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    tiny = Tiny(tmp_path, spark)
+    rows = [(n, f"name {n % 3}", f"2020-01-0{1 + n % 4} 12:00:00") for n in range(8)]
+    tiny.source("people", "id INTEGER, email TEXT, at TEXT", rows)
+    tiny.declare(
+        DECLARED
+        + """
+COLLECT raw.people PARTITIONED (id BIGINT KEY, email STRING, at TIMESTAMP) FROM shop.people EVERY DAY BY DATA TIME at;
+TRANSFORM marts.people PARTITIONED
+AS SELECT id, hash_keyed(email, 'pii') AS h, decrypt(encrypt(email, 'pii', id), 'pii', id) AS e FROM raw.people;
+"""
+    )
+    outcome = tiny.run(day(5))
+    assert not outcome.failed, described(outcome)
+    wanted = [(n, hashed(email), email) for n, email, _ in rows]
+    assert tiny.rows("SELECT id, h, e FROM marts.people ORDER BY id") == wanted
