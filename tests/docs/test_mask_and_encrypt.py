@@ -25,7 +25,7 @@ def block(language: str) -> str:
 
 def test_another_system_hashes_as_the_page_says() -> None:
     names: dict[str, Any] = {}
-    exec(block("python"), names)
+    exec(block("py"), names)
     assert names["hash_keyed"]("Ann", NEW, "pii") == hashed("Ann")
 
 
@@ -46,4 +46,4 @@ def test_the_page_prints_what_it_says(tmp_path: Path) -> None:
         wrong = failures(commands_of(PAGE), shell)
         noise = shell.run('waterclock query "SELECT count(*) AS n FROM safe.people WHERE salary IN (4000, 5000)"')
     assert not wrong, "\n\n".join(wrong)
-    assert any("0" in line for line in noise)
+    assert "0" in [line.strip() for line in noise]

@@ -296,7 +296,7 @@ def test_no_byte_of_a_key_is_in_what_we_write_or_say(tmp_path: Path) -> None:
     flow.write_text(keys.DECLARED + OF_KEYS)
     assert run("run", "--now", "2026-11-02T01:00Z", "--json") == 0, said
     assert run("query", "SELECT * FROM safe.people", "--json") == 0
-    assert keys.hashed("ann") in said
+    assert (keys.hashed("ann") or "nothing") in said
     with closing(sqlite3.connect(project / "crm.db")) as crm, crm:
         crm.execute("DELETE FROM people WHERE id = 3")  # the state keeps the row, and the text of its key
     flow.write_text(keys.DECLARED.replace("2026", "2027") + OF_KEYS)  # which is missing from now on

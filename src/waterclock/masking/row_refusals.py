@@ -11,35 +11,39 @@ from types import MappingProxyType
 
 from waterclock.errors import WaterclockError
 
-LOST_KEY = "E735 the key of an encrypted text is missing"
-UNREADABLE = "E736 a text cannot be decrypted"
-NOT_ENCRYPTED = "E736 a text was not made by encrypt"
-NOT_POSITIVE = "E310 the scale of perturb is not a positive number"
-NO_RULE = "E310 generalize has no rule"
-UNKNOWN_PERIOD = "E310 an unknown period for generalize"
-NO_WIDTH = "E310 the width of generalize is not a positive number"
-# the reason and the fix of each; a reason may show the value in brackets
+LOST_KEY = "the key of an encrypted text is missing"
+UNREADABLE = "a text cannot be decrypted"
+NOT_ENCRYPTED = "a text was not made by encrypt"
+NOT_POSITIVE = "the scale of perturb is not a positive number"
+NO_RULE = "generalize has no rule"
+UNKNOWN_PERIOD = "an unknown period for generalize"
+NO_WIDTH = "the width of generalize is not a positive number"
+# the code, the reason and the fix of each; a reason may show the value in brackets
 _TOLD = MappingProxyType(
     {
         LOST_KEY: (
+            "E735",
             "it was encrypted with the key {}, which the connection does not have",
             "add the key and its secret to the connection again: only this key can decrypt it",
         ),
         UNREADABLE: (
+            "E736",
             "the text or its context was changed, or the key has another secret than at that time",
             "pass the connection and the context that encrypt got, and compare the secret with the earlier one",
         ),
         NOT_ENCRYPTED: (
+            "E736",
             "encrypted texts begin with wc1: and the name of their key",
             "decrypt only columns that encrypt made",
         ),
-        NOT_POSITIVE: ("a row has {}", "pass a positive number"),
+        NOT_POSITIVE: ("E310", "a row has {}", "pass a positive number"),
         NO_RULE: (
+            "E310",
             "it gets none or several of the arguments `to`, `width` and `keep_first`",
             "pass one of them, as in generalize(born, to => 'year')",
         ),
-        UNKNOWN_PERIOD: ("a row has {}", "it takes year, quarter, month, week or day"),
-        NO_WIDTH: ("a row has {}", "pass a positive number of at most 9 decimal places"),
+        UNKNOWN_PERIOD: ("E310", "a row has {}", "it takes year, quarter, month, week or day"),
+        NO_WIDTH: ("E310", "a row has {}", "pass a positive number of at most 9 decimal places"),
     }
 )
 _RAISED = "[USER_RAISED_EXCEPTION] "
@@ -47,7 +51,8 @@ _RAISED = "[USER_RAISED_EXCEPTION] "
 
 def stop_sql(refusal: str, value: str = "") -> str:
     """Return the SQL that fails with a refusal, and shows the value of a text expression if one is passed."""
-    return f"raise_error(concat('{refusal} [', {value}, ']'))" if value else f"raise_error('{refusal}')"
+    message = f"{_TOLD[refusal][0]} {refusal}"
+    return f"raise_error(concat('{message} [', {value}, ']'))" if value else f"raise_error('{message}')"
 
 
 def row_refusal_of(error: BaseException) -> WaterclockError | None:
@@ -56,9 +61,8 @@ def row_refusal_of(error: BaseException) -> WaterclockError | None:
     It must follow Spark's marker of a raised exception, because it also occurs in a plan that Spark prints.
     """
     text = str(error)
-    for refusal, (why, fix) in _TOLD.items():
-        found = re.search(re.escape(_RAISED + refusal) + r"(?: \[(.*?)\])?", text)
+    for refusal, (code, why, fix) in _TOLD.items():
+        found = re.search(re.escape(f"{_RAISED}{code} {refusal}") + r"(?: \[(.*?)\])?", text)
         if found is not None:
-            code, _, what = refusal.partition(" ")
-            return WaterclockError(code, what, why=why.format(found[1] or "no value"), fix=fix)
+            return WaterclockError(code, refusal, why=why.format(found[1] or "no value"), fix=fix)
     return None

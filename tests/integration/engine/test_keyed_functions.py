@@ -25,7 +25,7 @@ from waterclock.engine.spark.keys import KeysOfProject
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.about import About
-from waterclock.flow.declarations import Connection, Flow, Place, Secret
+from waterclock.flow.declarations import Connection, Flow, Place, Secret, Value
 from waterclock.secrets.reader import SecretPlaces, Secrets
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.spark
 
 SIGNS = list("aZß0٣ǅé\u0301Ж漢ש-.@_ :/\t\n\u0000\U0001f600")
 FUNCTIONS = ("hash_keyed", "encrypt", "decrypt", "generalize", "perturb")
-OPTIONS = {"key.2025": Secret("pii/old"), "key.2026": Secret("pii/new"), "current": "2026"}
+OPTIONS: dict[str, Value | Secret] = {"key.2025": Secret("pii/old"), "key.2026": Secret("pii/new"), "current": "2026"}
 KEYS = KeysOfProject(
     {"pii": Connection("pii", "keys", OPTIONS, About(), Place("a.dpl", 1, 1))}, Secrets(SecretPlaces(Path()), VARIABLES)
 )

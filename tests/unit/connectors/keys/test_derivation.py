@@ -9,14 +9,14 @@ import pytest
 from waterclock.connectors.keys.derivation import derive_keys
 from waterclock.errors import WaterclockError
 from waterclock.flow.about import About
-from waterclock.flow.declarations import Connection, Place, Secret
+from waterclock.flow.declarations import Connection, Place, Secret, Value
 from waterclock.secrets.reader import SecretPlaces, Secrets
 
 NEW, OLD = "n3w-" + "0123456789abcdef" * 3, "0ld-" + "0123456789abcdef" * 3
 
 
 def connections(*names: str, current: str = "2026") -> dict[str, Connection]:
-    options = {"key.2025": Secret("old"), "key.2026": Secret("new"), "current": current}
+    options: dict[str, Value | Secret] = {"key.2025": Secret("old"), "key.2026": Secret("new"), "current": current}
     return {name: Connection(name, "keys", options, About(), Place("a.dpl", 1, 1)) for name in names}
 
 
