@@ -33,17 +33,28 @@ class KeysOfProject:
         """Return the keys of a flow."""
         return cls({name: each for name, each in flow.connections.items() if each.type == KEYS}, secrets)
 
+    def only(self, name: str) -> KeysOfProject:
+        """Return the keys of one connection."""
+        return KeysOfProject({name: self.connections[name]}, self.secrets)
+
+    def derive(self) -> dict[str, DerivedKeys]:
+        """Return the derived keys, as `derive_keys`.
+
+        Raises  E225, E920 and E921 for a secret that does not resolve, E924 for a weak one, E825 without the library
+        """
+        for name in self.connections:
+            require_driver(CAPABILITIES, name)
+        return derive_keys(self.connections, self.secrets)
+
     def add_to(self, spark: SparkSession) -> None:
         """Create the view that functions with a key read.
 
-        The keys go to Spark as an Arrow table of one row: its plan names the columns, and shows no value.
-        Raises  E225, E920 and E921 for a secret that does not resolve, E924 for a weak one
+        The keys go to Spark as an Arrow table of one row: its plan names the columns, and shows no value. Raises as
+        `derive`.
         """
         import pyarrow as pa
 
-        for name in self.connections:
-            require_driver(CAPABILITIES, name)
-        keys = derive_keys(self.connections, self.secrets)
+        keys = self.derive()
         kinds = {"STRING": pa.string(), "BINARY": pa.binary()}
         entry = pa.struct([(name, kinds[kind]) for name, kind in KEY_FIELDS.items()])
         by_name = pa.array([[(name, _fields(key)) for name, key in keys.items()]], pa.map_(pa.string(), entry))
