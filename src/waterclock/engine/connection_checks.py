@@ -32,8 +32,8 @@ from waterclock.storage.lake import require_latch
 class Probe:
     """The result of one connection test: `said` briefly describes the system, `error` is why it cannot be used.
 
-    `kind` is ledger, storage, source, destination, keys or spark. `name` is the place, the table that needs the system, or
-    the connection with the keys.
+    `kind` is ledger, storage, source, destination, keys or spark. `name` is the place, the table that needs the system,
+    or the connection with the keys.
     """
 
     kind: str

@@ -48,7 +48,7 @@ QUERIES: Mapping[str, Code] = {
         "accepted.",
     ),
     "E735": Code(
-        "missing key of an encrypted text",
+        "missing key",
         "`decrypt` got a text that was encrypted with a key that its connection does not have any more. Texts of a "
         "lost key cannot be read by anyone. Keep old keys in the connection until no text of them is left.",
     ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.masking.row_refusals import LOST_KEY, NOT_ENCRYPTED, NOT_POSITIVE, UNREADABLE, stop_sql
+from waterclock.masking.row_refusals import LOST_KEY, NO_KEY, NOT_ENCRYPTED, NOT_POSITIVE, UNREADABLE, stop_sql
 
 KEYS_VIEW = "wc_keys"
 """The view with the column `by_name`: a map from `pii/2026`, and from `pii` for the current key, to derived keys."""
@@ -43,7 +43,7 @@ PERTURB_PARAMETERS: Mapping[str, str] = {
 
 _BLOCK = 64  # bytes of a block of SHA-256
 _ALL_KEYS = f"(SELECT by_name FROM {KEYS_VIEW})"
-_KEY = f"element_at({_ALL_KEYS}, concat_ws('/', keys, key))"
+_KEY = f"coalesce(element_at({_ALL_KEYS}, concat_ws('/', keys, key)), {stop_sql(NO_KEY)})"
 # the version of the format, the name of the key, and in base64: vector, encrypted bytes and tag
 _FORMAT = r"^wc1:[A-Za-z0-9_-]{1,64}:[A-Za-z0-9+/]+={0,2}\z"
 _KEY_OF_TEXT = "split_part(value, ':', 2)"

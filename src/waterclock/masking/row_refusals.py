@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from waterclock.errors import WaterclockError
 
+NO_KEY = "the key of a function is missing"
 LOST_KEY = "the key of an encrypted text is missing"
 UNREADABLE = "a text cannot be decrypted"
 NOT_ENCRYPTED = "a text was not made by encrypt"
@@ -21,6 +22,11 @@ NO_WIDTH = "the width of generalize is not a positive number"
 # the code, the reason and the fix of each; a reason may show the value in brackets
 _TOLD = MappingProxyType(
     {
+        NO_KEY: (
+            "E735",
+            "the session has no such key, although the flow declares it",
+            "report this as a defect: without the check, the function would give NULL",
+        ),
         LOST_KEY: (
             "E735",
             "it was encrypted with the key {}, which the connection does not have",

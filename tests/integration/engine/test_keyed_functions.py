@@ -125,6 +125,14 @@ def test_a_text_that_cannot_be_decrypted_stops_the_query_with_the_reason(session
         assert text not in error.render()
 
 
+@pytest.mark.parametrize("call", ["hash_keyed('a', 'hr')", "encrypt('a', 'pii', key => '1999')"])
+def test_a_key_that_the_session_does_not_have_stops_the_query_instead_of_giving_null(
+    session: SparkSession, call: str
+) -> None:
+    error = refusal(session.sql(f"SELECT {call} AS a FROM range(1)"))
+    assert (error.code, error.what) == ("E735", "the key of a function is missing")
+
+
 def generalized(value: str, width: str) -> str:
     places = len(width.partition(".")[2])
     number, wide = Decimal(value), Decimal(width)
