@@ -22,6 +22,7 @@ from waterclock.connectors.duckdb.connector import CAPABILITIES as DUCKDB
 from waterclock.connectors.files.connector import CAPABILITIES as FILES
 from waterclock.connectors.firebird.connector import CAPABILITIES as FIREBIRD
 from waterclock.connectors.kafka.connector import CAPABILITIES as KAFKA
+from waterclock.connectors.keys.connector import CAPABILITIES as KEYS
 from waterclock.connectors.mysql.connector import CAPABILITIES as MYSQL
 from waterclock.connectors.postgres.connector import CAPABILITIES as POSTGRES
 from waterclock.connectors.receiver.connector import CAPABILITIES as RECEIVER
@@ -62,13 +63,20 @@ PAGES_OF_CODES = {
     "E734": "[sources](../explain/security-model.md#sources)",
     "E873": "[accept other machines](../howto/receive-events.md#accept-other-machines)",
     "E877": "[sources](../explain/security-model.md#sources)",
+    "E735": "[encrypt and decrypt](../howto/mask-and-encrypt.md#encrypt-and-decrypt)",
+    "E736": "[encrypt and decrypt](../howto/mask-and-encrypt.md#encrypt-and-decrypt)",
     "E920": "[secrets](../howto/keep-secrets.md)",
     "E921": "[secrets](../howto/keep-secrets.md)",
     "E923": "[tokens](../explain/security-model.md#tokens-and-sessions)",
+    "E924": "[make a key](../howto/mask-and-encrypt.md#make-a-key)",
     "E930": "[shared projects](../howto/share-a-project.md#a-project-that-another-user-can-change)",
     "E999": "[what the report contains](../explain/security-model.md#data-that-leaves)",
 }
 NOTES = {
+    "keys": """\
+Functions such as `hash_keyed` and `encrypt` take their keys from it. Nothing is collected from it or published to it.
+The name of a key has letters, digits, underscores and hyphens. See
+[mask, hash and encrypt columns](../howto/mask-and-encrypt.md).""",
     "files": """\
 A unit is `supplier.source` or a glob. Both are relative to the connection's `path`:
 
@@ -693,7 +701,7 @@ def connectors_page() -> str:
         "applies. The connection `project` always exists: the files below the project's folder.",
         "",
     ]
-    for known in (FILES, SQLITE, DUCKDB, POSTGRES, MYSQL, FIREBIRD, KAFKA, REST, RECEIVER, WATERCLOCK):
+    for known in (FILES, SQLITE, DUCKDB, POSTGRES, MYSQL, FIREBIRD, KAFKA, REST, RECEIVER, KEYS, WATERCLOCK):
         lines += _connector(known)
     return "\n".join([*lines, OF_YOUR_OWN])
 
@@ -708,9 +716,11 @@ def _connector(known: Capabilities) -> Iterator[str]:
         "labels": "BY DATA TIME timelabel",
         "state": "without BY: the state at the end of each window",
     }
-    yield from (f"## {known.type}", "", f"*Collects* {_joined(batching[each] for each in known.collects)}.")
-    yield f"*Publishes* {_joined(mode.upper() for mode in known.publishes) or 'nothing'}."
-    yield from (f"*A query as a unit* (`{known.type} QUERY '...'`): {'yes' if known.takes_query else 'no'}.", "")
+    yield from (f"## {known.type}", "")
+    if known.collects or known.publishes:
+        yield f"*Collects* {_joined(batching[each] for each in known.collects)}."
+        yield f"*Publishes* {_joined(mode.upper() for mode in known.publishes) or 'nothing'}."
+        yield from (f"*A query as a unit* (`{known.type} QUERY '...'`): {'yes' if known.takes_query else 'no'}.", "")
     for place, field in OPTIONS.items():
         options: Mapping[str, Option] = getattr(known, field)
         if options:

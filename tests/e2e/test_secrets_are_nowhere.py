@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-from tests import kafka, postgres
+from tests import kafka, keys, postgres
 from tests.apis import Space
 from tests.listening import Heard, listening
 from tests.schema_registry import Registry, serving
@@ -68,6 +70,7 @@ connections.told = {{ url = "{told}", tries = 2, timeout = 20 }}
 
 [env.dev.spark.confs]
 "spark.eventLog.enabled" = true
+"spark.eventLog.compress" = false
 "spark.eventLog.dir" = "{events}"
 """
 PROJECT = """
@@ -83,6 +86,7 @@ connections.reports = {{ url = "{url}", schema = "{schema}", password = {{ secre
 
 [env.dev.spark.confs]
 "spark.eventLog.enabled" = true
+"spark.eventLog.compress" = false
 "spark.eventLog.dir" = "{events}"
 "spark.hadoop.fs.s3a.secret.key" = {{ secret = "of_spark" }}
 
@@ -240,6 +244,75 @@ def test_no_byte_of_a_secret_of_kafka_or_an_api_is_in_what_we_write_or_say(tmp_p
     written["what the API was told"] = str(told.told()["kept"]).encode()
     forms = {form for word in (kafka.WORD, WRONG, KEY_LOCK, OF_API, CALLER) for form in forms_of(word)}
     assert [(name, form) for name, text in written.items() for form in forms if form in text] == []
+
+
+OF_KEYS = """
+CREATE CONNECTION crm TYPE sqlite; CREATE CONNECTION out TYPE sqlite;
+COLLECT crm.people (id BIGINT KEY, email STRING EXPECT (hash_keyed(email, 'pii') <> '')) FROM crm.people
+  EVERY 1 DAY START '2026-11-01';
+TRANSFORM safe.people (id BIGINT KEY, *) MERGE AS
+SELECT l.id, hash_keyed(l.email, 'pii') AS person, encrypt(l.email, 'pii', l.id) AS email,
+       perturb(l.id, 2, l.email, 'pii') AS made
+FROM crm.people l JOIN crm.people r ON hash_keyed(l.email, 'pii') = hash_keyed(r.email, 'pii') AND l.id = r.id;
+TRANSFORM safe.back AS SELECT id, decrypt(email, 'pii', id) AS email FROM safe.people;
+PUBLISH crm.people (id, email AS (hash_keyed(email, 'pii', '2025'))) TO out.people;
+"""
+PROJECT_OF_KEYS = """
+[project]
+name = "shop"
+
+[env.dev]
+publish = true
+connections.crm = { path = "crm.db" }
+connections.out = { path = "out.db", create = true }
+
+[env.dev.spark.confs]
+"spark.eventLog.enabled" = true
+"spark.eventLog.compress" = false
+"spark.eventLog.dir" = "EVENTS"
+"""
+
+
+def test_no_byte_of_a_key_is_in_what_we_write_or_say(tmp_path: Path) -> None:
+    events, project = tmp_path / "events", tmp_path / "shop"
+    events.mkdir()
+    (project / "flows").mkdir(parents=True)
+    (project / "waterclock.toml").write_text(PROJECT_OF_KEYS.replace("EVENTS", str(events)))
+    with closing(sqlite3.connect(project / "crm.db")) as crm, crm:
+        crm.execute("CREATE TABLE people (id INTEGER, email TEXT)")
+        crm.executemany("INSERT INTO people VALUES (?, ?)", [(1, "ann"), (2, "bo"), (3, "ann")])
+    said = ""
+
+    def run(*words: str) -> int:
+        nonlocal said
+        done = subprocess.run(
+            [sys.executable, "-m", "waterclock", *words, "--project", str(project)],
+            capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=os.environ | keys.VARIABLES,
+        )  # fmt: skip
+        said += done.stdout + done.stderr
+        return done.returncode
+
+    flow = project / "flows/shop.dpl"
+    flow.write_text(keys.DECLARED + OF_KEYS)
+    assert run("run", "--now", "2026-11-02T01:00Z", "--json") == 0, said
+    assert run("query", "SELECT * FROM safe.people", "--json") == 0
+    assert (keys.hashed("ann") or "nothing") in said
+    with closing(sqlite3.connect(project / "crm.db")) as crm, crm:
+        crm.execute("DELETE FROM people WHERE id = 3")  # the state keeps the row, and the text of its key
+    flow.write_text(keys.DECLARED.replace("2026", "2027") + OF_KEYS)  # which is missing from now on
+    assert run("run", "--now", "2026-11-03T01:00Z", "--json") == 1
+    assert "E735" in said
+    for words in (["status"], ["plan"], ["audit"], ["show", "safe.people"], ["lineage", "safe.people.email"]):
+        run(*words, "--json")
+    for words in (["check"], ["ledger", "export"], ["query", "SELECT decrypt(email, 'pii') FROM safe.people"]):
+        run(*words)
+    assert "E216" in said
+
+    written = {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    logs = [text for name, text in written.items() if name.startswith("events")]
+    assert any(b"wc_keys" in text and b"by_name" in text for text in logs)
+    written["what was said"] = said.encode()
+    assert [(name, form) for name, text in written.items() for form in keys.forms() if form in text] == []
 
 
 def forms_of(word: str) -> set[bytes]:

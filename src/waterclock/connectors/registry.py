@@ -19,6 +19,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "files": "waterclock.connectors.files.connector:CONNECTOR",
         "firebird": "waterclock.connectors.firebird.connector:CONNECTOR",
         "kafka": "waterclock.connectors.kafka.connector:CONNECTOR",
+        "keys": "waterclock.connectors.keys.connector:CONNECTOR",
         "mysql": "waterclock.connectors.mysql.connector:CONNECTOR",
         "postgres": "waterclock.connectors.postgres.connector:CONNECTOR",
         "receiver": "waterclock.connectors.receiver.connector:CONNECTOR",

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from sqlglot.tokens import Token, TokenType
 
-from waterclock.dpl.query.builtins import STRINGS, arguments
+from waterclock.dpl.query.builtins import FUNCTIONS, KEYED, STRINGS, arguments, called_functions, find_calls
 from waterclock.dpl.query.hidden_columns import compute_hiding
 from waterclock.dpl.query.names_in_query import FoundTable, QueryNames
 from waterclock.dpl.query.references import find_references
 from waterclock.dpl.query.spark_functions import CALLS_OF_CODE, MOST_ARGUMENTS
 from waterclock.dpl.resolve.views import nearest_table
-from waterclock.dpl.syntax.source_text import SourceText
+from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.dpl.syntax.statements import ParsedQuery
 from waterclock.dpl.syntax.tokens import refuse_touching, statements_of
 from waterclock.errors import ProjectErrors, WaterclockError
@@ -52,6 +52,8 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
     found = find_references(ParsedQuery(span, statements[0].tokens))
     errors = [error for error in found.errors if error.code != _ANSWERS_DIFFER]
     errors.extend(_refused_calls(statements[0].tokens, source))
+    errors.extend(_keyed_calls(statements[0].tokens, source, flow))
+    errors.extend(_keyed_views(found, flow))
     errors.extend(_windows(found, source))
     errors.extend(_flat_views(found, flow))
     shown = tables_by_view(flow)
@@ -161,6 +163,47 @@ def _refused_calls(tokens: Sequence[Token], source: SourceText) -> Iterator[Wate
             yield source.span(token.start, token.end + 1).refuse(
                 "E733", what, why=why, fix="leave the schema out" if is_qualified else "write a function in Python"
             )
+
+
+def _keyed_calls(tokens: Sequence[Token], source: SourceText, flow: Flow) -> Iterator[WaterclockError]:
+    """Yield an error for each call of a function with a key, also by a function of the flow."""
+    for name, token in find_calls(tokens, {**FUNCTIONS, **flow.functions}):
+        keyed = _find_keyed([f"{name}(x)"], flow)
+        if keyed is not None:
+            what = f"{token.text}(…) is" if name == keyed else f"{token.text}(…) calls {keyed}, which is"
+            yield _keyed_error(source.span(token.start, token.end + 1), what, "that")
+
+
+def _keyed_views(found: QueryNames, flow: Flow) -> Iterator[WaterclockError]:
+    """Yield an error for each view whose query calls a function with a key."""
+    for table in found.tables:
+        view = flow.views.get(table.name)
+        keyed = _find_keyed(_texts_of(view.query), flow) if view is not None else None
+        if keyed is not None:
+            yield _keyed_error(table.span, f"{table.name} calls {keyed}, which is", table.name)
+
+
+def _find_keyed(texts: Iterable[str], flow: Flow) -> str | None:
+    """Return the name of a function with a key that SQL texts call, directly or through functions of the flow."""
+    called = called_functions({**FUNCTIONS, **flow.functions}, texts)
+    return next((function.name for function in called if function.name in KEYED), None)
+
+
+def _texts_of(query: Query) -> Iterator[str]:
+    """Yield the text of a query, and of the views that it reads."""
+    yield query.text
+    for reference in query.tables:
+        if reference.view is not None:
+            yield from _texts_of(reference.view)
+
+
+def _keyed_error(span: Span, what: str, made_of: str) -> WaterclockError:
+    return span.refuse(
+        "E216",
+        f"{what} only for the flow",
+        why="queries get no keys: whoever can run a query could read encrypted columns, or try out hashes",
+        fix=f"make a TRANSFORM of {made_of}, and query its table",
+    )
 
 
 def _windows(found: QueryNames, source: SourceText) -> Iterator[WaterclockError]:

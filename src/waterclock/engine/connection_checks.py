@@ -15,13 +15,16 @@ from waterclock.dpl.project import Project
 from waterclock.engine.connections import Connections, connections_of
 from waterclock.engine.ledger_opening import ledger_url, open_ledger
 from waterclock.engine.spark.errors import to_error
+from waterclock.engine.spark.keys import KeysOfProject
 from waterclock.engine.spark.session import Sessions
 from waterclock.engine.spark.settings import settings_of
 from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import WaterclockError
 from waterclock.files.object_stores import is_remote
 from waterclock.flow.declarations import Table
+from waterclock.flow.key_connections import CURRENT
 from waterclock.ledger.store.locations import place_of, redact_url_text
+from waterclock.secrets.reader import Secrets
 from waterclock.storage.lake import require_latch
 
 
@@ -29,7 +32,8 @@ from waterclock.storage.lake import require_latch
 class Probe:
     """The result of one connection test: `said` briefly describes the system, `error` is why it cannot be used.
 
-    `kind` is ledger, storage, source, destination or spark. `name` is the place, or the table that needs the system.
+    `kind` is ledger, storage, source, destination, keys or spark. `name` is the place, the table that needs the system,
+    or the connection with the keys.
     """
 
     kind: str
@@ -57,6 +61,9 @@ def probes(project: Project) -> Iterator[Probe]:
             yield _probe("source", table.name, partial(_source, connections, table))
         if table.destination is not None:
             yield _probe("destination", table.name, partial(_destination, connections, project, table))
+    keys = KeysOfProject.of(project.flow, Secrets.of(project.secrets))
+    for name in keys.connections:
+        yield _probe("keys", name, partial(_keys, keys.only(name)))
     yield _probe("spark", "Spark", lambda: _spark(project))
 
 
@@ -126,6 +133,12 @@ def _destination(connections: Connections, project: Project, table: Table) -> st
         deliverer.reach(unit)
     newest = deliverer.last(unit, project.flow.project, table.name)
     return f"{unit} answers, {f'{newest.label_text} was delivered last' if newest else 'nothing was delivered yet'}"
+
+
+def _keys(keys: KeysOfProject) -> str:
+    [connection] = keys.connections.values()
+    names = sorted({key.name for key in keys.derive().values()})
+    return f"has the keys {', '.join(names)}, and {connection.options[CURRENT]} is current"
 
 
 def _spark(project: Project) -> str:

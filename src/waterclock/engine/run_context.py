@@ -19,10 +19,12 @@ from waterclock.engine.linked_projects import Links, links_of
 from waterclock.engine.progress import Listener
 from waterclock.engine.run_settings import RunSettings
 from waterclock.engine.shared_rows import SharedRows
+from waterclock.engine.spark.keys import KeysOfProject
 from waterclock.engine.spark.session import Sessions
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
 from waterclock.ledger.ledger import Ledger
+from waterclock.secrets.reader import Secrets
 from waterclock.storage.lake import Lake
 
 
@@ -69,6 +71,11 @@ class RunContext:
     def root(self) -> Path:
         """The project's folder."""
         return self.project.root
+
+    @property
+    def keys(self) -> KeysOfProject:
+        """The keys for functions such as `hash_keyed`, of the project's connections of type `keys`."""
+        return KeysOfProject.of(self.flow, Secrets.of(self.project.secrets))
 
     def folder(self, table: Table) -> str:
         """Return the absolute path of the folder for a table's sealed slices. A publish has a stage of its own."""

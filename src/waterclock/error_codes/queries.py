@@ -47,4 +47,14 @@ QUERIES: Mapping[str, Code] = {
         "run code that is not part of the project. Only classes of PySpark and classes that are already imported are "
         "accepted.",
     ),
+    "E735": Code(
+        "missing key",
+        "`decrypt` got a text that was encrypted with a key that its connection does not have any more. Texts of a "
+        "lost key cannot be read by anyone. Keep old keys in the connection until no text of them is left.",
+    ),
+    "E736": Code(
+        "text that cannot be decrypted",
+        "`decrypt` got a text that `encrypt` did not make, that was changed, or that was encrypted with another "
+        "connection, context or secret. The error contains no part of the text.",
+    ),
 }

@@ -25,4 +25,9 @@ SECRETS: Mapping[str, Code] = {
         "A token for the pages, the receiver or the metrics gives access to every client that sends it. It must have "
         "at least 20 random characters. Generate it with a program, as the error shows.",
     ),
+    "E924": Code(
+        "weak key",
+        "A secret of a connection of type keys is too short, or has too few different characters. Whoever guesses it "
+        "can compute hashes and read encrypted texts. Generate it with a program, as the error shows.",
+    ),
 }

@@ -11,7 +11,10 @@ _NAMES = (
     "password", "passwd", "pwd", "passphrase", "token", "api_key", "apikey", "auth.key", "client_secret", "secret_key",
     "secret_access_key", "secret_id", "sslpassword", "secret.key",
 )  # fmt: skip
-_NAME = "|".join(re.escape(name) for name in _NAMES)
+_KEYS = r"key\.[\w-]{1,64}"
+"""The options of connections of type keys, as key.2026."""
+
+_NAME = "|".join((*(re.escape(name) for name in _NAMES), _KEYS))
 _QUOTED = re.compile(
     rf"(?<![A-Za-z])(?:{_NAME})(?:[\"'`]?\s*[=:]|\s)\s*"
     r"(?P<quote>[\"'])(?P<value>.{0,4000}?)(?:(?P=quote)|$)",
@@ -39,7 +42,8 @@ _SWITCHES = frozenset({"true", "false"})
 def is_credential(name: str) -> bool:
     """Return whether a setting of this name holds a credential."""
     plain = name.lower()
-    return any(plain == known or plain.endswith((f".{known}", f"_{known}")) for known in _NAMES)
+    is_key = re.fullmatch(_KEYS, plain) is not None
+    return is_key or any(plain == known or plain.endswith((f".{known}", f"_{known}")) for known in _NAMES)
 
 
 def has_password(address: str) -> bool:

@@ -15,6 +15,7 @@ from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.flow.choices import Batching, Kind, Mode, ReadKind, TableType
 from waterclock.flow.declarations import Column, Columns, Flow, Place, Query, Read, Source, Table, TableReference, Unit
 from waterclock.flow.graph import order_of
+from waterclock.flow.key_connections import KEYS
 from waterclock.planner.planning import Planner
 from waterclock.specs.schemas import Schema
 from waterclock.specs.script import Give, Script, ScriptRun
@@ -157,7 +158,7 @@ def _flow(flow: Flow, tables: Mapping[str, Table], what: str) -> Flow:
     return replace(
         flow,
         tables={name: replace(table, offline=None) for name, table in tables.items()},
-        connections={},
+        connections={name: each for name, each in flow.connections.items() if each.type == KEYS},
         order=order_of(tables),
         fingerprint=f"{flow.fingerprint}-{what}",
     )

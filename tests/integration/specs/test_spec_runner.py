@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import waterclock as wc
+from tests import keys
 from tests.specifying import feature, shop
 from waterclock.dpl.project import Project
 from waterclock.engine.spark.session import Sessions
@@ -196,3 +197,23 @@ def test_a_notebook_and_pytest_run_the_same(spark: SparkSession, tmp_path: Path)
     first.check()
     with pytest.raises(AssertionError, match="rows differ: 1 unexpected"):
         second.check()
+
+
+def test_functions_with_a_key_use_the_keys_of_the_project(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in keys.VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    safe = "TRANSFORM safe.customers AS SELECT customer, hash_keyed(country, 'pii') AS country FROM raw.customers;"
+    project = shop(tmp_path, keys.DECLARED + safe)
+    found = one_order(
+        spark,
+        project,
+        f"""
+        When safe.customers runs
+        Then safe.customers is
+          | customer | country             |
+          | 1        | {keys.hashed("FR")} |
+        """,
+    )
+    assert found.verdict is ScenarioVerdict.PASSED, str(found)

@@ -86,3 +86,21 @@ def test_a_storage_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: p
     storage = tried(tmp_path, monkeypatch)[f"storage {tmp_path / 'lake'}"].error
     assert storage is not None
     assert storage.code == "E603"
+
+
+def test_keys_are_derived_without_showing_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_checks, "_spark", lambda _: "starts")
+    monkeypatch.setenv("WATERCLOCK_SECRET_NEW", "0123456789abcdef" * 4)
+    monkeypatch.setenv("WATERCLOCK_SECRET_WEAK", "guess me")
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "waterclock.toml").write_text('[project]\nname = "x"\n')
+    (tmp_path / "flows" / "flow.dpl").write_text(
+        "CREATE CONNECTION pii TYPE keys OPTIONS (key.2025 SECRET 'new', key.2026 SECRET 'new', current '2026');"
+        "CREATE CONNECTION hr TYPE keys OPTIONS (key.1 SECRET 'weak', current '1');"
+    )
+    found = {probe.name: probe for probe in probes(load_project(tmp_path, capabilities=capabilities()))}
+    assert found["pii"].said == "has the keys 2025, 2026, and 2026 is current"
+    error = found["hr"].error
+    assert error is not None
+    assert error.code == "E924"
+    assert "guess me" not in error.render()

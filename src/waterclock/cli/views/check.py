@@ -17,6 +17,7 @@ from waterclock.cli.views.error_card import flatten_errors, show_errors
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Connection, Flow, Unit
+from waterclock.flow.key_connections import KEYS
 from waterclock.flow.linked_projects import linked_tables
 from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import open_checked, open_project
@@ -153,7 +154,8 @@ def _find_missing_drivers(project: Project) -> Iterator[WaterclockError]:
     known, tables = capabilities(), project.flow.tables.values()
     sources = {table.source.unit.connection for table in tables if table.source is not None}
     destinations = {table.destination.connection for table in tables if table.destination is not None}
-    for name in sorted(sources | (destinations if project.publish else set())):
+    keys = {name for name, each in project.flow.connections.items() if each.type == KEYS}
+    for name in sorted(sources | keys | (destinations if project.publish else set())):
         connection = project.flow.connections[name]
         try:
             require_driver(known[connection.type], name, str(connection.place))

@@ -6,6 +6,7 @@ add an entry to `_ALL`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -13,8 +14,21 @@ from itertools import pairwise
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.syntax.source_text import SourceText, Span
+from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Function, Place
+from waterclock.masking.generalizing import PARAMETERS as OF_GENERALIZE
+from waterclock.masking.generalizing import PERIODS, RULES, generalize_sql
+from waterclock.masking.keyed_sql import (
+    DECRYPT_PARAMETERS,
+    ENCRYPT_PARAMETERS,
+    HASH_PARAMETERS,
+    PERTURB_PARAMETERS,
+    decrypt_sql,
+    encrypt_sql,
+    hash_sql,
+    perturb_sql,
+)
 from waterclock.masking.rules import PARAMETERS as OF_MASKS
 from waterclock.masking.rules import mask_sql
 from waterclock.temporal.text_formats import FORMATS, PARAMETERS, format_sql
@@ -28,12 +42,15 @@ _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 class BuiltinFunction:
     """A built-in function of Waterclock. `needs`: the number of required arguments.
 
-    `choices`: the legal values of parameters that accept only some words.
+    `choices`: the legal values of parameters that accept only some words. `one_of`: the parameters of which a call has
+    exactly one. `positive`: the parameters that are positive numbers.
     """
 
     function: Function
     needs: int
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    one_of: tuple[str, ...] = ()
+    positive: frozenset[str] = frozenset()
 
     @property
     def parameters(self) -> list[str]:
@@ -41,22 +58,36 @@ class BuiltinFunction:
         return [name for name, _ in self.function.parameters]
 
 
+def _function(name: str, parameters: Mapping[str, str], returns: str, body: str) -> Function:
+    return Function(name, tuple(parameters.items()), returns, body, None, Place("waterclock", 1, 1))
+
+
 _ALL = (
     BuiltinFunction(
-        Function(
-            "format_attribute", tuple(PARAMETERS.items()), "STRING", format_sql(), None, Place("waterclock", 1, 1)
-        ),
-        needs=1,
-        choices={"format": FORMATS},
+        _function("format_attribute", PARAMETERS, "STRING", format_sql()), needs=1, choices={"format": FORMATS}
+    ),
+    BuiltinFunction(_function("mask_text", OF_MASKS, "STRING", mask_sql()), needs=1),
+    BuiltinFunction(_function("hash_keyed", HASH_PARAMETERS, "STRING", hash_sql()), needs=2),
+    BuiltinFunction(_function("encrypt", ENCRYPT_PARAMETERS, "STRING", encrypt_sql()), needs=2),
+    BuiltinFunction(_function("decrypt", DECRYPT_PARAMETERS, "STRING", decrypt_sql()), needs=2),
+    BuiltinFunction(
+        _function("generalize", OF_GENERALIZE, "STRING", generalize_sql()),
+        needs=2,
+        choices={"to": PERIODS},
+        one_of=RULES,
+        positive=frozenset({"width"}),
     ),
     BuiltinFunction(
-        Function("mask_text", tuple(OF_MASKS.items()), "STRING", mask_sql(), None, Place("waterclock", 1, 1)), needs=1
+        _function("perturb", PERTURB_PARAMETERS, "DOUBLE", perturb_sql()), needs=4, positive=frozenset({"scale"})
     ),
 )
 BROUGHT: Mapping[str, BuiltinFunction] = {each.function.name.upper(): each for each in _ALL}
 """The built-in functions by their upper-case names."""
 
 FUNCTIONS: Mapping[str, Function] = {each.function.name: each.function for each in _ALL}
+
+KEYED: Mapping[str, Sequence[str]] = {each.function.name: each.parameters for each in _ALL if "keys" in each.parameters}
+"""The names of the functions with a key, and of their parameters. `keys` is the connection."""
 
 
 def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
@@ -80,7 +111,13 @@ def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, 
     errors = (
         _argument(source, brought, argument, name) for argument, name in zip(given, brought.parameters, strict=False)
     )
-    return next((error for error in errors if error is not None), None)
+    error = next((error for error in errors if error is not None), None)
+    rules = [name for name in named_arguments(tokens, index + 1, brought.parameters) if name in brought.one_of]
+    if error is not None or not brought.one_of or len(rules) == 1:
+        return error
+    span = source.span(tokens[index].start, tokens[index].end + 1)
+    what = f"{span.text} has the arguments {' and '.join(rules)}" if rules else f"{span.text} has no rule"
+    return _argument_error(span, brought, what, fix=f"pass one of {', '.join(brought.one_of)}")
 
 
 def find_calls(tokens: Sequence[Token], functions: Iterable[str]) -> Iterator[tuple[str, Token]]:
@@ -111,6 +148,37 @@ def arguments(tokens: Sequence[Token], opening: int) -> Iterator[list[Token]]:
         yield argument
 
 
+def named_arguments(tokens: Sequence[Token], opening: int, parameters: Sequence[str]) -> dict[str, list[Token]]:
+    """Return the arguments of a call by their parameters, given by position or as `name => ...`."""
+    found: dict[str, list[Token]] = {}
+    for argument, name in zip(arguments(tokens, opening), parameters, strict=False):
+        is_named = len(argument) > 1 and argument[1].token_type is TokenType.FARROW
+        if is_named:
+            found[argument[0].text.lower()] = argument[2:]
+        else:
+            found[name] = argument
+    return {name: argument for name, argument in found.items() if argument}
+
+
+def called_functions(functions: Mapping[str, Function], texts: Iterable[str]) -> list[Function]:
+    """Return the functions that texts call, each after those that it calls itself: Spark must know these first."""
+    found: dict[str, Function] = {}
+    begun: set[str] = set()
+
+    def add(text: str) -> None:
+        lower = text.lower()
+        named = [name for name in functions if name.lower() in lower]  # most texts name none, and are not tokenized
+        for name, _ in find_calls(dialect().tokenize(text), named) if named else ():
+            if name not in begun:
+                begun.add(name)
+                add(functions[name].body or "")
+                found[name] = functions[name]
+
+    for text in texts:
+        add(text)
+    return list(found.values())
+
+
 def _argument(
     source: SourceText, brought: BuiltinFunction, tokens: Sequence[Token], name: str
 ) -> WaterclockError | None:
@@ -124,10 +192,13 @@ def _argument(
             fix = did_you_mean(name, brought.parameters) or f"write {' or '.join(brought.parameters)}"
             return _argument_error(span, brought, f"{brought.function.name} has no argument {span.text}", fix=fix)
         tokens = tokens[2:]
+    if name in brought.positive and (number := _literal_of(tokens)) is not None and not _is_positive(number):
+        span = source.span(tokens[0].start, tokens[-1].end + 1)
+        return span.refuse("E310", f"{name} is {span.text}", fix="write a positive number")
     choices = brought.choices.get(name, ())
     if not choices or len(tokens) != 1 or tokens[0].text in choices:
         return None
-    if tokens[0].token_type not in STRINGS and tokens[0].token_type is not TokenType.NULL:
+    if tokens[0].token_type not in {*STRINGS, TokenType.NULL, TokenType.NUMBER}:
         return None
     span = source.span(tokens[0].start, tokens[0].end + 1)
     return span.refuse(
@@ -135,6 +206,20 @@ def _argument(
         f"unknown {name} {span.text}",
         fix=did_you_mean(tokens[0].text, choices, otherwise=f"write one of {', '.join(choices)}"),
     )
+
+
+def _literal_of(tokens: Sequence[Token]) -> str | None:
+    """Return the text of a literal, with its sign; None for an expression."""
+    is_literal = bool(tokens) and tokens[-1].token_type in {*STRINGS, TokenType.NUMBER}
+    is_signed = len(tokens) == 2 and tokens[0].token_type in {TokenType.DASH, TokenType.PLUS}
+    return "".join(token.text for token in tokens) if is_literal and (is_signed or len(tokens) == 1) else None
+
+
+def _is_positive(text: str) -> bool:
+    try:
+        return 0 < float(text) < math.inf
+    except ValueError:
+        return False
 
 
 def _argument_count_fix(name: str, brought: BuiltinFunction) -> str:

@@ -95,7 +95,7 @@ class _Compiler:
         errors.extend(check_clauses(flow))
         errors.extend(Schemas(queries, self.known).check(self._upstream_first()))
         return (
-            None if errors else FlowBuilder(self.drafts, queries, functions, view_columns, self.config).build(systems)
+            None if errors else FlowBuilder(self.drafts, queries, functions, view_columns, self.config, systems).build()
         )
 
     def _publishes(self, systems: Systems) -> dict[str, UnresolvedTable]:

@@ -49,6 +49,9 @@ class Systems:
                 errors.append(self._unknown(said))
             return unit
         capabilities = self.capabilities[connection.type]
+        if not _has_units(capabilities):
+            errors.append(_no_unit(said, capabilities, is_source=is_source))
+            return unit
         of_unit = capabilities.collect_options if is_source else capabilities.publish_options
         legal = {**of_unit, **TABLE_OPTIONS} if is_source else of_unit
         where = f"a {'COLLECT from' if is_source else 'PUBLISH to'} {connection.type}"
@@ -72,9 +75,10 @@ class Systems:
         return unit
 
     def of(self, unit: Unit) -> Capabilities | None:
-        """Return the capabilities of a unit's connection; None for an invalid connection."""
+        """Return the capabilities of a unit's connection; None for a connection that is invalid or has no units."""
         connection = self.connections.get(unit.connection)
-        return None if connection is None else self.capabilities[connection.type]
+        found = None if connection is None else self.capabilities[connection.type]
+        return found if found is not None and _has_units(found) else None
 
     def _unknown(self, said: ParsedUnit) -> WaterclockError:
         return said.span.source.span(said.span.start, said.span.start + len(said.connection)).refuse(
@@ -86,6 +90,20 @@ class Systems:
                 otherwise=f"declare it: CREATE CONNECTION {said.connection} TYPE files;",
             ),
         )
+
+
+def _has_units(capabilities: Capabilities) -> bool:
+    """Return whether anything is collected from connections of a type, or published to them."""
+    return bool(capabilities.collects or capabilities.publishes or capabilities.each_parameters)
+
+
+def _no_unit(said: UnitSaid, capabilities: Capabilities, *, is_source: bool) -> WaterclockError:
+    return said.span.refuse(
+        "E224",
+        f"nothing is {'collected from' if is_source else 'published to'} a connection of type {capabilities.type}",
+        why=f"{said.connection} has no tables",
+        fix=f"name another connection; functions use this one, as in hash_keyed(column, '{said.connection}')",
+    )
 
 
 def resolve_connections(

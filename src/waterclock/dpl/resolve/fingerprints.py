@@ -98,6 +98,7 @@ def fingerprint_of(
     *,
     queries: Mapping[str, str],
     functions: Mapping[str, Function],
+    keys: Sequence[str] = (),
     variables: Mapping[str, Any],
     before: Names = NO_NAMES,
 ) -> str:
@@ -139,6 +140,7 @@ def fingerprint_of(
     for rule in every_rule(declared):
         used |= set(rule.variables)
     parts += [f"{name}={variables.get(name)!r}" for name in sorted(used)]
+    parts += [f"current key {name}" for name in keys]
     # older versions let Spark replace ${...} in texts, so their batches with such code count as made by other code
     parts += ["texts as written"] if any("${" in str(part) for part in parts) else []
     return digest(parts)

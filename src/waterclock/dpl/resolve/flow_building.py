@@ -19,6 +19,7 @@ from waterclock.dpl.resolve.fingerprints import (
     flow_fingerprint,
 )
 from waterclock.dpl.resolve.former_code import Names
+from waterclock.dpl.resolve.keyed_calls import current_keys
 from waterclock.dpl.resolve.open_windows import with_open_windows
 from waterclock.dpl.resolve.renames import former_names
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
@@ -41,8 +42,9 @@ class FlowBuilder:
     functions: Mapping[str, Function]
     view_columns: Mapping[str, Columns]
     config: Config
+    systems: Systems
 
-    def build(self, systems: Systems) -> Flow:
+    def build(self) -> Flow:
         """Return the flow, including companion tables of open windows."""
         queries = self.queries
         stated = [*queries.tables.values(), *queries.views.values()]
@@ -59,7 +61,7 @@ class FlowBuilder:
             tables=tables,
             views={name: self._view(name) for name in queries.views if queries.of_view(name) is not None},
             functions=dict(self.functions),
-            connections=dict(systems.connections),
+            connections=dict(self.systems.connections),
             variables=dict(self.config.variables),
             pools=dict(self.config.pools),
             order=order_of(tables),
@@ -79,8 +81,13 @@ class FlowBuilder:
         if declared.query is not None or declared.function is not None:
             used |= {name: texts[name] for name in self.queries.views_of(draft.name, draft.statement)}
         draft.declared = declared = _with_code_of_deletes(declared, functions)
-        draft.functions = frozenset(_list_called_functions([*used.values(), *_header(declared)], functions))
-        code = partial(fingerprint_of, draft, queries=used, functions=functions, variables=self.config.variables)
+        draft.functions = frozenset(
+            _list_called_functions([*used.values(), *map(_list_words, _header(declared))], functions)
+        )
+        keys = current_keys(self._texts(draft, functions), self.systems.connections)
+        code = partial(
+            fingerprint_of, draft, queries=used, functions=functions, keys=keys, variables=self.config.variables
+        )
         fingerprint, before = code(), code(before=names) if names else ""
         return Table(
             **{each.name: getattr(declared, each.name) for each in fields(TableDeclaration)},
@@ -89,6 +96,13 @@ class FlowBuilder:
             fingerprint=fingerprint,
             code_before=before if before != fingerprint else "",
         )
+
+    def _texts(self, draft: UnresolvedTable, functions: Mapping[str, Function]) -> list[str]:
+        """Return the SQL that makes a table: of its query, views, header, and functions."""
+        views = [self.queries.of_view(name) for name in self.queries.views_of(draft.name, draft.statement)]
+        queries = [query for query in (draft.declared.query, *views) if query is not None]
+        bodies = [functions[name].body or "" for name in draft.functions]
+        return [*(query.text for query in queries), *_header(draft.declared), *bodies]
 
     def _view(self, name: str) -> View:
         statement = self.queries.views[name]
@@ -102,7 +116,7 @@ class FlowBuilder:
 
 
 def _header(declared: TableDeclaration) -> list[str]:
-    """Return the words of each expression in the header, in capitals and separated as by `canonical`."""
+    """Return the expressions in the header."""
     texts = [rule.expression for rule in every_rule(declared)]
     texts += [column.ends.made_as for column in declared.columns.named if column.ends and column.ends.made_as]
     texts += [column.made_as.expression for column in declared.columns.named if column.made_as]
@@ -110,7 +124,7 @@ def _header(declared: TableDeclaration) -> list[str]:
         texts.append(declared.fold.delete_when)
     if declared.closes is not None:
         texts.append(declared.closes.expression)
-    return list(map(_list_words, texts))
+    return texts
 
 
 def _list_words(text: str) -> str:

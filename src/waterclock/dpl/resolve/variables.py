@@ -23,7 +23,7 @@ def check_variables(
             if name not in known:
                 yield unknown_variable(name, span, known)
     for statement in statements:
-        for expression in _expressions(statement):
+        for expression in list_expressions(statement):
             for name in expression.variables:
                 if name not in known:
                     at = expression.span.text.find(f":{name}")
@@ -32,7 +32,8 @@ def check_variables(
                     yield unknown_variable(name, span, known)
 
 
-def _expressions(statement: Statement) -> Iterable[Any]:
+def list_expressions(statement: Statement) -> Iterable[Any]:
+    """Yield the expressions in the clauses of a statement, except those of its queries."""
     for clause in statement.clauses:
         if clause.word == "EXPECT":
             yield from (rule.expression for rule in clause.value)

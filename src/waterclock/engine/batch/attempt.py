@@ -62,7 +62,7 @@ class GroupAttempt:
         """The batch's own session, with the functions that the table's rules call registered."""
         session = self.work.sessions.own()
         self.work.record_spark_page()
-        register_functions(session, self.work.root, self.work.flow, self.table.expressions)
+        register_functions(session, self.work.root, self.work.flow, self.table.expressions, self.work.keys)
         return session
 
     @property

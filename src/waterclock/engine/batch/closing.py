@@ -137,7 +137,7 @@ def _evaluate_condition(
     where = f"{books.table.name}@{pairs[0].window.label}"
     spark = work.sessions.own()
     try:
-        register_functions(spark, work.root, work.flow, [closes.expression])
+        register_functions(spark, work.root, work.flow, [closes.expression], work.keys)
         for index, read in enumerate(books.open_ended_reads):
             _read_visible_rows(work, spark, books, read, pairs).createOrReplaceTempView(f"wc_seen_{index}")
         tables = [read.table for read in books.open_ended_reads]

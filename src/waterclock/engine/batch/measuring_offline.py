@@ -74,7 +74,7 @@ def _measure_labels(
     spark = work.sessions.own()
     try:
         work.record_spark_page()
-        register_functions(spark, work.root, work.flow, table.expressions)
+        register_functions(spark, work.root, work.flow, table.expressions, work.keys)
         counts: list[Count] = []
         for manifests, gone in _split_into_jobs(work.folder(table), pieces):
             rows = _rows(spark, work.folder(table), manifests) if manifests else None

@@ -159,7 +159,7 @@ def _key_of(reference: TableReference) -> str:
 
 
 def _query_all_windows(work: RunContext, spark: SparkSession, query: Spliced, columns: Mapping[str, str]) -> DataFrame:
-    register_functions(spark, work.root, work.flow, [query.text])
+    register_functions(spark, work.root, work.flow, [query.text], work.keys)
     variables = {name: value for name, value in work.project.variables.items() if f":{name}" in query.text}
     of_window = ", ".join(f"{_WINDOWS}.{name}" for name in MARKERS.values())
     text = f"SELECT wc_made.*, {of_window} FROM {_WINDOWS}, LATERAL (\n{query.text}\n) AS wc_made"

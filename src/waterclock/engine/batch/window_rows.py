@@ -91,7 +91,7 @@ def _sql_rows(
     for read in (*list_reads(query), *flats_of(query)):
         frames[read].createOrReplaceTempView(names[read])
     spliced = splice(query, names.__getitem__)
-    register_functions(spark, work.root, work.flow, [spliced.text])
+    register_functions(spark, work.root, work.flow, [spliced.text], work.keys)
     try:
         return build_query_frame(spark, spliced.text, _arguments(work, spliced.text, of))
     except Exception as raised:

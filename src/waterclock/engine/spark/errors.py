@@ -14,6 +14,7 @@ from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.dpl.query.references import MARKS, READS, VALUES
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.files import object_stores
+from waterclock.masking.row_refusals import row_refusal_of
 from waterclock.temporal import refusal_of
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def to_error(  # noqa: PLR0911 - one kind of error after the other
         )
     if isinstance(error, OSError) and (unreached := object_stores.refusal_of(error, where)):
         return unreached  # this is how delta-rs reports its store
-    if refusal := refusal_of(error):
+    if refusal := refusal_of(error) or row_refusal_of(error):
         return refusal.at(where)
     if wrong := _STEP.search(str(error)):
         return _stateful_rule_error(wrong, where)
@@ -181,7 +182,7 @@ def user_code_error(error: BaseException, *, where: str, file: Path, root: Path)
     """Convert an exception of a user's Python code, with frames of the project's own files only, the last first."""
     if isinstance(error, WaterclockError):
         return error.at(where)
-    if refusal := refusal_of(error):
+    if refusal := refusal_of(error) or row_refusal_of(error):
         return refusal.at(where)
     if of_jvm := _jvm_error(error, where):
         return of_jvm

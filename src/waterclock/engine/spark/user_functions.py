@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from waterclock.dpl.python.loader import forget, project_modules, run_file
-from waterclock.dpl.query.builtins import FUNCTIONS, find_calls
-from waterclock.dpl.syntax.tokens import dialect
+from waterclock.dpl.query.builtins import FUNCTIONS, KEYED, called_functions
+from waterclock.engine.spark.keys import KeysOfProject
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow, Function, PythonFunction
 
@@ -63,29 +63,20 @@ def _send_by_value(root: Path, path: Path) -> None:
         cloudpickle.register_pickle_by_value(importlib.import_module(name))  # type: ignore[no-untyped-call]  # vendored
 
 
-def register_functions(spark: SparkSession, root: Path, flow: Flow, texts: Iterable[str]) -> None:
-    """Register the declared and built-in functions that `texts` call, and those that they call in turn."""
-    for function in called_functions({**FUNCTIONS, **flow.functions}, texts):
+def register_functions(
+    spark: SparkSession, root: Path, flow: Flow, texts: Iterable[str], keys: KeysOfProject | None = None
+) -> None:
+    """Register the declared and built-in functions that `texts` call, and those that they call in turn.
+
+    Functions with a key need `keys`, which the session gets only if such a function is called.
+    """
+    functions = called_functions({**FUNCTIONS, **flow.functions}, texts)
+    if any(function.name in KEYED for function in functions):
+        if keys is None:
+            raise ValueError("functions with a key are refused in queries that are no part of a flow")
+        keys.add_to(spark)
+    for function in functions:
         _register(spark, root, function)
-
-
-def called_functions(functions: Mapping[str, Function], texts: Iterable[str]) -> list[Function]:
-    """Return the functions that texts call, each after those that it calls itself: Spark must know these first."""
-    found: dict[str, Function] = {}
-    begun: set[str] = set()
-
-    def add(text: str) -> None:
-        lower = text.lower()
-        named = [name for name in functions if name.lower() in lower]  # most texts name none, and are not tokenized
-        for name, _ in find_calls(dialect().tokenize(text), named) if named else ():
-            if name not in begun:
-                begun.add(name)
-                add(functions[name].body or "")
-                found[name] = functions[name]
-
-    for text in texts:
-        add(text)
-    return list(found.values())
 
 
 def _register(spark: SparkSession, root: Path, function: Function) -> None:

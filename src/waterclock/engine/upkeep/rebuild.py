@@ -118,7 +118,7 @@ def _rebuild(work: RunContext, name: str, changed: tuple[Difference, ...], claim
         work.ledger.keeping.redeclare(table, version=version, claim=claim, who=work.settings.who)
         return Remade(name, 0, 0, version, changed)
     spark = work.sessions.own()
-    register_functions(spark, work.root, work.flow, table.expressions)
+    register_functions(spark, work.root, work.flow, table.expressions, work.keys)
     stage = find_slices(work, spark, table, slices)
     refuse_unrecoverable(work, table, stage.lost)
     slices, manifests = list(stage.whole), list(stage.manifests)

@@ -72,7 +72,7 @@ def seed_from_live_slices(live: RunContext, work: RunContext, table: Table, piec
     source = live.folder(table)
     spark = work.sessions.own()
     try:
-        register_functions(spark, work.root, work.flow, table.expressions)
+        register_functions(spark, work.root, work.flow, table.expressions, work.keys)
         claim = work.ledger.keeping.draw_claim()
         manifests = seal_linked_slices(
             spark, table, [read_manifest(source, each.result.slice_path) for each in pieces], claim, source, work.lake

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from waterclock.engine.spark.user_functions import called_functions
+from waterclock.dpl.query.builtins import called_functions
 from waterclock.flow.declarations import Function, Place
 
 

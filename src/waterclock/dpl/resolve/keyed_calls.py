@@ -1,0 +1,116 @@
+"""Checks the keys that calls of `hash_keyed` and other functions with a key name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from sqlglot.tokens import Token, TokenType
+
+from waterclock.dpl.query.builtins import KEYED, STRINGS, find_calls, named_arguments
+from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.syntax.source_text import SourceText, Span
+from waterclock.dpl.syntax.tokens import dialect
+from waterclock.errors import WaterclockError, did_you_mean
+from waterclock.flow.declarations import Connection
+from waterclock.flow.key_connections import CURRENT, KEYS, names_of_keys
+
+
+def check_keyed_calls(source: SourceText, tokens: Sequence[Token], systems: Systems) -> Iterator[WaterclockError]:
+    """Yield an error for each call in `tokens` that does not name a valid key."""
+    connections = systems.connections
+    for function, call in find_calls(tokens, KEYED):
+        given = named_arguments(tokens, tokens.index(call) + 1, KEYED[function])
+        said = given.get("keys")
+        if said is None:
+            continue  # reported with the number of arguments
+        connection = _text_of(said)
+        if connection is None:
+            yield _at(source, said).refuse(
+                "E238",
+                f"{function} needs the name of a connection as a text",
+                why="which key a batch uses is known before it runs",
+                fix=_suggestion(connections),
+            )
+        elif connection not in connections:
+            if connection not in systems.declared:
+                yield _unknown(source, said, connection, connections)
+        elif connections[connection].type != KEYS:
+            yield _at(source, said).refuse(
+                "E238",
+                f"{connection} is a connection of type {connections[connection].type}",
+                why=f"{function} takes its key from a connection of type keys",
+                fix=did_you_mean(connection, _of_keys(connections), otherwise=_suggestion(connections)),
+            )
+        elif "key" in given:
+            yield from _check_key(source, given["key"], function, connections[connection])
+
+
+def current_keys(texts: Iterable[str], connections: Mapping[str, Connection]) -> list[str]:
+    """Return the current key of each connection, as `pii/2026`, that calls in SQL texts use without naming a key.
+
+    They are a part of a table's code: with another current key, equal values have other hashes.
+    """
+    found: set[str] = set()
+    for text in texts:
+        if not any(name in text.lower() for name in KEYED):
+            continue
+        tokens = dialect().tokenize(text)
+        for function, call in find_calls(tokens, KEYED):
+            given = named_arguments(tokens, tokens.index(call) + 1, KEYED[function])
+            connection = connections.get(_text_of(given.get("keys", ())) or "")
+            if connection is not None and "key" in KEYED[function] and "key" not in given:
+                found.add(f"{connection.name}/{connection.options.get(CURRENT)}")
+    return sorted(found)
+
+
+def _check_key(
+    source: SourceText, said: Sequence[Token], function: str, connection: Connection
+) -> Iterator[WaterclockError]:
+    key, names = _text_of(said), names_of_keys(connection.options)
+    if len(said) == 1 and said[0].token_type is TokenType.NULL:
+        return
+    if key is None:
+        yield _at(source, said).refuse(
+            "E238",
+            f"{function} needs the name of a key as a text",
+            why="which key a batch uses is known before it runs",
+            fix=f"write one of {', '.join(map(repr, names))}, or leave it out for the current one",
+        )
+    elif key not in names:
+        yield _at(source, said).refuse(
+            "E221",
+            f"unknown key {key} of connection {connection.name}",
+            fix=did_you_mean(key, names, otherwise=f"write one of {', '.join(names)}, or add the option key.{key}"),
+        )
+
+
+def _unknown(
+    source: SourceText, said: Sequence[Token], name: str, connections: Mapping[str, Connection]
+) -> WaterclockError:
+    return _at(source, said).refuse(
+        "E221",
+        f"unknown connection {name}",
+        fix=did_you_mean(name, _of_keys(connections), otherwise=_declaration(name)),
+    )
+
+
+def _of_keys(connections: Mapping[str, Connection]) -> list[str]:
+    return [name for name, connection in connections.items() if connection.type == KEYS]
+
+
+def _declaration(name: str) -> str:
+    return f"declare one: CREATE CONNECTION {name} TYPE keys OPTIONS (key.1 SECRET '{name}/1', current '1');"
+
+
+def _suggestion(connections: Mapping[str, Connection]) -> str:
+    names = _of_keys(connections)
+    return f"write {' or '.join(map(repr, names))}" if names else _declaration("pii")
+
+
+def _text_of(tokens: Sequence[Token]) -> str | None:
+    """Return the text of an argument that is one string literal; None for any other."""
+    return tokens[0].text if len(tokens) == 1 and tokens[0].token_type in STRINGS else None
+
+
+def _at(source: SourceText, tokens: Sequence[Token]) -> Span:
+    return source.span(tokens[0].start, tokens[-1].end + 1)

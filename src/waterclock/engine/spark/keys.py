@@ -1,0 +1,71 @@
+"""Makes the keys of connections of type `keys` available to the functions of a Spark session, and to no text of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from waterclock.connectors.drivers import require_driver
+from waterclock.connectors.keys.connector import CAPABILITIES
+from waterclock.connectors.keys.derivation import DerivedKeys, derive_keys
+from waterclock.flow.declarations import Connection, Flow
+from waterclock.flow.key_connections import KEYS
+from waterclock.masking.keyed_sql import KEY_FIELDS, KEYS_VIEW, blocks_of
+from waterclock.secrets.reader import Secrets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Spark 4.2 evaluates the key of a broadcast join before the subquery in it, and fails
+_NO_BROADCASTS = ("spark.sql.autoBroadcastJoinThreshold", "spark.sql.adaptive.autoBroadcastJoinThreshold")
+
+
+@dataclass(frozen=True, slots=True)
+class KeysOfProject:
+    """The connections of type `keys` of a project, whose secrets are read each time a session needs them."""
+
+    connections: Mapping[str, Connection]
+    secrets: Secrets
+
+    @classmethod
+    def of(cls, flow: Flow, secrets: Secrets) -> KeysOfProject:
+        """Return the keys of a flow."""
+        return cls({name: each for name, each in flow.connections.items() if each.type == KEYS}, secrets)
+
+    def only(self, name: str) -> KeysOfProject:
+        """Return the keys of one connection."""
+        return KeysOfProject({name: self.connections[name]}, self.secrets)
+
+    def derive(self) -> dict[str, DerivedKeys]:
+        """Return the derived keys, as `derive_keys`.
+
+        Raises  E225, E920 and E921 for a secret that does not resolve, E924 for a weak one, E825 without the library
+        """
+        for name in self.connections:
+            require_driver(CAPABILITIES, name)
+        return derive_keys(self.connections, self.secrets)
+
+    def add_to(self, spark: SparkSession) -> None:
+        """Create the view that functions with a key read.
+
+        The keys go to Spark as an Arrow table of one row: its plan names the columns, and shows no value. Raises as
+        `derive`.
+        """
+        import pyarrow as pa
+
+        keys = self.derive()
+        kinds = {"STRING": pa.string(), "BINARY": pa.binary()}
+        entry = pa.struct([(name, kinds[kind]) for name, kind in KEY_FIELDS.items()])
+        by_name = pa.array([[(name, _fields(key)) for name, key in keys.items()]], pa.map_(pa.string(), entry))
+        spark.createDataFrame(pa.table({"by_name": by_name})).createOrReplaceTempView(KEYS_VIEW)
+        for threshold in _NO_BROADCASTS:
+            spark.conf.set(threshold, "-1")
+
+
+def _fields(key: DerivedKeys) -> dict[str, object]:
+    """Return the fields of a key in the view, as in `KEY_FIELDS`."""
+    fields: dict[str, object] = {"name": key.name, "encrypt": key.encrypt}
+    for purpose, value in (("hash", key.hash), ("vector", key.vector), ("noise", key.noise)):
+        fields[f"{purpose}_inner"], fields[f"{purpose}_outer"] = blocks_of(value)
+    return fields

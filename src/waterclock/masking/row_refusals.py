@@ -1,0 +1,74 @@
+"""Defines the errors that functions such as `decrypt` raise at a row, and finds them in the text of Spark's error.
+
+A query can fail at a row only by `raise_error`. Its message is fixed, so no error contains a value of a row, except the
+ones given in brackets.
+"""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+
+from waterclock.errors import WaterclockError
+
+NO_KEY = "the key of a function is missing"
+LOST_KEY = "the key of an encrypted text is missing"
+UNREADABLE = "a text cannot be decrypted"
+NOT_ENCRYPTED = "a text was not made by encrypt"
+NOT_POSITIVE = "the scale of perturb is not a positive number"
+NO_RULE = "generalize has no rule"
+UNKNOWN_PERIOD = "an unknown period for generalize"
+NO_WIDTH = "the width of generalize is not a positive number"
+# the code, the reason and the fix of each; a reason may show the value in brackets
+_TOLD = MappingProxyType(
+    {
+        NO_KEY: (
+            "E735",
+            "the session has no such key, although the flow declares it",
+            "report this as a defect: without the check, the function would give NULL",
+        ),
+        LOST_KEY: (
+            "E735",
+            "it was encrypted with the key {}, which the connection does not have",
+            "add the key and its secret to the connection again: only this key can decrypt it",
+        ),
+        UNREADABLE: (
+            "E736",
+            "the text or its context was changed, or the key has another secret than at that time",
+            "pass the connection and the context that encrypt got, and compare the secret with the earlier one",
+        ),
+        NOT_ENCRYPTED: (
+            "E736",
+            "encrypted texts begin with wc1: and the name of their key",
+            "decrypt only columns that encrypt made",
+        ),
+        NOT_POSITIVE: ("E310", "a row has {}", "pass a positive number"),
+        NO_RULE: (
+            "E310",
+            "it gets none or several of the arguments `to`, `width` and `keep_first`",
+            "pass one of them, as in generalize(born, to => 'year')",
+        ),
+        UNKNOWN_PERIOD: ("E310", "a row has {}", "it takes year, quarter, month, week or day"),
+        NO_WIDTH: ("E310", "a row has {}", "pass a positive number of at most 9 decimal places"),
+    }
+)
+_RAISED = "[USER_RAISED_EXCEPTION] "
+
+
+def stop_sql(refusal: str, value: str = "") -> str:
+    """Return the SQL that fails with a refusal, and shows the value of a text expression if one is passed."""
+    message = f"{_TOLD[refusal][0]} {refusal}"
+    return f"raise_error(concat('{message} [', {value}, ']'))" if value else f"raise_error('{message}')"
+
+
+def row_refusal_of(error: BaseException) -> WaterclockError | None:
+    """Return the Waterclock error for a Spark error whose cause is a refusal of this module; None for any other error.
+
+    It must follow Spark's marker of a raised exception, because it also occurs in a plan that Spark prints.
+    """
+    text = str(error)
+    for refusal, (code, why, fix) in _TOLD.items():
+        found = re.search(re.escape(f"{_RAISED}{code} {refusal}") + r"(?: \[(.*?)\])?", text)
+        if found is not None:
+            return WaterclockError(code, refusal, why=why.format(found[1] or "no value"), fix=fix)
+    return None
