@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 from waterclock.connectors.interface import ConnectionType, Setting
-from waterclock.flow.capabilities import Capabilities, Driver, Option, Wrong
+from waterclock.flow.capabilities import Capabilities, Driver, InvalidOption, Option
 from waterclock.flow.key_connections import CURRENT, KEY_NAME, KEYS, PREFIX, names_of_keys
 
 
-def _wrong_options(_what: str, options: Mapping[str, Any], _path: str) -> Iterator[Wrong]:
+def _wrong_options(_what: str, options: Mapping[str, Any], _path: str) -> Iterator[InvalidOption]:
     """Yield an error for each key whose name cannot be used, and for a `current` that names no key."""
     names = names_of_keys(options)
     for name in names:
         if re.fullmatch(KEY_NAME, name) is None:
-            yield Wrong(
+            yield InvalidOption(
                 "E223",
                 PREFIX + name,
                 f"a key cannot be called {name}",
@@ -29,7 +29,7 @@ def _wrong_options(_what: str, options: Mapping[str, Any], _path: str) -> Iterat
             )
     current = options.get(CURRENT)
     if current is not None and current not in names:
-        yield Wrong(
+        yield InvalidOption(
             "E223",
             CURRENT,
             f"current names {current}, and there is no option {PREFIX}{current}",

@@ -97,7 +97,7 @@ def _has_units(capabilities: Capabilities) -> bool:
     return bool(capabilities.collects or capabilities.publishes or capabilities.each_parameters)
 
 
-def _no_unit(said: UnitSaid, capabilities: Capabilities, *, is_source: bool) -> WaterclockError:
+def _no_unit(said: ParsedUnit, capabilities: Capabilities, *, is_source: bool) -> WaterclockError:
     return said.span.refuse(
         "E224",
         f"nothing is {'collected from' if is_source else 'published to'} a connection of type {capabilities.type}",
