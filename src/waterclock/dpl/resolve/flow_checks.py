@@ -27,7 +27,7 @@ from waterclock.dpl.resolve.partial import check_partial
 from waterclock.dpl.resolve.reach import check_reach
 from waterclock.dpl.resolve.renames import check_renames
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.resolve.variables import check_variables, list_expressions
+from waterclock.dpl.resolve.variables import check_variables
 from waterclock.dpl.resolve.views import Queries
 from waterclock.dpl.resolve.watermarks import check_marks
 from waterclock.dpl.syntax.source_text import Span
@@ -59,9 +59,7 @@ def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
         yield from check_calls_in_functions(flow.statements, flow.functions)
     for said, _ in flow.queries.trees():
         yield from unknown_cast_types(said.span.source, said.tokens)
-    expressions = (each for statement in flow.statements for each in list_expressions(statement))
-    for said in (*(said for said, _ in flow.queries.trees()), *expressions):
-        yield from check_keyed_calls(said.span.source, said.tokens, flow.systems)
+    yield from check_keyed_calls((said for said, _ in flow.queries.trees()), flow.statements, flow.systems)
     yield from check_copies(flow.drafts, flow.systems)
     yield from check_renames(flow.drafts, flow.queries.views)
     yield from check_marks(flow.drafts, flow.spans)

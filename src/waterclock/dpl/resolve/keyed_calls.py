@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from sqlglot.tokens import Token, TokenType
 
 from waterclock.dpl.query.builtins import KEYED, STRINGS, find_calls, named_arguments
 from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.variables import list_expressions
 from waterclock.dpl.syntax.source_text import SourceText, Span
+from waterclock.dpl.syntax.statements import ParsedQuery, Statement
 from waterclock.dpl.syntax.tokens import dialect
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.declarations import Connection
 from waterclock.flow.key_connections import CURRENT, KEYS, names_of_keys
 
 
-def check_keyed_calls(source: SourceText, tokens: Sequence[Token], systems: Systems) -> Iterator[WaterclockError]:
-    """Yield an error for each call in `tokens` that does not name a valid key."""
+def check_keyed_calls(
+    queries: Iterable[ParsedQuery], statements: Iterable[Statement], systems: Systems
+) -> Iterator[WaterclockError]:
+    """Yield an error for each call, in queries and in expressions of statements, that does not name a valid key."""
+    for said in (*queries, *chain.from_iterable(map(list_expressions, statements))):
+        yield from _check_calls(said.span.source, said.tokens, systems)
+
+
+def _check_calls(source: SourceText, tokens: Sequence[Token], systems: Systems) -> Iterator[WaterclockError]:
     connections = systems.connections
     for function, call in find_calls(tokens, KEYED):
         given = named_arguments(tokens, tokens.index(call) + 1, KEYED[function])
