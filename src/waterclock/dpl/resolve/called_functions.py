@@ -1,4 +1,4 @@
-"""Finds calls of unknown functions in queries, rules, functions and columns that a PUBLISH computes."""
+"""Finds calls of unknown functions, and casts to unknown types, in queries and expressions."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from waterclock.dpl.syntax.statements import (
     Statement,
     StatementKind,
 )
+from waterclock.dpl.syntax.type_names import unknown_cast_types
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Function
@@ -59,6 +60,12 @@ def check_calls_in_queries(
     calls = _Calls(functions)
     for said, tree in queries:
         yield from calls.check(said, tree)
+
+
+def check_cast_types(queries: Iterable[ParsedQuery]) -> Iterator[WaterclockError]:
+    """Yield errors for casts to unknown types in queries."""
+    for said in queries:
+        yield from unknown_cast_types(said.span.source, said.tokens)
 
 
 def check_calls_in_functions(

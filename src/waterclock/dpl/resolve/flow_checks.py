@@ -10,6 +10,7 @@ from waterclock.dpl.resolve.called_functions import (
     check_called_functions,
     check_calls_in_functions,
     check_calls_in_queries,
+    check_cast_types,
 )
 from waterclock.dpl.resolve.closings import resolve_closings
 from waterclock.dpl.resolve.connections import Systems
@@ -32,7 +33,6 @@ from waterclock.dpl.resolve.views import Queries
 from waterclock.dpl.resolve.watermarks import check_marks
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Statement
-from waterclock.dpl.syntax.type_names import unknown_cast_types
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Function, Read
 
@@ -57,9 +57,9 @@ def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
     if not _has_more_functions(flow.config.environment.spark):
         yield from check_calls_in_queries(flow.queries.trees(), flow.functions)
         yield from check_calls_in_functions(flow.statements, flow.functions)
-    for said, _ in flow.queries.trees():
-        yield from unknown_cast_types(said.span.source, said.tokens)
-    yield from check_keyed_calls((said for said, _ in flow.queries.trees()), flow.statements, flow.systems)
+    queries = [said for said, _ in flow.queries.trees()]
+    yield from check_cast_types(queries)
+    yield from check_keyed_calls(queries, flow.statements, flow.systems)
     yield from check_copies(flow.drafts, flow.systems)
     yield from check_renames(flow.drafts, flow.queries.views)
     yield from check_marks(flow.drafts, flow.spans)
