@@ -78,7 +78,6 @@ def test_late_rows_that_only_a_skipped_batch_would_have_read_are_not_lost(
     put(
         tiny,
         (3, 99, "2020-01-03 01:00:00", "2020-01-03 01:00:00"),
-        (5, 7, "2020-01-01 09:00:00", "2020-01-03 02:00:00"),  # beyond the lookback of the 3rd: not found
         (6, 7, "2020-01-02 09:00:00", "2020-01-03 02:00:00"),
     )
     tiny.run(day(4, 1))
