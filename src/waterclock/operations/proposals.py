@@ -34,6 +34,7 @@ from waterclock.operations.retrying import (
     find_partial_batches,
     plan_of_readers,
 )
+from waterclock.operations.skipping import skip
 from waterclock.operations.withdrawing import find_withdrawable
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.selection import parse_labels
@@ -173,7 +174,7 @@ def decide(at: OpenedProject, proposal: Proposal, *, who: str, why: str) -> None
             decisions.retry(name, found, late_tables=late, open_windows=states, who=who, why=why)
     elif proposal.verb is Verb.SKIP:
         for name, windows in proposal.asked.items():
-            decisions.skip(name, windows, who=who, why=why)
+            skip(at.ledger, at.flow.tables[name], windows, who=who, why=why)
     elif proposal.verb is Verb.WITHDRAW:
         _withdraw(at, at.ledger, labels, who=who, why=why)
     else:

@@ -12,6 +12,7 @@ from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.operations.formatting import count_words, local_range
 from waterclock.operations.opening import now_of, one_table, open_project
 from waterclock.operations.required_reasons import need_reason
+from waterclock.operations.skipping import skip
 from waterclock.planner.planning import Planner
 from waterclock.selection import parse_labels
 
@@ -41,8 +42,7 @@ def skip_batches(
             to.print(f"done before, and damaged: {_batches(len(lost))} of {name}, {rows}", soft_wrap=True)
         confirm(f"Skip {_batches(len(windows))} of {name} ({words})?", yes=yes)
         rest = [window for window in windows if window.start not in lost]
-        if rest:
-            work.ledger.decisions.skip(name, rest, who=work.settings.who, why=why)
+        again = skip(work.ledger, table, rest, who=work.settings.who, why=why) if rest else ()
         if lost:
             give_up(work, table, list(lost), why=why)
     if is_json:
@@ -52,6 +52,9 @@ def skip_batches(
         print_answer(SkipAnswer.build(table=name, skipped=skipped, given_up=list(lost), why=why))
         return
     to.print(f"skipped: {_batches(len(windows))} of {name} ({words}): {why}", soft_wrap=True)
+    if again:
+        words = local_range(min(again), max(again), table.cadence)
+        to.print(f"the next run collects {words} again, for late rows within the skipped LOOKBACK", soft_wrap=True)
     if lost:
         to.print("the next run removes the damaged rows from the table, and its readers follow", soft_wrap=True)
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tiny import Tiny, day
+from waterclock.operations.skipping import skip
 from waterclock.timelabel.label import label_of
+from waterclock.timelabel.window import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,6 +53,42 @@ def test_late_rows_that_a_held_batch_read_are_not_lost(
         tiny.run(day(number, 2))
     found = tiny.rows("SELECT day(at), id FROM raw.o ORDER BY ALL")
     assert found == [(1, 1), (2, 2), (2, 6), (3, 3), (4, 7)]
+
+
+@pytest.mark.parametrize(
+    ("lookback", "mode"),
+    [
+        ("LOOKBACK 1 DAY CHANGED BY m", "PARTITIONED"),
+        ("LOOKBACK 1 DAY", "PARTITIONED"),
+        ("LOOKBACK 1 DAY", "MERGE ORDER BY at"),
+    ],
+)
+def test_late_rows_that_only_a_skipped_batch_would_have_read_are_not_lost(
+    lookback: str, mode: str, tmp_path: Path, spark: SparkSession
+) -> None:
+    tiny = Tiny(tmp_path, spark)
+    first = [(1, 1, "2020-01-01 01:00:00", "2020-01-01 01:00:00"), (2, 1, "2020-01-02 01:00:00", "2020-01-02 01:00:00")]
+    tiny.source("o", "id INTEGER, amount INTEGER, at TEXT, m TEXT", first)
+    kind, merge = ("PARTITIONED ", "") if mode == "PARTITIONED" else ("", mode)
+    tiny.declare(
+        f"COLLECT raw.o {kind}(id BIGINT KEY, amount INT, at TIMESTAMP, m TIMESTAMP) FROM shop.o EVERY DAY\n"
+        f"  BY DATA TIME at {lookback} {merge} EXPECT count_if(amount > 10) = 0 AS sane ELSE HOLD;"
+    )
+    tiny.run(day(3, 1))
+    put(
+        tiny,
+        (3, 99, "2020-01-03 01:00:00", "2020-01-03 01:00:00"),
+        (6, 7, "2020-01-02 09:00:00", "2020-01-03 02:00:00"),
+    )
+    tiny.run(day(4, 1))
+    with tiny.ledger() as ledger:
+        table = tiny.load().flow.tables["raw.o"]
+        again = skip(ledger, table, [Window(day(3), day(4))], who="ann", why="lost")
+    assert again == (day(2),)
+    put(tiny, (7, 1, "2020-01-04 01:00:00", "2020-01-04 01:00:00"))
+    for number in (5, 6):
+        tiny.run(day(number, 2))
+    assert tiny.rows("SELECT day(at), id FROM raw.o ORDER BY ALL") == [(1, 1), (2, 2), (2, 6), (4, 7)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,44 @@
+"""Skips batches. Late rows of earlier windows that only a skipped batch would have read are collected anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, LOOK_AGAIN
+from waterclock.flow.declarations import Table
+from waterclock.ledger.ledger import Ledger
+from waterclock.planner.plan import RECOLLECT
+from waterclock.timelabel.label import label_of
+from waterclock.timelabel.window import Window
+
+
+def skip(ledger: Ledger, table: Table, windows: Sequence[Window], *, who: str, why: str) -> tuple[datetime, ...]:
+    """Skip batches. Return the done windows that are collected again, for late rows within a skipped batch's LOOKBACK.
+
+    Raises  E413 for a label that is done or being made, E412 for an unknown table
+    """
+    ledger.decisions.skip(table.name, windows, who=who, why=why)
+    again = _find_unread_windows(ledger, table, windows)
+    for label, skipped in again.items():
+        reason = f"{label_of(skipped)} was skipped, and no other batch's LOOKBACK reads late rows of this window"
+        verb = LOOK_AGAIN if table.is_fold else RECOLLECT
+        ledger.decisions.request_restate(table.name, [label], verb, who=who, why=reason, is_retry=True)
+    return tuple(again)
+
+
+def _find_unread_windows(ledger: Ledger, table: Table, windows: Sequence[Window]) -> dict[datetime, datetime]:
+    """Return done windows within the LOOKBACK of a skipped batch, but not of the one after it, by the skipped label.
+
+    Windows that RETAIN or `drop` removed are not included: a late row would restore all their rows.
+    """
+    if table.source is None or (lookback := table.source.lookback) is None:
+        return {}
+    cadence = table.cadence
+    dropped = ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
+    found = {}
+    for window in windows:
+        first, following = (cadence.ceil(lookback.subtract_from(at, cadence.zone)) for at in (window.start, window.end))
+        for piece in ledger.reads.slices(table.name, max(first, dropped), min(following, window.start)):
+            found[piece.label] = window.start
+    return found
