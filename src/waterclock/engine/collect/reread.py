@@ -38,8 +38,8 @@ def reread_labels(
 
     Arrived items are read again from their current place, so that a column declared since is filled. Rows that were
     collected by data time, and snapshots, come from the sealed slices.
-    Raises  E823 where an item is missing or has another size, E806 where unreadable lines were quarantined and no rule for them is declared
-            any more
+    Raises  E823 where an item is missing or has another size, E806 where unreadable lines were quarantined and no rule
+            for them is declared any more
     """
     folder, aside = work.folder(table), None
     pieces = {
