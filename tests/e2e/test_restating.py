@@ -109,6 +109,21 @@ def test_an_archived_item_that_is_gone_is_named_and_the_label_keeps_its_rows(tin
     assert tiny.rows("SELECT page, visitor FROM web.visits") == [("home", "1")]
 
 
+def test_an_archived_item_that_was_cut_off_is_named_and_the_label_keeps_its_rows(tiny: Tiny) -> None:
+    folder = tiny.land("visits", evening(1), "page,visitor\n").parent
+    (folder / "acme_visits_2020_01_01_12_00_00.csv").write_text("page,visitor\nhome,1\nnews,1\n")
+    tiny.declare(VISITS)
+    assert tiny.run(day(2)).done == 2
+    [archived] = [path for path in tiny.root.rglob("acme_visits_*.csv") if path.is_file()]
+    archived.write_text("page,visitor\nhome,1\n")
+    ask(tiny, "web.visits", "recompute", 1)
+    outcome = tiny.run(day(2))
+    assert "E823" in described(outcome)
+    assert "acme_visits_2020_01_01_12_00_00.csv is not as it was collected" in described(outcome)
+    assert "has 20 bytes; it had 27" in described(outcome)
+    assert tiny.rows("SELECT page, visitor FROM web.visits ORDER BY 1") == [("home", "1"), ("news", "1")]
+
+
 def test_a_transform_is_recomputed_alone_and_what_it_changes_follows(three_days: Tiny) -> None:
     three_days.declare(FLOW.replace("sum(amount) AS", "sum(amount) * 10 AS"))
     ask(three_days, "sales.revenue", "recompute", 2, 3)

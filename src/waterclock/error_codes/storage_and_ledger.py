@@ -408,9 +408,9 @@ CONNECTORS: Mapping[str, Code] = {
     ),
     "E822": Code("undeliverable slice", "A file of the sealed slice is missing or damaged. `retry` makes it again."),
     "E823": Code(
-        "missing archived item",
-        "An archived item was moved or removed. Collected items are stored in the archive, so that `recompute` can "
-        "read them again.",
+        "missing or damaged archived item",
+        "An archived item was moved, removed, or has another size than when it was collected. Collected items are "
+        "stored in the archive, so that `recompute` can read them again.",
     ),
     "E824": Code(
         "lost delivery at the destination",

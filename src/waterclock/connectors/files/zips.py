@@ -12,12 +12,12 @@ import stat
 import uuid
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from shutil import copyfileobj
 from typing import TYPE_CHECKING
 
 from waterclock.connectors.files.file_schemas import unreadable
@@ -123,23 +123,40 @@ def is_member(path: str) -> bool:
 
 
 def _members(path: str, place: Path, reading: ReadOptions) -> list[str]:
-    try:
-        with open_for_reading(path) as file, zipfile.ZipFile(file) as packed:
+    """Write the chosen members of a zip into a folder. An error of writing is raised as it is: the zip is sound."""
+    with ExitStack() as opened:
+        with _as_unreadable(path):
+            packed = opened.enter_context(zipfile.ZipFile(opened.enter_context(open_for_reading(path))))
             chosen = _choose_members(packed, path, reading)
-            make_folder(place)
-            taken: list[str] = []
-            names: set[str] = set()
-            for at, member in enumerate(chosen):
-                name = _plain_name(member.filename)
-                # a name that a zip contains twice is two files, each in its own folder
-                inner = place / str(at) if name in names else place
-                names.add(name)
-                make_folder(inner)
-                target = inner / name
-                with packed.open(member) as content, open_for_writing(target) as to:
-                    copyfileobj(content, to, _CHUNK)
-                taken.append(text_of(target))
-            return taken
+        make_folder(place)
+        taken: list[str] = []
+        names: set[str] = set()
+        for at, member in enumerate(chosen):
+            name = _plain_name(member.filename)
+            # a name that a zip contains twice is two files, each in its own folder
+            inner = place / str(at) if name in names else place
+            names.add(name)
+            make_folder(inner)
+            target = inner / name
+            with open_for_writing(target) as to:
+                for chunk in _chunks(packed, member, path):
+                    to.write(chunk)
+            taken.append(text_of(target))
+        return taken
+
+
+def _chunks(packed: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> Iterator[bytes]:
+    """Yield the content of a member."""
+    with _as_unreadable(path), packed.open(member) as content:
+        while chunk := content.read(_CHUNK):
+            yield chunk
+
+
+@contextmanager
+def _as_unreadable(path: str) -> Iterator[None]:
+    """Raise E807 for a damaged zip, E883 for one of an unsupported kind."""
+    try:
+        yield
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise unreadable(path, error) from error
     except (RuntimeError, NotImplementedError) as error:

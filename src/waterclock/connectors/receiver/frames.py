@@ -50,3 +50,19 @@ def frames_of(file: IO[bytes]) -> Iterator[EventFrame]:
         end = start + _HEAD.size + length
         yield EventFrame(EPOCH + micros * _MICROSECOND, body, start, end)
         start = end
+
+
+def has_later_frame(file: IO[bytes], start: int) -> bool:
+    """Return whether a complete frame follows the one at `start`, which has a wrong checksum.
+
+    Then that one was written completely, and was damaged later: a writer that dies cuts off its last frame.
+    """
+    file.seek(start)
+    head = file.read(_HEAD.size)
+    if len(head) < _HEAD.size:
+        return False
+    length, _, _ = _HEAD.unpack(head)
+    if not 0 < length <= _LONGEST:
+        return False
+    file.seek(start + _HEAD.size + length)
+    return next(frames_of(file), None) is not None

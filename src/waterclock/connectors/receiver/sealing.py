@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from waterclock.connectors.receiver.events import lines_of
-from waterclock.connectors.receiver.frames import frames_of
+from waterclock.connectors.receiver.frames import frames_of, has_later_frame
 from waterclock.connectors.receiver.spool import (
     Segment,
     is_locked,
@@ -64,8 +64,9 @@ def _find_live_segments(folder: Path) -> Iterator[Segment]:
                 end = 0
                 for frame in frames_of(file):
                     end = frame.end
-                file.truncate(end)
-                os.fsync(file.fileno())
+                if not has_later_frame(file, end):  # else it is damaged, and is kept as it is when it is landed
+                    file.truncate(end)
+                    os.fsync(file.fileno())
                 fault("receiver.cut")
                 (folder / segment.name).rename(folder / segment.with_state("closed").name)
 

@@ -38,8 +38,8 @@ def reread_labels(
 
     Arrived items are read again from their current place, so that a column declared since is filled. Rows that were
     collected by data time, and snapshots, come from the sealed slices.
-    Raises  E823 where an item is missing, E806 where unreadable lines were quarantined and no rule for them is declared
-            any more
+    Raises  E823 where an item is missing or has another size, E806 where unreadable lines were quarantined and no rule
+            for them is declared any more
     """
     folder, aside = work.folder(table), None
     pieces = {
@@ -102,16 +102,28 @@ def _is_by_arrival(table: Table) -> bool:
 def _find_items(
     table: Table, unit: Unit, collector: ArrivalCollector, sources: Mapping[datetime, Mapping[str, Any]]
 ) -> dict[datetime, Sequence[Item]]:
-    names = {label: [str(item["name"]) for item in of.get("items", ())] for label, of in sources.items()}
-    present = {item.name: item for item in collector.find(unit, {name for of in names.values() for name in of})}
-    for label, wanted in names.items():
+    noted = {
+        label: {str(item["name"]): item.get("size") for item in of.get("items", ())} for label, of in sources.items()
+    }
+    present = {item.name: item for item in collector.find(unit, {name for of in noted.values() for name in of})}
+    for label, wanted in noted.items():
+        where = f"{table.name}@{label_of(label)}"
         gone = [name for name in wanted if name not in present]
         if gone:
             raise WaterclockError(
                 "E823",
                 f"{gone[0]} is gone" if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1} more are gone",
-                where=f"{table.name}@{label_of(label)}",
+                where=where,
                 why="the label was made from it, and it is neither in its landing place nor in the archive",
                 fix="put it back into the archive; the label keeps its rows until then",
             )
-    return {label: tuple(present[name] for name in wanted) for label, wanted in names.items()}
+        for name, size in wanted.items():
+            if size is not None and present[name].size != size:
+                raise WaterclockError(
+                    "E823",
+                    f"{name} is not as it was collected",
+                    where=where,
+                    why=f"{present[name].path} has {present[name].size} bytes; it had {size} when the label was made",
+                    fix="restore it from a backup; the label keeps its rows until then",
+                )
+    return {label: tuple(present[name] for name in wanted) for label, wanted in noted.items()}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import stat
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from waterclock.connectors.files import zips
 from waterclock.connectors.files.completeness import problem_of
 from waterclock.connectors.files.reading_options import ROOM, ReadOptions
 from waterclock.connectors.files.zips import display_name, unpack_zips
@@ -106,6 +108,14 @@ def test_a_member_with_a_password_is_refused(tmp_path: Path) -> None:
         content[content.index(mark) + at] |= 1
     Path(path).write_bytes(content)
     assert refused(tmp_path, path).code == "E883"
+
+
+def test_a_full_disk_is_not_taken_for_a_damaged_zip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zips, "open_for_writing", lambda _: open("/dev/full", "wb"))  # noqa: PTH123, SIM115
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        unpack_zips([zip_of(tmp_path, ("a.csv", b"1"))], reading(tmp_path))
+    assert caught.value.errno == errno.ENOSPC
+    assert not list((tmp_path / ROOM).glob("*"))
 
 
 def test_a_zip_that_was_cut_is_half_written(tmp_path: Path) -> None:

@@ -159,6 +159,24 @@ def test_a_damaged_segment_is_kept_and_reported(tmp_path: Path) -> None:
     assert [(report.problem, "E871" in report.detail) for report in listing.reports] == [("damaged", True)]
 
 
+def test_a_segment_of_the_dead_that_is_damaged_within_is_not_cut_off_there(tmp_path: Path) -> None:
+    writer = writer_of(tmp_path, Clock())
+    for number in (1, 2, 3):
+        writer.append([body(number)])
+    assert writer._open is not None
+    os.close(writer._open.descriptor)  # which ends its lock, as a kill does
+    (path,) = (tmp_path / "door" / "events").glob("open-*")
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b'"id": 2', b'"id": 7'))
+    collector = collector_of(tmp_path)
+    collector.seal(UNIT, NOON + 5 * MINUTE)
+    listing = collector.arrivals(UNIT)
+    assert [row["id"] for item in listing.items for row in rows_of(item)] == [1]
+    assert [report.problem for report in listing.reports] == ["damaged"]
+    (kept,) = (tmp_path / "door" / "events").glob("damaged-*")
+    assert len(kept.read_bytes()) == len(data)  # the third, which was acknowledged, is still there
+
+
 def test_taken_files_are_archived_and_found_there(tmp_path: Path) -> None:
     writer, collector = writer_of(tmp_path, Clock()), collector_of(tmp_path)
     writer.append([body(1)])
