@@ -35,7 +35,7 @@ def test_a_folder_of_another_user_is_refused(tool: str, how: str) -> None:
             given = place / "link"
             given.symlink_to(folder)
         environment = os.environ | {f"WATERCLOCK_{tool.upper()}": str(given)}
-        command = [str(BIN / tool), *(["debian-12", "--", "true"] if tool == "fresh" else ["tests/none"])]
+        command: list[Path | str] = [BIN / tool, *(["debian-12", "--", "true"] if tool == "fresh" else ["tests/none"])]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
         assert (done.returncode, trace.exists()) == (2, False)
         assert f"another user can change {given}" in done.stderr

@@ -169,9 +169,17 @@ def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[Wate
     """
     source = SourceText(FILE, text)
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        return None, [_unreadable(source, error)]
+        return _read(source, env)
+    except RecursionError:
+        return None, [_unreadable(source, "it is nested too deep")]
+
+
+def _read(source: SourceText, env: str | None) -> tuple[Config | None, list[WaterclockError]]:
+    """Parse the project file. Raises  RecursionError for one that is nested too deep."""
+    try:
+        data = tomllib.loads(source.text)
+    except ValueError as error:  # of Python itself, for a number of more than 4,300 digits
+        return None, [_unreadable(source, str(error))]
     places = places_of(source)
     config = Config(source, places)
     errors = _check_planned_sections(data, config)
@@ -344,12 +352,12 @@ def flat_options(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
     return flat
 
 
-def _unreadable(source: SourceText, error: tomllib.TOMLDecodeError) -> WaterclockError:
-    match = re.search(r"line (\d+), column (\d+)", str(error))
+def _unreadable(source: SourceText, error: str) -> WaterclockError:
+    match = re.search(r"line (\d+), column (\d+)", error)
     line, column = (int(match[1]), int(match[2])) if match else (source.text.count("\n") + 1, 1)
     starts = [0, *(found.end() for found in re.finditer("\n", source.text))]
     offset = min(starts[min(line, len(starts)) - 1] + column - 1, max(len(source.text) - 1, 0))
-    reason = str(error).split(" (at ")[0]
+    reason = error.partition(" (at ")[0]
     return source.span(offset).refuse(
         "E240",
         "the project file is not valid TOML",
