@@ -6,8 +6,8 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
@@ -23,15 +23,15 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
 
-from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.operations.json import json_text
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.runners import alive
+from waterclock.permissions.people import Person, Right, SignIn
 from waterclock.ui.addresses import At, pages
 from waterclock.ui.guard import Guard, Guarded
+from waterclock.ui.guarded_routes import Endpoint, GuardedRoute, MissingRightError, person_of, require_guarded
 from waterclock.ui.live import LiveProject
 from waterclock.ui.openapi import describe_api
 from waterclock.ui.page_query import Content, PageQuery
@@ -40,6 +40,7 @@ from waterclock.ui.pages.lineage import lineage
 from waterclock.ui.pages.plan import carry_out_plan
 from waterclock.ui.pages.quality import store_note
 from waterclock.ui.pages.query import build_csv
+from waterclock.ui.people import People
 from waterclock.ui.query_queue import MOST_WAITING, Asker
 from waterclock.ui.readers import Reader
 from waterclock.ui.rendering import render
@@ -53,34 +54,40 @@ _MOST_QUERIES = 2 * MOST_WAITING  # threads for queries: more than may wait, so 
 _NOT_THERE = {"E511", "E513", "E516", "E517", "E524"}
 
 
-def create_app(live: LiveProject, guard: Guard, asker: Asker | None = None) -> Guarded:
-    """Return the application of one project behind a guard. `asker` runs its queries."""
+def create_app(live: LiveProject, guard: Guard, asker: Asker | None = None, people: People | None = None) -> Guarded:
+    """Return the application of one project behind a guard. `asker` runs its queries, `people` send its requests."""
+    people = people or People(live)
     asker = asker or Asker()
     queries = _Queries(CapacityLimiter(_MOST_QUERIES))
-    routes: list[Route | Mount] = []
+    routes: list[GuardedRoute] = []
+
+    def add(path: str, answer: Endpoint, *rights: Right, methods: Sequence[str] = ("GET",)) -> None:
+        routes.append(GuardedRoute(path, answer, rights=rights, rules=people.rules, methods=methods))
+
     for at in pages(asker):
         for path in at.paths:
-            twins = {".svg": partial(_svg, live)} if at.page is lineage else {}
+            twins: dict[str, Endpoint] = {".svg": partial(_svg, live)} if at.page is lineage else {}
             twins |= {".json": partial(_json, live, at, queries)} if path != "/" else {}
             for suffix, twin in twins.items():
                 is_of_table = path.endswith("{table}")
                 answer = partial(_named_so, live, at, suffix=suffix, otherwise=twin) if is_of_table else twin
-                routes.append(Route(f"{path}{suffix}", answer))
-            routes.append(Route(path, partial(_html, live, at, queries)))
-    routes.append(Route("/query.csv", partial(_csv, live, asker, queries)))
-    routes.append(Route("/plan", partial(_decide, live), methods=["POST"]))
-    routes.append(Route("/quality", partial(_keep, live, store_note, "Quality"), methods=["POST"]))
-    routes.append(Route("/alerts", partial(_keep, live, acknowledge_alert, "Today"), methods=["POST"]))
-    routes.append(Route("/tables.json", partial(_tables, live)))
-    routes.append(Route("/openapi.json", _serve_openapi))
-    routes.append(Route("/livez", _livez))
-    routes.append(Route("/static/{name}", _static))
+                add(f"{path}{suffix}", answer, at.right)
+            add(path, partial(_html, live, at, queries), at.right)
+    add("/query.csv", partial(_csv, live, asker, queries), Right.QUERY)
+    add("/plan", partial(_decide, live), Right.RUN, Right.RELEASE, methods=["POST"])  # `decide` checks which of them
+    add("/quality", partial(_keep, live, store_note, "Quality"), Right.RUN, methods=["POST"])
+    add("/alerts", partial(_keep, live, acknowledge_alert, "Today"), Right.RUN, methods=["POST"])
+    add("/tables.json", partial(_tables, live), Right.LOOK)
+    add("/openapi.json", _serve_openapi, Right.LOOK)
+    add("/livez", _livez)
+    add("/static/{name}", _static)
+    require_guarded(routes)
     app = Starlette(
         routes=routes,
         middleware=[Middleware(GZipMiddleware, minimum_size=1000)],
         exception_handlers={HTTPException: partial(_handle_http_error, live), Exception: partial(_handle_defect, live)},
     )
-    return Guarded(app, guard)
+    return Guarded(app, guard, people)
 
 
 def _read_query(request: Request) -> PageQuery:
@@ -200,8 +207,22 @@ def _page(reading: OpenedProject, name: str, menu: str, content: Content, asked:
     """Render a page, or only its part for a request from within the page."""
     is_part = _is_part(request)
     template = f"_{name}.html" if is_part else f"{name}.html"
-    around = {} if is_part else {"shell": shell(reading, menu, asked, content.get("alive"))}
-    return render(template, content=content, asked=asked, path=request.url.path, query=_query(request), **around)
+    person, may_name = person_of(request), _may_name(reading, person_of(request))
+    around = {} if is_part else {"shell": shell(reading, menu, asked, content.get("alive"), person=person)}
+    here = {"path": request.url.path, "query": _query(request)}
+    return render(template, content=content, asked=asked, person=person, may_name=may_name, **here, **around)
+
+
+def _may_name(at: OpenedProject, person: Person) -> bool:
+    """Return whether the pages record the name that a person types: only if the project declares no users."""
+    return person.sign_in is SignIn.OWNER and not at.project.access.users
+
+
+def _decider(at: OpenedProject, asked: PageQuery, request: Request) -> Person:
+    """Return the person who decides, with the name that the ledger records."""
+    person = person_of(request)
+    name = " ".join(asked.values.get("who", "").split())[:80]
+    return replace(person, name=name) if name and _may_name(at, person) else person
 
 
 def _query(request: Request) -> str:
@@ -266,14 +287,15 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 async def _keep(
-    live: LiveProject, keep: Callable[[OpenedProject, PageQuery, str], None], page: str, request: Request
+    live: LiveProject, keep: Callable[[OpenedProject, PageQuery, Person], None], page: str, request: Request
 ) -> Response:
     """Store a user's note on a rule or an acknowledgement of an alert, and redirect to its page."""
     asked = PageQuery.of(await _form(request))
 
     def store_form() -> Response:
         try:
-            keep(live.load(), asked, RunSettings().who)
+            reading = live.load()
+            keep(reading, asked, _decider(reading, asked, request))
         except WaterclockError as error:
             return _page_of_errors(live, error, page, asked, request)
         return RedirectResponse(f"/{page.lower()}{asked.query_string}", HTTPStatus.SEE_OTHER)
@@ -285,7 +307,7 @@ def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request)
     asked = PageQuery.of(values)
     try:
         reading = live.load()
-        content, is_done = carry_out_plan(reading, asked, RunSettings().who)
+        content, is_done = carry_out_plan(reading, asked, _decider(reading, asked, request))
         if is_done:
             reading = live.load()
     except WaterclockError as error:
@@ -327,7 +349,9 @@ def _flat(error: WaterclockError) -> list[WaterclockError]:
 
 
 def _status_of(live: LiveProject, error: WaterclockError) -> HTTPStatus:
-    """Return the status: unavailable if the project cannot be read now, else not found, or not processable."""
+    """Return the status: forbidden, unavailable if the project cannot be read now, not found, or not processable."""
+    if error.code == "E940":
+        return HTTPStatus.FORBIDDEN
     try:
         live.load()
     except WaterclockError:
@@ -351,16 +375,19 @@ def _answer_of_cards(
 ) -> Response:
     if _is_part(request):
         return HTMLResponse(render("_cards.html", content=content), status)
+    person = person_of(request)
     try:
-        around = shell(live.load(), menu, asked)
+        around = shell(live.load() if person.may(Right.LOOK) else None, menu, asked, person=person)
     except WaterclockError:
-        around = shell(None, menu, asked)
+        around = shell(None, menu, asked, person=person)
     is_passing = status == HTTPStatus.SERVICE_UNAVAILABLE
     return HTMLResponse(render("cards.html", content=content, shell=around, asked=asked, is_passing=is_passing), status)
 
 
 async def _handle_http_error(live: LiveProject, request: Request, error: Exception) -> Response:
-    """Return an error card for an address without a page."""
+    """Return an error card for an address without a page, or one that needs a right that the person does not have."""
+    if isinstance(error, MissingRightError):
+        return await run_in_threadpool(_card, live, error.error.to_dict(), HTTPStatus.FORBIDDEN, request)
     status = HTTPStatus(error.status_code) if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
     what = "there is no such page" if status == HTTPStatus.NOT_FOUND else status.phrase
     card = {"code": str(status.value), "what": what, "where": request.url.path, "why": None, "fix": None}

@@ -49,7 +49,7 @@ PARAMETERS: Mapping[str, tuple[str, Described]] = {
     "as-of": ("the tick to query as of: `marts.revenue@2026-11-09`", _TEXT),
     "formulas": ("texts that a spreadsheet would read as formulas start with an apostrophe", {"enum": ["escape"]}),
     "digest": ("the digest of the shown plan, so that exactly this plan is carried out", _TEXT),
-    "who": ("the user who decides; by default the user that serves the pages", _TEXT),
+    "who": ("the user who decides, if the project declares no users; by default the user that serves the pages", _TEXT),
     "why": ("the reason; a skip needs one", _TEXT),
     "rule": ("the name of a rule of the table", _TEXT),
     "alert": ("the number of an open alert", {"type": "integer", "minimum": 1}),
@@ -62,11 +62,12 @@ _OUTSIDE = {
     HTTPStatus.TOO_MANY_REQUESTS: "too many wrong tokens at once",
 }
 _WRONG = {
+    HTTPStatus.FORBIDDEN: "the right that it needs is missing",
     HTTPStatus.NOT_FOUND: "not found",
     HTTPStatus.UNPROCESSABLE_ENTITY: "the request is not valid",
     HTTPStatus.SERVICE_UNAVAILABLE: "the project or its ledger cannot be read now",
 }
-_FOREIGN = {HTTPStatus.FORBIDDEN: "the request comes from a page of another site"}
+_FOREIGN = {HTTPStatus.FORBIDDEN: "the request comes from a page of another site, or a right is missing"}
 _NO_FORM = {HTTPStatus.BAD_REQUEST: "the form cannot be read"}
 _CHANGED = {HTTPStatus.CONFLICT: "the plan has changed, and the new one is shown; nothing was done"}
 

@@ -17,7 +17,7 @@ import pytest
 from tests import stocks
 from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import WrongTokens
-from waterclock.ui.browser_sessions import MOST, BrowserSessions
+from waterclock.ui.browser_sessions import MOST, BrowserSessions, Credential
 from waterclock.ui.guard import Guard
 from waterclock.ui.live import LiveProject
 from waterclock.ui.one_time_links import OneTimeLinks, make_code
@@ -118,13 +118,24 @@ def test_links_expire_and_are_for_one_server() -> None:
 def test_sessions_end_and_are_few() -> None:
     now = 0.0
     sessions = BrowserSessions(lambda: now)
-    first = sessions.begin()
-    others = [sessions.begin() for _ in range(MOST - 1)]
-    assert sessions.has_session(first)
-    sessions.begin()
-    assert (sessions.has_session(first), sessions.has_session(others[0])) == (True, False)
+    first = sessions.begin(Credential())
+    others = [sessions.begin(Credential()) for _ in range(MOST - 1)]
+    assert sessions.find(first)
+    sessions.begin(Credential())
+    assert (sessions.find(first) is None, sessions.find(others[0]) is None) == (False, True)
     now = 8 * 24 * 3600.0
-    assert not sessions.has_session(first)
+    assert sessions.find(first) is None
+
+
+def test_a_session_ends_after_thirty_days_even_if_it_is_used() -> None:
+    now = 0.0
+    sessions = BrowserSessions(lambda: now)
+    cookie = sessions.begin(Credential())
+    for now in range(0, 30 * 86_400, 86_400):  # noqa: B007 - the clock
+        assert sessions.find(cookie)
+    now = 30 * 86_400 + 1.0
+    assert sessions.current() == ()
+    assert sessions.find(cookie) is None
 
 
 def test_wrong_tokens_are_answered_late_and_right_ones_at_once(served: Served) -> None:
