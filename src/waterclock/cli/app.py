@@ -45,6 +45,7 @@ from waterclock.cli.commands.show import show
 from waterclock.cli.commands.skip import skip
 from waterclock.cli.commands.spec import spec
 from waterclock.cli.commands.status import status
+from waterclock.cli.commands.token import token
 from waterclock.cli.commands.trust import trust
 from waterclock.cli.commands.ui import ui
 from waterclock.cli.commands.warm import warm
@@ -75,7 +76,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         resume,
     ),
     "Inspect": (status, alerts, show, query, files, audit, lineage, openlineage, model, runners, ui),
-    "Maintain": (maintain, drop, rebuild, reset, ledger, trust, warm),
+    "Maintain": (maintain, drop, rebuild, reset, ledger, trust, token, warm),
 }
 
 

@@ -17,4 +17,10 @@ ACCESS: Mapping[str, Code] = {
         "The sections [roles] and [users] declare who may do what. A role is a list of rights, and a user has a list "
         "of roles. The name of a right or a role is unknown, or a name is not valid.",
     ),
+    "E942": Code(
+        "invalid access token",
+        "The token cannot be created. It needs a name that no token had before, a declared user, rights that this user "
+        "has, and an end in the future.",
+    ),
+    "E943": Code("unknown access token", "There is no such token, or it was revoked before."),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from waterclock.json_models.access import NewTokenAnswer, RevokedTokenAnswer, TokensAnswer
 from waterclock.json_models.alerts import (
     AcknowledgedAnswer,
     AlertsAnswer,
@@ -64,6 +65,7 @@ ANSWERS: Mapping[str, tuple[type[Answer], ...]] = MappingProxyType(
         "receive": (ReceiveAnswer,),
         "ui": (UiAnswer,),
         "trust": (TrustAnswer,),
+        "token": (TokensAnswer, NewTokenAnswer, RevokedTokenAnswer),
         "warm": (WarmAnswer,),
         "backfill": (RunAnswer,),
         "retry": (RunAnswer, RetryAnswer),

@@ -20,7 +20,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 
 from waterclock.http.access_tokens import WrongTokens, bearer_of, is_same
 from waterclock.http.served_hosts import ServedHosts
-from waterclock.permissions.people import Person
+from waterclock.permissions.access_tokens import digest_of_token
+from waterclock.permissions.people import Person, SignIn
 from waterclock.printable import printable_line
 from waterclock.ui.browser_sessions import BrowserSessions, Credential
 from waterclock.ui.guarded_routes import PERSON
@@ -144,7 +145,10 @@ class Guard:
 
     def _credential_of(self, sent: str) -> Credential | None:
         """Return the credential of a token that was sent, or None if it cannot be one."""
-        return Credential() if is_same(sent, self.token) else None
+        if is_same(sent, self.token):
+            return Credential()
+        digest = digest_of_token(sent)
+        return None if digest is None else Credential(SignIn.TOKEN, digest)
 
     def _start_session(self, request: Request, credential: Credential) -> Response:
         """Start a session. The browser is sent to the first page, never to a location from the address."""
