@@ -220,11 +220,9 @@ def _read_anew(
         from waterclock.dpl.resolve.openlineage import resolve_openlineage
 
         openlineage = resolve_openlineage(config, root, errors)
-    access = AccessRules()
-    if config.roles or config.users:
-        from waterclock.dpl.resolve.people import resolve_access_rules
+    from waterclock.dpl.resolve.people import resolve_access_rules
 
-        access = resolve_access_rules(config, errors)
+    access = resolve_access_rules(config, errors)
     if errors or flow is None:
         return None, (), errors
     read = replace(_project(root, config, flow, sources), alerts=alerts, openlineage=openlineage, access=access)

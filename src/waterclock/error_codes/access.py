@@ -23,4 +23,9 @@ ACCESS: Mapping[str, Code] = {
         "has, and an end in the future.",
     ),
     "E943": Code("unknown access token", "There is no such token, or it was revoked before."),
+    "E944": Code(
+        "unusable certificate",
+        "The pages cannot be served by HTTPS. The certificate or its private key cannot be read, the two do not belong "
+        "together, or the key has a password.",
+    ),
 }

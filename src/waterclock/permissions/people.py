@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
 
 from waterclock.errors import WaterclockError
@@ -64,9 +65,14 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """The users that a project declares, by name."""
+    """The users that a project declares, by name, and its settings of signing in.
+
+    `proxies` are the addresses whose headers about the client are trusted. Accesses are recorded for `keep`.
+    """
 
     users: Mapping[str, User] = field(default_factory=dict)
+    proxies: tuple[str, ...] = ()
+    keep: timedelta = timedelta(days=400)
 
     def person(
         self, name: str, sign_in: SignIn, *, scope: Collection[Right] = ALL_RIGHTS, token: str = ""

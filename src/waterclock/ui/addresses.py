@@ -9,9 +9,11 @@ from typing import Any
 
 from waterclock.json_models import pages as answers
 from waterclock.json_models import quality_pages, table_pages
+from waterclock.json_models.access import AccessPage
 from waterclock.operations.opening import OpenedProject
 from waterclock.permissions.people import Right
 from waterclock.ui.page_query import Content, PageQuery
+from waterclock.ui.pages.access import access
 from waterclock.ui.pages.batch import batch
 from waterclock.ui.pages.batches import batches
 from waterclock.ui.pages.catalog import catalog
@@ -49,8 +51,8 @@ _FACETS = ("layer", "owner", "tag", "kind", "state")
 _LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
 
 
-def pages(asker: Asker) -> tuple[At, ...]:
-    """Return all pages. `asker` runs their queries."""
+def pages(asker: Asker, sessions: Callable[[], list[Content]] = list) -> tuple[At, ...]:
+    """Return all pages. `asker` runs their queries, `sessions` returns the sessions of browsers."""
     return (
         At("grid", ("/", "/grid"), grid, "Grid", answers.GridPage, Right.LOOK),
         At("today", ("/today",), today, "Today", answers.Today, Right.LOOK, ("t",)),
@@ -71,5 +73,9 @@ def pages(asker: Asker) -> tuple[At, ...]:
         At(
             "query", ("/query",), partial(query, asker=asker), "Query", answers.QueryPage, Right.QUERY, ("q", "as-of"),
             is_of_ledger=False, starts_spark=True,
+        ),
+        At(
+            "access", ("/access",), partial(access, sessions=sessions), "", AccessPage, Right.ADMINISTER,
+            ("who",), is_of_ledger=False,
         ),
     )  # fmt: skip

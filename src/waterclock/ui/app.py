@@ -25,16 +25,18 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.operations.accesses import query_access
 from waterclock.operations.json import json_text
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.runners import alive
 from waterclock.permissions.people import Person, Right, SignIn
 from waterclock.ui.addresses import At, pages
-from waterclock.ui.guard import Guard, Guarded
+from waterclock.ui.guard import Guard, Guarded, access_of, address_of, agent_of
 from waterclock.ui.guarded_routes import Endpoint, GuardedRoute, MissingRightError, person_of, require_guarded
 from waterclock.ui.live import LiveProject
 from waterclock.ui.openapi import describe_api
 from waterclock.ui.page_query import Content, PageQuery
+from waterclock.ui.pages.access import list_sessions
 from waterclock.ui.pages.alerts import acknowledge_alert
 from waterclock.ui.pages.lineage import lineage
 from waterclock.ui.pages.plan import carry_out_plan
@@ -64,19 +66,20 @@ def create_app(live: LiveProject, guard: Guard, asker: Asker | None = None, peop
     def add(path: str, answer: Endpoint, *rights: Right, methods: Sequence[str] = ("GET",)) -> None:
         routes.append(GuardedRoute(path, answer, rights=rights, rules=people.rules, methods=methods))
 
-    for at in pages(asker):
+    for at in pages(asker, partial(list_sessions, guard.sessions)):
         for path in at.paths:
             twins: dict[str, Endpoint] = {".svg": partial(_svg, live)} if at.page is lineage else {}
-            twins |= {".json": partial(_json, live, at, queries)} if path != "/" else {}
+            twins |= {".json": partial(_json, people, at, queries)} if path != "/" else {}
             for suffix, twin in twins.items():
                 is_of_table = path.endswith("{table}")
                 answer = partial(_named_so, live, at, suffix=suffix, otherwise=twin) if is_of_table else twin
                 add(f"{path}{suffix}", answer, at.right)
-            add(path, partial(_html, live, at, queries), at.right)
-    add("/query.csv", partial(_csv, live, asker, queries), Right.QUERY)
-    add("/plan", partial(_decide, live), Right.RUN, Right.RELEASE, methods=["POST"])  # `decide` checks which of them
-    add("/quality", partial(_keep, live, store_note, "Quality"), Right.RUN, methods=["POST"])
-    add("/alerts", partial(_keep, live, acknowledge_alert, "Today"), Right.RUN, methods=["POST"])
+            add(path, partial(_html, people, at, queries), at.right)
+    add("/query.csv", partial(_csv, people, asker, queries), Right.QUERY)
+    add("/plan", partial(_decide, people), Right.RUN, Right.RELEASE, methods=["POST"])  # `decide` checks which of them
+    add("/quality", partial(_keep, people, store_note, "Quality"), Right.RUN, methods=["POST"])
+    add("/alerts", partial(_keep, people, acknowledge_alert, "Today"), Right.RUN, methods=["POST"])
+    add("/sessions", partial(_end_sessions, people, guard), Right.ADMINISTER, methods=["POST"])
     add("/tables.json", partial(_tables, live), Right.LOOK)
     add("/openapi.json", _serve_openapi, Right.LOOK)
     add("/livez", _livez)
@@ -85,7 +88,10 @@ def create_app(live: LiveProject, guard: Guard, asker: Asker | None = None, peop
     app = Starlette(
         routes=routes,
         middleware=[Middleware(GZipMiddleware, minimum_size=1000)],
-        exception_handlers={HTTPException: partial(_handle_http_error, live), Exception: partial(_handle_defect, live)},
+        exception_handlers={
+            HTTPException: partial(_handle_http_error, people),
+            Exception: partial(_handle_defect, live),
+        },
     )
     return Guarded(app, guard, people)
 
@@ -124,23 +130,51 @@ def _name_of_reader(request: Request) -> str:
     return hashlib.sha256(credentials.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-async def _html(live: LiveProject, at: At, queries: _Queries, request: Request) -> Response:
+async def _html(people: People, at: At, queries: _Queries, request: Request) -> Response:
     _refuse_others(at, request)
-    asked = _read_query(request)
+    asked, live = _read_query(request), people.live
     if at.starts_spark:
+        await _record_query(people, asked, request)
         return await queries.run(request, lambda reader: _render_page(live, at, asked.read_by(reader), request))
+    await _record_rows(people, at, asked, request)
     return await run_in_threadpool(_render_page, live, at, asked, request)
 
 
-async def _json(live: LiveProject, at: At, queries: _Queries, request: Request) -> Response:
+async def _json(people: People, at: At, queries: _Queries, request: Request) -> Response:
     _refuse_others(at, request)
-    asked = _read_query(request)
+    asked, live = _read_query(request), people.live
     if at.starts_spark:
+        await _record_query(people, asked, request)
         return await queries.run(
             request,
             lambda reader: _respond_json(live, request, lambda: _tell(live, at, live.load(), asked.read_by(reader))),
         )
+    await _record_rows(people, at, asked, request)
     return await run_in_threadpool(_respond_json, live, request, lambda: _tell(live, at, live.load(), asked))
+
+
+async def _record_query(people: People, asked: PageQuery, request: Request) -> None:
+    """Record a query before it runs. Where users are declared, a query that cannot be recorded does not run."""
+    sql = asked.values.get("q", "").strip()
+    if not sql:
+        return
+    person, address, agent = person_of(request), address_of(request), agent_of(request)
+
+    def record() -> None:
+        try:
+            people.log.record(query_access(person, people.live.project().flow, sql, address=address, agent=agent))
+        except WaterclockError as error:
+            if people.rules().users:
+                raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "the query cannot be recorded") from error
+
+    await run_in_threadpool(record)
+
+
+async def _record_rows(people: People, at: At, asked: PageQuery, request: Request) -> None:
+    """Record a look at a page that shows rows of a table."""
+    if at.name == "table":
+        access = access_of(request, person_of(request), "see rows")
+        await people.count(replace(access, tables=(asked.values.get("table", "")[:200],)))
 
 
 async def _named_so(
@@ -249,9 +283,10 @@ def _tag_response(request: Request, body: str, kind: str = "text/html") -> Respo
     return Response(content, media_type=kind, headers=headers)
 
 
-async def _csv(live: LiveProject, asker: Asker, queries: _Queries, request: Request) -> Response:
+async def _csv(people: People, asker: Asker, queries: _Queries, request: Request) -> Response:
     _refuse_others(None, request)
-    asked = _read_query(request)
+    asked, live = _read_query(request), people.live
+    await _record_query(people, asked, request)
 
     def rows(reader: Reader) -> Response:
         try:
@@ -269,10 +304,22 @@ def _refuse_others(at: At | None, request: Request) -> None:
         raise HTTPException(HTTPStatus.FORBIDDEN)
 
 
-async def _decide(live: LiveProject, request: Request) -> Response:
+async def _decide(people: People, request: Request) -> Response:
     """Carry out the plan that was shown before."""
     values = await _form(request)
-    return await run_in_threadpool(_submit_plan, live, values, request)
+    answer = await run_in_threadpool(_submit_plan, people.live, values, request)
+    action = " ".join(values.get(key, "")[:200] for key in ("verb", "t", "l")).strip()
+    await _record_change(people, request, action, answer)
+    return answer
+
+
+async def _record_change(people: People, request: Request, action: str, answer: Response) -> None:
+    """Record a change that was made, or refused because a right is missing."""
+    access = access_of(request, person_of(request), action)
+    if answer.status_code == HTTPStatus.FORBIDDEN:
+        await people.count(replace(access, refusal="a right is missing"))
+    elif answer.status_code < HTTPStatus.BAD_REQUEST:
+        await people.record(access)
 
 
 async def _form(request: Request) -> dict[str, str]:
@@ -287,10 +334,10 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 async def _keep(
-    live: LiveProject, keep: Callable[[OpenedProject, PageQuery, Person], None], page: str, request: Request
+    people: People, keep: Callable[[OpenedProject, PageQuery, Person], None], page: str, request: Request
 ) -> Response:
     """Store a user's note on a rule or an acknowledgement of an alert, and redirect to its page."""
-    asked = PageQuery.of(await _form(request))
+    asked, live = PageQuery.of(await _form(request)), people.live
 
     def store_form() -> Response:
         try:
@@ -300,7 +347,11 @@ async def _keep(
             return _page_of_errors(live, error, page, asked, request)
         return RedirectResponse(f"/{page.lower()}{asked.query_string}", HTTPStatus.SEE_OTHER)
 
-    return await run_in_threadpool(store_form)
+    answer = await run_in_threadpool(store_form)
+    what = {"Quality": "note", "Today": "acknowledge"}[page]
+    named = [asked.values.get(key, "")[:200] for key in ("table", "rule", "alert")]
+    await _record_change(people, request, " ".join([what, *filter(None, named)]), answer)
+    return answer
 
 
 def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request) -> Response:
@@ -316,6 +367,18 @@ def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request)
     if request.headers.get("hx-request") != "true" and is_done:
         return RedirectResponse("/", HTTPStatus.SEE_OTHER)
     return HTMLResponse(_page(reading, "plan", "Grid", content, asked, request), status)
+
+
+async def _end_sessions(people: People, guard: Guard, request: Request) -> Response:
+    """End the session of a form's `session`, or all sessions."""
+    said = (await _form(request)).get("session", "")
+    is_number = said.isascii() and said.isdecimal() and len(said) < 10
+    if not is_number and said != "all":
+        raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "session is a number or all")
+    ended = guard.sessions.revoke({int(said)} if is_number else None)
+    await people.record(access_of(request, person_of(request), f"end session {said}"))
+    headers = {"Waterclock-Ended": str(ended)}
+    return RedirectResponse("/access", HTTPStatus.SEE_OTHER, headers=headers)
 
 
 async def _tables(live: LiveProject, request: Request) -> Response:
@@ -384,9 +447,13 @@ def _answer_of_cards(
     return HTMLResponse(render("cards.html", content=content, shell=around, asked=asked, is_passing=is_passing), status)
 
 
-async def _handle_http_error(live: LiveProject, request: Request, error: Exception) -> Response:
+async def _handle_http_error(people: People, request: Request, error: Exception) -> Response:
     """Return an error card for an address without a page, or one that needs a right that the person does not have."""
+    live = people.live
     if isinstance(error, MissingRightError):
+        path = f"{request.method} {request.url.path[:200]}"
+        access = access_of(request, person_of(request), path)
+        await people.count(replace(access, refusal=error.error.why))
         return await run_in_threadpool(_card, live, error.error.to_dict(), HTTPStatus.FORBIDDEN, request)
     status = HTTPStatus(error.status_code) if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
     what = "there is no such page" if status == HTTPStatus.NOT_FOUND else status.phrase

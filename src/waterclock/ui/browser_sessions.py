@@ -37,6 +37,7 @@ class Session:
     begun: float
     used: float
     began_at: datetime
+    who: str = ""
     address: str = ""
     agent: str = ""
 
@@ -52,11 +53,13 @@ class BrowserSessions:
     _sessions: dict[bytes, Session] = field(default_factory=dict)  # least recently used first
     _last: int = 0
 
-    def begin(self, credential: Credential, *, address: str = "", agent: str = "") -> str:
+    def begin(self, credential: Credential, *, who: str = "", address: str = "", agent: str = "") -> str:
         """Start a session, and return the value of its cookie."""
         value, now = secrets.token_urlsafe(32), self.clock()
         self._last += 1
-        self._sessions[_digest(value)] = Session(self._last, credential, now, now, datetime.now(UTC), address, agent)
+        self._sessions[_digest(value)] = Session(
+            self._last, credential, now, now, datetime.now(UTC), who, address, agent
+        )
         while len(self._sessions) > MOST:
             del self._sessions[next(iter(self._sessions))]
         return value
@@ -78,6 +81,10 @@ class BrowserSessions:
     def current(self) -> tuple[Session, ...]:
         """Return the sessions that have not ended, the least recently used first."""
         return tuple(each for each in self._sessions.values() if not self._has_ended(each))
+
+    def idle_seconds(self, session: Session) -> float:
+        """Return the time since the last request of a session."""
+        return round(self.clock() - session.used, 1)
 
     def revoke(self, numbers: set[int] | None = None) -> int:
         """End the sessions with these numbers, or all; return how many ended."""

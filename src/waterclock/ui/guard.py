@@ -10,6 +10,7 @@ The rules follow OWASP's cheat sheets:
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ from urllib.parse import parse_qsl, urlsplit
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
+from waterclock.batches.access import Access
+from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import WrongTokens, bearer_of, is_same
 from waterclock.http.served_hosts import ServedHosts
 from waterclock.permissions.access_tokens import digest_of_token
@@ -103,19 +106,20 @@ class Guard:
         if session is not None and person is None:  # its user or token has lost the access
             self.sessions.end(cookie)
         if request.method == "GET" and LINK in request.query_params:  # programs that preview a link send HEAD
-            return await self._open_link(request, is_signed_in=person is not None)
+            return await self._open_link(request, people, is_signed_in=person is not None)
         if request.url.path == SIGN_IN:
             return await self._sign_in(request, people)
         if request.url.path == SIGN_OUT and request.method == "POST":
             self.sessions.end(cookie)
-            return self._sign_out()
+            return await self._sign_out(request, people, person)
         return person or await self._identify_bearer(request, people)
 
-    async def _open_link(self, request: Request, *, is_signed_in: bool) -> Response:
+    async def _open_link(self, request: Request, people: People, *, is_signed_in: bool) -> Response:
         if is_signed_in:
             return RedirectResponse("/", HTTPStatus.SEE_OTHER)
         if self.links.accept(request.query_params[LINK]):
-            return self._start_session(request, Credential())
+            await people.record(access_of(request, people.owner, "sign in with a link"))
+            return self._start_session(request, Credential(), people.owner.name)
         return await self._wrong(_USED_LINK)
 
     async def _identify_bearer(self, request: Request, people: People) -> Response | Person:
@@ -125,7 +129,9 @@ class Guard:
         found = self._credential_of(sent)
         return (found and await people.find(found)) or await self._wrong(_UNAUTHORIZED)
 
-    def _sign_out(self) -> Response:
+    async def _sign_out(self, request: Request, people: People, person: Person | None) -> Response:
+        if person is not None:
+            await people.record(access_of(request, person, "sign out"))
         answer = RedirectResponse(SIGN_IN, HTTPStatus.SEE_OTHER)
         answer.delete_cookie(self.cookie)
         return answer
@@ -139,9 +145,11 @@ class Guard:
         except (ClientDisconnect, ValueError):
             return PlainTextResponse("the form cannot be read\n", HTTPStatus.BAD_REQUEST)
         found = self._credential_of(sent)
-        if found is None or await people.find(found) is None:
+        person = None if found is None else await people.find(found)
+        if found is None or person is None:
             return await self._wrong(_UNAUTHORIZED)
-        return self._start_session(request, found)
+        await people.record(access_of(request, person, "sign in with a token"))
+        return self._start_session(request, found, person.name)
 
     def _credential_of(self, sent: str) -> Credential | None:
         """Return the credential of a token that was sent, or None if it cannot be one."""
@@ -150,11 +158,11 @@ class Guard:
         digest = digest_of_token(sent)
         return None if digest is None else Credential(SignIn.TOKEN, digest)
 
-    def _start_session(self, request: Request, credential: Credential) -> Response:
+    def _start_session(self, request: Request, credential: Credential, who: str) -> Response:
         """Start a session. The browser is sent to the first page, never to a location from the address."""
         is_linked = request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
         answer = HTMLResponse(_GO_ON) if is_linked else RedirectResponse("/", HTTPStatus.SEE_OTHER)
-        value = self.sessions.begin(credential, address=address_of(request), agent=agent_of(request))
+        value = self.sessions.begin(credential, who=who, address=address_of(request), agent=agent_of(request))
         answer.set_cookie(self.cookie, value, httponly=True, samesite="strict", secure=request.url.scheme == "https")
         answer.headers["Cache-Control"] = "no-store"
         return answer
@@ -173,6 +181,11 @@ class Guarded:
         self._guard = guard
         self._people = people
 
+    def close(self) -> None:
+        """Record the accesses that were only counted so far."""
+        with suppress(WaterclockError):
+            self._people.log.flush()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
@@ -188,10 +201,18 @@ class Guarded:
         if isinstance(admitted, Response):
             if admitted.status_code >= HTTPStatus.BAD_REQUEST:
                 admitted.headers["Connection"] = "close"  # rejected clients keep no connection
+                # without the address and the path, so that one record counts all of a flood
+                why = bytes(admitted.body).decode().strip()
+                await self._people.count(Access("", "", f"a {scope['method'][:10]} request", refusal=why))
             await admitted(scope, receive, send_with_headers)
             return
         scope["state"] = {**scope.get("state", {}), PERSON: admitted}
         await self._app(scope, receive, send_with_headers)
+
+
+def access_of(request: Request, person: Person, action: str) -> Access:
+    """Return the record of what a person does by a request."""
+    return Access(person.name, person.sign_in, action, address=address_of(request), agent=agent_of(request))
 
 
 def address_of(request: Request) -> str:

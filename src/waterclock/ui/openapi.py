@@ -51,6 +51,7 @@ PARAMETERS: Mapping[str, tuple[str, Described]] = {
     "digest": ("the digest of the shown plan, so that exactly this plan is carried out", _TEXT),
     "who": ("the user who decides, if the project declares no users; by default the user that serves the pages", _TEXT),
     "why": ("the reason; a skip needs one", _TEXT),
+    "session": ("the number of a session, or `all`", _TEXT),
     "rule": ("the name of a rule of the table", _TEXT),
     "alert": ("the number of an open alert", {"type": "integer", "minimum": 1}),
     "text": ("the new note on the rule; an empty text removes the note", _TEXT),
@@ -123,6 +124,7 @@ def _others(of_lineage: Iterable[str], takes: Iterable[str]) -> Described:
         },
         "/plan": {"post": _form(("verb", "t", "digest"), ("l", "who", "why"), form | plan)},
         "/alerts": {"post": _form(("alert", "why"), ("who", "t"), form)},
+        "/sessions": {"post": _form(("session",), (), form)},
         "/quality": {"post": _form(("table", "rule"), ("text", "who", "t"), form)},
     }
 

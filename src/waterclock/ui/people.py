@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 from starlette.concurrency import run_in_threadpool
 
-from waterclock.batches.access import AccessToken
+from waterclock.batches.access import Access, AccessToken
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
+from waterclock.operations.accesses import AccessLog
 from waterclock.permissions.people import AccessRules, Person, SignIn, owner
 from waterclock.ui.browser_sessions import Credential
 from waterclock.ui.live import LiveProject
@@ -26,9 +27,24 @@ class People:
     """The people of a project: its owner, who started the pages, and its declared users with their current rights."""
 
     live: LiveProject
+    log: AccessLog = field(init=False)
     owner: Person = field(default_factory=lambda: owner(RunSettings().who))
     _rules: AccessRules = field(default_factory=AccessRules)
     _tokens: OrderedDict[str, tuple[AccessToken, float]] = field(default_factory=OrderedDict)
+
+    def __post_init__(self) -> None:
+        self.log = AccessLog(self.live.ledger)
+
+    async def record(self, access: Access) -> None:
+        """Record an access that has happened. A ledger that cannot be written does not undo it."""
+        with suppress(WaterclockError):
+            await run_in_threadpool(self.log.record, access)
+
+    async def count(self, access: Access) -> None:
+        """Record an access, or only count it if there were equal ones within a minute."""
+        if due := self.log.count(access):
+            with suppress(WaterclockError):
+                await run_in_threadpool(self.log.write, due)
 
     def rules(self) -> AccessRules:
         """Return the declared users. While the project has errors, they are those of its last state without errors."""

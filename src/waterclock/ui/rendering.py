@@ -35,7 +35,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "number": number_words, "count": count_words, "slug": slug, "glyph": glyph, "at": quote,
+        "number": number_words, "count": count_words, "slug": slug, "glyph": glyph, "at": quote, "cut": cut,
     }  # fmt: skip
     made.globals |= {"table_address": table_address, "batch_address": batch_address, "static": static}
     made.globals |= {"classes": classes, "attributes": attributes, "cut": cut, "can": can}

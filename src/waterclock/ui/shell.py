@@ -36,7 +36,7 @@ def shell(
             if person.may(right)
         ],
         "person": person.name,
-        "sign_in": person.sign_in.value,
+        "may_administer": person.may(Right.ADMINISTER),
         "project": "" if at is None else at.project.name,
         "env": "" if at is None else at.project.env,
         "zone": "UTC" if at is None else at.zone,

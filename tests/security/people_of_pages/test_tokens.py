@@ -16,7 +16,6 @@ from waterclock.http.access_tokens import WrongTokens
 from waterclock.ledger.ledger import Ledger
 from waterclock.permissions.access_tokens import digest_of_token, new_access_token
 from waterclock.permissions.people import Right
-from waterclock.ui import people as people_module
 from waterclock.ui.app import create_app
 from waterclock.ui.guard import Guard
 from waterclock.ui.live import LiveProject
@@ -88,7 +87,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
         nonlocal passed
         passed += seconds
 
-    monkeypatch.setattr(people_module.time, "monotonic", lambda: monotonic() + passed)
+    monkeypatch.setattr("waterclock.ui.people.time.monotonic", lambda: monotonic() + passed)
     return move
 
 

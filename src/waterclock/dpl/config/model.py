@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from waterclock.dpl.config.file_name import FILE
-from waterclock.dpl.config.people_sections import UserSaid
+from waterclock.dpl.config.people_sections import SignInSaid, UserSaid
 from waterclock.dpl.config.toml_positions import places_of
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError, did_you_mean, nearest
@@ -115,6 +115,7 @@ class Environment(BaseModel):
     spark: SparkSaid = Field(default_factory=SparkSaid)
     roles: dict[str, list[str]] = Field(default_factory=dict)
     users: dict[str, UserSaid] = Field(default_factory=dict)
+    sign_in: SignInSaid | None = None
 
 
 class _File(BaseModel):
@@ -127,6 +128,7 @@ class _File(BaseModel):
     openlineage: dict[str, Any] = Field(default_factory=dict)
     roles: dict[str, list[str]] = Field(default_factory=dict)
     users: dict[str, UserSaid] = Field(default_factory=dict)
+    sign_in: SignInSaid = Field(default_factory=SignInSaid)
     env: dict[str, Environment] = Field(default_factory=dict)
 
 
@@ -151,6 +153,7 @@ class Config:
     openlineage: Mapping[str, Any] = field(default_factory=dict)
     roles: Mapping[str, list[str]] = field(default_factory=dict)
     users: Mapping[str, UserSaid] = field(default_factory=dict)
+    sign_in: SignInSaid = field(default_factory=SignInSaid)
     misspelt: frozenset[str] = frozenset()
 
     def default(self, table: str, key: str) -> tuple[Any, Span] | None:
@@ -224,6 +227,7 @@ def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[Wate
         file.openlineage,
         {**file.roles, **environment.roles},
         {**file.users, **environment.users},
+        environment.sign_in or file.sign_in,
         misspelt,
     )
     return read, errors
@@ -456,6 +460,7 @@ _HOMES: Mapping[str, type[BaseModel]] = {
     "[env.NAME.spark]": SparkSaid,
     "[env.NAME.vault]": VaultSaid,
     "[users.NAME]": UserSaid,
+    "[sign_in]": SignInSaid,
 }
 
 
@@ -480,8 +485,8 @@ def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
         return list(model.model_fields)
     if model is not _File:
         return []
-    if path[-2:-1] == ("users",):
-        return list(UserSaid.model_fields)
+    if path[-2:-1] == ("users",) or path[-1:] == ("sign_in",):
+        return list((UserSaid if path[-2:-1] == ("users",) else SignInSaid).model_fields)
     of_env: dict[tuple[str, ...], type[BaseModel]] = {(): Environment, ("spark",): SparkSaid, ("vault",): VaultSaid}
     found = _ProjectSection if path[0] == "project" else of_env.get(path[2:]) if path[0] == "env" else None
     return [] if found is None or path == ("env",) else list(found.model_fields)

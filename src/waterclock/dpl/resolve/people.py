@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
+from datetime import timedelta
 
 from waterclock.dpl.config.model import Config
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.permissions.people import AccessRules, Right, User, expand_rights
+from waterclock.timelabel.duration import parse_duration
 
 _ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,79}")
@@ -16,7 +19,40 @@ _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,79}")
 def resolve_access_rules(config: Config, errors: list[WaterclockError]) -> AccessRules:
     """Return the users of the project file with their rights; append all errors in the sections to `errors`."""
     roles = {name: _rights(config, name, errors) for name in config.roles}
-    return AccessRules({name: _user(config, name, roles, errors) for name in config.users})
+    users = {name: _user(config, name, roles, errors) for name in config.users}
+    return AccessRules(users, _proxies(config, errors), _keep(config, errors))
+
+
+def _proxies(config: Config, errors: list[WaterclockError]) -> tuple[str, ...]:
+    for said in config.sign_in.proxies:
+        try:
+            ipaddress.ip_network(said)
+        except ValueError:
+            errors.append(
+                config.place_of_env(("sign_in", "proxies")).refuse(
+                    "E941", f"{said!r} is not the address of a proxy",
+                    why="headers of a proxy that is not named exactly could be sent by anyone",
+                    fix='write an IP address or a network: proxies = ["10.0.0.7"]',
+                )
+            )  # fmt: skip
+    return tuple(config.sign_in.proxies)
+
+
+def _keep(config: Config, errors: list[WaterclockError]) -> timedelta:
+    said = config.sign_in.keep_accesses
+    try:
+        keep = parse_duration(said).to_timedelta()
+    except WaterclockError as error:
+        keep, why = timedelta(), error.what
+    else:
+        why = "that is less than a day"
+    if keep < timedelta(days=1):
+        errors.append(
+            config.place_of_env(("sign_in", "keep_accesses")).refuse(
+                "E941", f"accesses cannot be recorded for {said}", why=why, fix='write "400 DAYS"'
+            )
+        )
+    return keep
 
 
 def _rights(config: Config, role: str, errors: list[WaterclockError]) -> frozenset[Right]:
