@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.systems import setting_of
-from waterclock.connectors.waterclock.place import place_of
+from waterclock.connectors.waterclock.place import locate_project
 from waterclock.dpl.config.model import read_config
 from waterclock.errors import WaterclockError
 
@@ -31,5 +31,5 @@ def test_an_own_file_is_not_valid(text: str) -> None:
 def test_a_linked_project_is_not_found(tmp_path: Path, text: str) -> None:
     (tmp_path / "waterclock.toml").write_text(text)
     with pytest.raises(WaterclockError) as refused:
-        place_of(setting_of("other", tmp_path, path="."))
+        locate_project(setting_of("other", tmp_path, path="."))
     assert refused.value.code == "E833"

@@ -443,6 +443,41 @@ events = sa.Table(
     sa.Index("events_of_batch", "table_name", "label"),
 )
 
+# never exported: an old export would bring revoked tokens back
+access_tokens = sa.Table(
+    "access_tokens",
+    metadata,
+    sa.Column("name", TEXT, primary_key=True),
+    sa.Column("digest", TEXT, nullable=False),
+    sa.Column("user_name", TEXT, nullable=False),
+    sa.Column("rights", TEXT, nullable=False),  # a list in JSON
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("created_by", TEXT, nullable=False),
+    sa.Column("until", Instant, nullable=False),
+    sa.Column("revoked_at", Instant),
+    sa.Column("revoked_by", TEXT),
+    sa.Index("access_tokens_by_digest", "digest", unique=True),
+    **_KEYED,
+)
+
+# who did what or was refused, for as long as the project keeps it; never exported
+accesses = sa.Table(
+    "accesses",
+    metadata,
+    sa.Column("id", SERIAL, primary_key=True),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("who", TEXT, nullable=False),
+    sa.Column("sign_in", TEXT, nullable=False),
+    sa.Column("action", TEXT, nullable=False),
+    sa.Column("tables", TEXT, nullable=False),  # a list in JSON
+    sa.Column("query", TEXT),
+    sa.Column("address", TEXT, nullable=False),
+    sa.Column("agent", TEXT, nullable=False),
+    sa.Column("refusal", TEXT),
+    sa.Column("times", sa.Integer, nullable=False),
+    sa.Index("accesses_by_time", "at"),
+)
+
 # the runners at work: not part of the ledger's knowledge of batches, so never exported
 runners = sa.Table(
     "runners",
