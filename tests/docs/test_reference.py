@@ -14,7 +14,7 @@ from waterclock.dpl.config.model import (
     _File,
     _ProjectSection,
 )
-from waterclock.dpl.config.people_sections import SignInSaid, UserSaid
+from waterclock.dpl.config.people_sections import SignInSection, UserSection
 from waterclock.dpl.resolve.alerts import _RULE_KEYS, _SECTION_KEYS, _TARGET_KEYS
 from waterclock.dpl.resolve.openlineage import _KEYS as OPENLINEAGE_KEYS
 from waterclock.error_codes.catalog import CODES
@@ -60,8 +60,8 @@ def test_every_setting_of_openlineage_is_documented_and_no_other() -> None:
 
 def test_every_setting_and_right_of_people_is_documented_and_no_other() -> None:
     assert [row[0] for row in rows_of(SETTINGS, "roles")] == [right.value for right in Right]
-    assert [row[0] for row in rows_of(SETTINGS, "users")] == list(UserSaid.model_fields)
-    assert [row[0] for row in rows_of(SETTINGS, "sign_in")] == list(SignInSaid.model_fields)
+    assert [row[0] for row in rows_of(SETTINGS, "users")] == list(UserSection.model_fields)
+    assert [row[0] for row in rows_of(SETTINGS, "sign_in")] == list(SignInSection.model_fields)
 
 
 def test_every_setting_of_spark_is_documented_and_no_other() -> None:

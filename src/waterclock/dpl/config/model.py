@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from waterclock.dpl.config.file_name import FILE
-from waterclock.dpl.config.people_sections import SignInSaid, UserSaid
+from waterclock.dpl.config.people_sections import SignInSection, UserSection
 from waterclock.dpl.config.toml_positions import places_of
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError, did_you_mean, nearest
@@ -114,8 +114,8 @@ class Environment(BaseModel):
     pools: dict[str, int] = Field(default_factory=dict)
     spark: SparkSection = Field(default_factory=SparkSection)
     roles: dict[str, list[str]] = Field(default_factory=dict)
-    users: dict[str, UserSaid] = Field(default_factory=dict)
-    sign_in: SignInSaid | None = None
+    users: dict[str, UserSection] = Field(default_factory=dict)
+    sign_in: SignInSection | None = None
 
 
 class _File(BaseModel):
@@ -127,8 +127,8 @@ class _File(BaseModel):
     alerts: dict[str, Any] = Field(default_factory=dict)
     openlineage: dict[str, Any] = Field(default_factory=dict)
     roles: dict[str, list[str]] = Field(default_factory=dict)
-    users: dict[str, UserSaid] = Field(default_factory=dict)
-    sign_in: SignInSaid = Field(default_factory=SignInSaid)
+    users: dict[str, UserSection] = Field(default_factory=dict)
+    sign_in: SignInSection = Field(default_factory=SignInSection)
     env: dict[str, Environment] = Field(default_factory=dict)
 
 
@@ -152,8 +152,8 @@ class Config:
     alerts: Mapping[str, Any] = field(default_factory=dict)
     openlineage: Mapping[str, Any] = field(default_factory=dict)
     roles: Mapping[str, list[str]] = field(default_factory=dict)
-    users: Mapping[str, UserSaid] = field(default_factory=dict)
-    sign_in: SignInSaid = field(default_factory=SignInSaid)
+    users: Mapping[str, UserSection] = field(default_factory=dict)
+    sign_in: SignInSection = field(default_factory=SignInSection)
     misspelt: frozenset[str] = frozenset()
 
     def default(self, table: str, key: str) -> tuple[Any, Span] | None:
@@ -467,8 +467,8 @@ _HOMES: Mapping[str, type[BaseModel]] = {
     "[env.NAME]": Environment,
     "[env.NAME.spark]": SparkSection,
     "[env.NAME.vault]": VaultSection,
-    "[users.NAME]": UserSaid,
-    "[sign_in]": SignInSaid,
+    "[users.NAME]": UserSection,
+    "[sign_in]": SignInSection,
 }
 
 
@@ -494,11 +494,7 @@ def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
     if model is not _File:
         return []
     if path[-2:-1] == ("users",) or path[-1:] == ("sign_in",):
-        return list((UserSaid if path[-2:-1] == ("users",) else SignInSaid).model_fields)
-    of_env: dict[tuple[str, ...], type[BaseModel]] = {
-        (): Environment,
-        ("spark",): SparkSection,
-        ("vault",): VaultSection,
-    }
-    found = _ProjectSection if path[0] == "project" else of_env.get(path[2:]) if path[0] == "env" else None
+        return list((UserSection if path[-2:-1] == ("users",) else SignInSection).model_fields)
+    env: dict[tuple[str, ...], type[BaseModel]] = {(): Environment, ("spark",): SparkSection, ("vault",): VaultSection}
+    found = _ProjectSection if path[0] == "project" else env.get(path[2:]) if path[0] == "env" else None
     return [] if found is None or path == ("env",) else list(found.model_fields)

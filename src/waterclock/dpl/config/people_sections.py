@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 _STRICT = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class UserSaid(BaseModel):
+class UserSection(BaseModel):
     """The section [users.NAME]: the roles of a user, and attributes for rules about rows."""
 
     model_config = _STRICT
@@ -17,7 +17,7 @@ class UserSaid(BaseModel):
     attributes: dict[str, str | int | float | bool | dt.datetime | dt.date] = Field(default_factory=dict)
 
 
-class SignInSaid(BaseModel):
+class SignInSection(BaseModel):
     """The section [sign_in]: the proxies whose headers are trusted, and how long accesses are recorded."""
 
     model_config = _STRICT
