@@ -53,6 +53,7 @@ _UNAUTHORIZED = (
     "open a link that `waterclock ui --link` prints, sign in with a token at /sign-in, or send `Authorization: Bearer` "
     "with the token\n"
 )
+_UNKNOWN = "the ledger does not answer now, so that no token can be checked\n"
 _USED_LINK = "this link was used, or is older than an hour: `waterclock ui --link` prints another\n"
 _FORM = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Sign in · Waterclock</title>
 <h1>Sign in</h1><form method="post"><label for="token">Access token</label>
@@ -98,7 +99,10 @@ class Guard:
             return PlainTextResponse(said, HTTPStatus.MISDIRECTED_REQUEST)
         if request.method not in _SAFE and (refusal := _refuse_change(request)) is not None:
             return refusal
-        return await self._identify(request, people)
+        try:
+            return await self._identify(request, people)
+        except WaterclockError:  # sessions stay, and are looked up again
+            return PlainTextResponse(_UNKNOWN, HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "5"})
 
     async def _identify(self, request: Request, people: People) -> Response | Person:
         cookie = request.cookies.get(self.cookie, "")

@@ -53,7 +53,10 @@ class People:
         return self._rules
 
     async def find(self, credential: Credential) -> Person | None:
-        """Return the person with a credential; None if its token has ended, or its user is not declared any more."""
+        """Return the person with a credential; None if its token has ended, or its user is not declared any more.
+
+        Raises  E415 to E425 where the ledger does not answer: then it is not known whether a token is valid
+        """
         if credential.sign_in is SignIn.OWNER:
             return self.owner
         return await run_in_threadpool(self._find_by_token, credential.digest)
@@ -65,16 +68,13 @@ class People:
         return self.rules().person(token.user, SignIn.TOKEN, scope=token.rights, token=token.name)
 
     def _token(self, digest: str) -> AccessToken | None:
-        """Return a valid token, from memory for some seconds. A ledger that does not answer admits nobody."""
+        """Return a valid token, from memory for some seconds."""
         known = self._tokens.get(digest)
         if known is not None and time.monotonic() < known[1]:
             return known[0]
         self._tokens.pop(digest, None)
-        try:
-            ledger = self.live.ledger()
-            token = None if ledger is None else ledger.access.find_token(digest)
-        except WaterclockError:
-            return None
+        ledger = self.live.ledger()
+        token = None if ledger is None else ledger.access.find_token(digest)
         if token is not None:
             self._tokens[digest] = token, time.monotonic() + SECONDS
             while len(self._tokens) > _MOST:

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from tests import stocks
 from tests.pages import TOKEN
+from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import WrongTokens
 from waterclock.ledger.ledger import Ledger
 from waterclock.permissions.access_tokens import digest_of_token, new_access_token
@@ -191,6 +192,25 @@ def test_the_owner_s_link_stays_the_owner_s_where_users_are_declared(served: Ser
     page.get("/", params={"link": served.guard.links.new_code()})
     assert page.get("/query.json").status_code == 200
     assert 'name="who"' not in page.get("/quality").text  # nobody types the name of another user
+
+
+def test_nobody_is_admitted_by_a_token_while_the_ledger_does_not_answer_and_sessions_outlast_that(
+    served: Served, later: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = served.token("away", rights={Right.LOOK})
+    page = served.client()
+    page.post("/sign-in", data={"token": value})
+
+    def away(_: LiveProject) -> Ledger:
+        raise WaterclockError("E423", "the ledger cannot be reached", transient=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LiveProject, "ledger", away)
+        later(SECONDS)
+        assert page.get("/livez").status_code == 503
+        assert served.client(value).get("/livez").status_code == 503
+        assert served.client(TOKEN).get("/livez").status_code == 200
+    assert page.get("/livez").status_code == 200
 
 
 def test_headers_name_nobody(served: Served) -> None:

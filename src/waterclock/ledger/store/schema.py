@@ -448,9 +448,7 @@ access_tokens = sa.Table(
     "access_tokens",
     metadata,
     sa.Column("name", TEXT, primary_key=True),
-    sa.Column("digest", TEXT, nullable=False),
-    sa.Column("user_name", TEXT, nullable=False),
-    sa.Column("rights", TEXT, nullable=False),  # a list in JSON
+    *(sa.Column(name, TEXT, nullable=False) for name in ("digest", "user_name", "rights")),  # rights: a list in JSON
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("created_by", TEXT, nullable=False),
     sa.Column("until", Instant, nullable=False),
@@ -466,13 +464,9 @@ accesses = sa.Table(
     metadata,
     sa.Column("id", SERIAL, primary_key=True),
     sa.Column("at", Instant, nullable=False),
-    sa.Column("who", TEXT, nullable=False),
-    sa.Column("sign_in", TEXT, nullable=False),
-    sa.Column("action", TEXT, nullable=False),
-    sa.Column("tables", TEXT, nullable=False),  # a list in JSON
+    *(sa.Column(name, TEXT, nullable=False) for name in ("who", "sign_in", "action", "tables")),  # tables: JSON
     sa.Column("query", TEXT),
-    sa.Column("address", TEXT, nullable=False),
-    sa.Column("agent", TEXT, nullable=False),
+    *(sa.Column(name, TEXT, nullable=False) for name in ("address", "agent")),
     sa.Column("refusal", TEXT),
     sa.Column("times", sa.Integer, nullable=False),
     sa.Index("accesses_by_time", "at"),

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 from tests.unit.cli.conftest import Shop
+from waterclock.batches.access import Access
+from waterclock.permissions.people import SignIn
 
 USERS = '\n[roles]\noperator = ["look", "run"]\n[users.anna]\nroles = ["operator"]\n'
 
@@ -48,3 +51,17 @@ def test_tokens_that_cannot_be_are_refused(shop: Shop) -> None:
     ):
         found = shop.ask("token", *arguments, width=200)
         assert (found.exit_code != 0, said in found.output) == (True, True), found.output
+
+
+def test_maintain_forgets_accesses_that_are_older_than_the_project_keeps_them(shop: Shop) -> None:
+    declare(shop)
+    file = shop.folder / "waterclock.toml"
+    file.write_text(f'{file.read_text()}\n[sign_in]\nkeep_accesses = "30 DAYS"\n')
+    now = shop.ledger.now()
+    for days in (1, 29, 31, 500):
+        shop.ledger.access.record([Access("anna", SignIn.TOKEN, f"{days} ago", at=now - timedelta(days=days))])
+    assert shop.ask("maintain", "--dry-run").exit_code == 0
+    assert len(json.loads(shop.ask("access", "--json").stdout)["accesses"]) == 4
+    assert shop.ask("maintain").exit_code == 0
+    answer = json.loads(shop.ask("access", "--json").stdout)
+    assert [each["action"] for each in answer["accesses"]] == ["1 ago", "29 ago"]
