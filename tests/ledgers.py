@@ -30,7 +30,7 @@ _FICTITIOUS = """
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision, branch_labels, depends_on = "0020", "0019", None, None
+revision, down_revision, branch_labels, depends_on = "9999", "{newest}", None, None
 
 
 def upgrade():
@@ -209,11 +209,11 @@ def desk_at_server() -> Desk:
 
 
 def add_fictitious_migration(scripts: Path, patch: pytest.MonkeyPatch) -> None:
-    """Open ledgers by a copy of the migrations in `scripts`, with one more: 0020 adds the column `note` to `runs`."""
+    """Open ledgers by a copy of the migrations in `scripts`, with one more, which adds the column `note` to `runs`."""
     from waterclock.ledger.store import migrations
 
     shutil.copytree(migrations.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__"))
-    (scripts / "versions" / "0020_fictitious.py").write_text(_FICTITIOUS)
+    (scripts / "versions" / "9999_fictitious.py").write_text(_FICTITIOUS.replace("{newest}", database.NEWEST_SCHEMA))
     patch.setattr(migrations, "SCRIPTS", scripts)
-    patch.setattr(database, "NEWEST_SCHEMA", "0020")
-    patch.setattr("waterclock.ledger.store.read_only.NEWEST_SCHEMA", "0020")
+    patch.setattr(database, "NEWEST_SCHEMA", "9999")
+    patch.setattr("waterclock.ledger.store.read_only.NEWEST_SCHEMA", "9999")

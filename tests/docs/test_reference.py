@@ -14,10 +14,12 @@ from waterclock.dpl.config.model import (
     _File,
     _ProjectSection,
 )
+from waterclock.dpl.config.people_sections import SignInSection, UserSection
 from waterclock.dpl.resolve.alerts import _RULE_KEYS, _SECTION_KEYS, _TARGET_KEYS
 from waterclock.dpl.resolve.openlineage import _KEYS as OPENLINEAGE_KEYS
 from waterclock.error_codes.catalog import CODES
 from waterclock.ledger.read.status import STATUS_TABLES
+from waterclock.permissions.people import Right
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -38,7 +40,7 @@ def rows_of(page: str, heading: str) -> list[list[str]]:
 
 def test_every_setting_is_documented_and_no_other() -> None:
     models: dict[str, type[BaseModel]] = {"project": _ProjectSection, "defaults": Defaults, "env": Environment}
-    assert set(_File.model_fields) == {*models, "vars", "pools", "alerts", "openlineage"}
+    assert set(_File.model_fields) == {*models, "vars", "pools", "alerts", "openlineage", "roles", "users", "sign_in"}
     for heading, model in models.items():
         assert [row[0] for row in rows_of(SETTINGS, heading)] == list(model.model_fields)
     assert all(f"\n## {heading}\n" in SETTINGS for heading in _File.model_fields)
@@ -54,6 +56,12 @@ def test_every_setting_of_alerts_is_documented_and_no_other() -> None:
 def test_every_setting_of_openlineage_is_documented_and_no_other() -> None:
     assert [row[0] for row in rows_of(SETTINGS, "openlineage")] == ["url", "token", "file", "namespace"]
     assert set(OPENLINEAGE_KEYS) == {"url", "token", "file", "namespace"}
+
+
+def test_every_setting_and_right_of_people_is_documented_and_no_other() -> None:
+    assert [row[0] for row in rows_of(SETTINGS, "roles")] == [right.value for right in Right]
+    assert [row[0] for row in rows_of(SETTINGS, "users")] == list(UserSection.model_fields)
+    assert [row[0] for row in rows_of(SETTINGS, "sign_in")] == list(SignInSection.model_fields)
 
 
 def test_every_setting_of_spark_is_documented_and_no_other() -> None:

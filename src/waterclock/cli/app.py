@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from waterclock import __version__
+from waterclock.cli.commands.access import access
 from waterclock.cli.commands.alerts import alerts
 from waterclock.cli.commands.audit import audit
 from waterclock.cli.commands.backfill import backfill
@@ -41,10 +42,12 @@ from waterclock.cli.commands.resume import resume
 from waterclock.cli.commands.retry import retry
 from waterclock.cli.commands.run import run
 from waterclock.cli.commands.runners import runners
+from waterclock.cli.commands.session import session
 from waterclock.cli.commands.show import show
 from waterclock.cli.commands.skip import skip
 from waterclock.cli.commands.spec import spec
 from waterclock.cli.commands.status import status
+from waterclock.cli.commands.token import token
 from waterclock.cli.commands.trust import trust
 from waterclock.cli.commands.ui import ui
 from waterclock.cli.commands.warm import warm
@@ -75,7 +78,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         resume,
     ),
     "Inspect": (status, alerts, show, query, files, audit, lineage, openlineage, model, runners, ui),
-    "Maintain": (maintain, drop, rebuild, reset, ledger, trust, warm),
+    "Maintain": (maintain, drop, rebuild, reset, ledger, trust, token, session, access, warm),
 }
 
 

@@ -20,6 +20,7 @@ from waterclock.flow.alerts import Alerting
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.declarations import Flow, Place, Secret
 from waterclock.flow.openlineage import LineageSink
+from waterclock.permissions.people import AccessRules
 from waterclock.secrets.reader import SecretPlaces, Secrets
 from waterclock.spark_sql import option_text
 
@@ -69,6 +70,7 @@ class Project:
     owner: str | None = None
     alerts: Alerting = field(default_factory=Alerting)
     openlineage: LineageSink = field(default_factory=LineageSink)
+    access: AccessRules = field(default_factory=AccessRules)
     files: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -218,9 +220,13 @@ def _read_without_cache(
         from waterclock.dpl.resolve.openlineage import resolve_openlineage
 
         openlineage = resolve_openlineage(config, root, errors)
+    from waterclock.dpl.resolve.people import resolve_access_rules
+
+    access = resolve_access_rules(config, errors)
     if errors or flow is None:
         return None, (), errors
-    return replace(_project(root, config, flow, sources), alerts=alerts, openlineage=openlineage), config.files, []
+    read = replace(_project(root, config, flow, sources), alerts=alerts, openlineage=openlineage, access=access)
+    return read, config.files, []
 
 
 def _compile(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from waterclock.error_codes.access import ACCESS
 from waterclock.error_codes.alerts import ALERTS
 from waterclock.error_codes.language import LANGUAGE
 from waterclock.error_codes.lineage import LINEAGE
@@ -313,7 +314,7 @@ CLI: Mapping[str, Code] = {
     ),
     **QUALITY_COMMANDS,
 }
-SECURITY: Mapping[str, Code] = {**SECRETS, **TRUST}
+SECURITY: Mapping[str, Code] = {**SECRETS, **TRUST, **ACCESS}
 _BY_LAYER = (
     *(TIME, LANGUAGE, TEMPORAL, SPECS, LEDGER, SELECTION, STORAGE, ENGINE, OUTSIDE, CONNECTORS, CLI),
     *(SECURITY, WARNINGS),

@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from waterclock.json_models.access import (
+    AccessesAnswer,
+    NewTokenAnswer,
+    RevokedSessionsAnswer,
+    RevokedTokenAnswer,
+    SessionsAnswer,
+    TokensAnswer,
+)
 from waterclock.json_models.alerts import (
     AcknowledgedAnswer,
     AlertsAnswer,
@@ -64,6 +72,9 @@ ANSWERS: Mapping[str, tuple[type[Answer], ...]] = MappingProxyType(
         "receive": (ReceiveAnswer,),
         "ui": (UiAnswer,),
         "trust": (TrustAnswer,),
+        "token": (TokensAnswer, NewTokenAnswer, RevokedTokenAnswer),
+        "session": (SessionsAnswer, RevokedSessionsAnswer),
+        "access": (AccessesAnswer,),
         "warm": (WarmAnswer,),
         "backfill": (RunAnswer,),
         "retry": (RunAnswer, RetryAnswer),

@@ -9,6 +9,7 @@ from typing import Literal, Self, TypeVar, overload
 from waterclock.ledger.decisions import Decisions
 from waterclock.ledger.maintenance import Keeping
 from waterclock.ledger.past import PastSection
+from waterclock.ledger.read import access as known_access
 from waterclock.ledger.read import alerts as known_alerts
 from waterclock.ledger.read import code_lineage as known_lineage
 from waterclock.ledger.read import offline as past_offline
@@ -21,6 +22,7 @@ from waterclock.ledger.section import DatabaseMethod, Section
 from waterclock.ledger.store.database import Clock, LedgerDatabase, open_database
 from waterclock.ledger.store.read_only import look
 from waterclock.ledger.write import (
+    access,
     alerts,
     applying,
     claim_endings,
@@ -114,6 +116,18 @@ class OpenLineage(Section):
     reset_progress = DatabaseMethod(openlineage.reset_progress)
 
 
+class AccessSection(Section):
+    """Access tokens, and what people did or were refused."""
+
+    create_token = DatabaseMethod(access.create_token)
+    revoke_token = DatabaseMethod(access.revoke_token)
+    list_tokens = DatabaseMethod(known_access.list_tokens)
+    find_token = DatabaseMethod(known_access.find_token)
+    record = DatabaseMethod(access.record_accesses)
+    list_accesses = DatabaseMethod(known_access.list_accesses)
+    forget = DatabaseMethod(access.forget_accesses)
+
+
 class Ledger:
     """The durable record of a project, by its sections. No method keeps a transaction open.
 
@@ -133,6 +147,7 @@ class Ledger:
         self.lineage = LineageSection(database)
         self.offline = OfflineMeasures(database)
         self.openlineage = OpenLineage(database)
+        self.access = AccessSection(database)
         self.keeping = Keeping(database)
 
     @overload

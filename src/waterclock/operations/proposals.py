@@ -36,6 +36,7 @@ from waterclock.operations.retrying import (
 )
 from waterclock.operations.skipping import skip
 from waterclock.operations.withdrawing import find_withdrawable
+from waterclock.permissions.people import Person, Right, require_right
 from waterclock.planner.estimate import Estimate, cost_of
 from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
@@ -66,6 +67,11 @@ class Verb(StrEnum):
     WITHDRAW = "withdraw"
     PAUSE = "pause"
     RESUME = "resume"
+
+
+def right_of(verb: Verb) -> Right:
+    """Return the right that an action needs."""
+    return Right.RELEASE if verb in {Verb.RELEASE, Verb.WITHDRAW} else Right.RUN
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +157,13 @@ def propose(at: OpenedProject, verb: str, selection: str, labels: str | None, mo
     )
 
 
-def decide(at: OpenedProject, proposal: Proposal, *, who: str, why: str) -> None:
-    """Record a decision, which a runner's next planning carries out. Raises  E412, E413, E903 without a reason."""
+def decide(at: OpenedProject, proposal: Proposal, *, by: Person, why: str) -> None:
+    """Record a person's decision, which a runner's next planning carries out.
+
+    Raises  E940 without the right, E412, E413, E903 without a reason
+    """
+    require_right(by, right_of(proposal.verb), f"{proposal.verb} batches", at.project.access)
+    who = by.name
     if at.ledger is None:
         raise nothing_ran()
     if need := _REASONED.get(proposal.verb):

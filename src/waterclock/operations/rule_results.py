@@ -15,6 +15,7 @@ from waterclock.flow.declarations import Table
 from waterclock.flow.ladders import format_ladder
 from waterclock.operations.opening import OpenedProject, nothing_ran, one_table
 from waterclock.operations.states import State
+from waterclock.permissions.people import Person, Right, require_right
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +129,13 @@ def rules_broken(table: Table, audit: Audit) -> tuple[str, ...]:
     return tuple(name for name in names if _answer(name, audit.cell, said).state in {State.FAILED, State.WARNED})
 
 
-def store_rule_note(at: OpenedProject, table: str, rule: str, text: str, who: str) -> None:
+def store_rule_note(at: OpenedProject, table: str, rule: str, text: str, by: Person) -> None:
     """Store a user's note about a rule. An empty text removes the previous note.
 
-    Raises  E511 for an unknown table, E910 for a rule that it does not have, E412 where nothing has run yet
+    Raises  E940 without the right to run, E511 for an unknown table,
+            E910 for a rule that it does not have, E412 where nothing has run yet
     """
+    require_right(by, Right.RUN, "write a note on a rule", at.project.access)
     name, _ = one_table(at.flow, f"`{table}`")
     names = [known for known, _, _ in _rules(at.flow.tables[name])]
     if rule not in names:
@@ -144,7 +147,7 @@ def store_rule_note(at: OpenedProject, table: str, rule: str, text: str, who: st
         )
     if at.ledger is None:
         raise nothing_ran()
-    at.ledger.decisions.record_rule_note(name, rule, text, who=who)
+    at.ledger.decisions.record_rule_note(name, rule, text, who=by.name)
 
 
 def _rules(table: Table) -> Iterator[tuple[str, str, str]]:

@@ -9,8 +9,11 @@ from typing import Any
 
 from waterclock.json_models import pages as answers
 from waterclock.json_models import quality_pages, table_pages
+from waterclock.json_models.access import AccessPage
 from waterclock.operations.opening import OpenedProject
+from waterclock.permissions.people import Right
 from waterclock.ui.page_query import Content, PageQuery
+from waterclock.ui.pages.access import access
 from waterclock.ui.pages.batch import batch
 from waterclock.ui.pages.batches import batches
 from waterclock.ui.pages.catalog import catalog
@@ -28,7 +31,7 @@ from waterclock.ui.query_queue import Asker
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """A page: its name, which is also that of its template, its addresses, and its menu entry.
+    """A page: its name, which is also that of its template, its addresses, its menu entry, and the right it needs.
 
     `tells` is the type of its JSON, `takes` the names of its query parameters. Both are described in /openapi.json.
     """
@@ -38,6 +41,7 @@ class At:
     page: Callable[[OpenedProject, PageQuery], Content]
     menu: str
     tells: Any
+    right: Right
     takes: tuple[str, ...] = ("t", "l")
     is_of_ledger: bool = True  # depends only on flow, ledger and time, not on the runners
     starts_spark: bool = False
@@ -47,27 +51,31 @@ _FACETS = ("layer", "owner", "tag", "kind", "state")
 _LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
 
 
-def pages(asker: Asker) -> tuple[At, ...]:
-    """Return all pages. `asker` runs their queries."""
+def pages(asker: Asker, sessions: Callable[[], list[Content]] = list) -> tuple[At, ...]:
+    """Return all pages. `asker` runs their queries, `sessions` returns the sessions of browsers."""
     return (
-        At("grid", ("/", "/grid"), grid, "Grid", answers.GridPage),
-        At("today", ("/today",), today, "Today", answers.Today, ("t",)),
-        At("catalog", ("/catalog",), catalog, "Catalog", table_pages.Catalog, ("t", *_FACETS)),
+        At("grid", ("/", "/grid"), grid, "Grid", answers.GridPage, Right.LOOK),
+        At("today", ("/today",), today, "Today", answers.Today, Right.LOOK, ("t",)),
+        At("catalog", ("/catalog",), catalog, "Catalog", table_pages.Catalog, Right.LOOK, ("t", *_FACETS)),
         At(
-            "table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog", table_pages.TablePage,
+            "table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog", table_pages.TablePage, Right.LOOK,
             ("at", "known", "against", "beside", "differing"),
         ),
-        At("batch", ("/batches/{table}/{labels}",), batch, "Grid", answers.OneBatch | answers.Batches, ()),
-        At("batch", ("/batches",), batches, "Grid", answers.Batches),
-        At("lineage", ("/lineage", "/lineage/{table}"), lineage, "Lineage", answers.Lineage, _LINEAGE),
-        At("runs", ("/runs",), runs, "Runs", answers.Runs, (), is_of_ledger=False),
-        At("run", ("/runs/{run}",), run, "Runs", answers.OneRun, ("against",), is_of_ledger=False),
-        At("quality", ("/quality",), quality, "Quality", quality_pages.Quality, ("t",)),
-        At("lag", ("/lag",), lag, "Quality", quality_pages.LagPage, ("t",)),
-        At("errors", ("/errors",), errors, "Errors", answers.AllErrors, ("t",)),
-        At("plan", ("/plan",), plan, "Grid", answers.PlanPage, ("verb", "t", "l"), is_of_ledger=False),
+        At("batch", ("/batches/{table}/{labels}",), batch, "Grid", answers.OneBatch | answers.Batches, Right.LOOK, ()),
+        At("batch", ("/batches",), batches, "Grid", answers.Batches, Right.LOOK),
+        At("lineage", ("/lineage", "/lineage/{table}"), lineage, "Lineage", answers.Lineage, Right.LOOK, _LINEAGE),
+        At("runs", ("/runs",), runs, "Runs", answers.Runs, Right.LOOK, (), is_of_ledger=False),
+        At("run", ("/runs/{run}",), run, "Runs", answers.OneRun, Right.LOOK, ("against",), is_of_ledger=False),
+        At("quality", ("/quality",), quality, "Quality", quality_pages.Quality, Right.LOOK, ("t",)),
+        At("lag", ("/lag",), lag, "Quality", quality_pages.LagPage, Right.LOOK, ("t",)),
+        At("errors", ("/errors",), errors, "Errors", answers.AllErrors, Right.LOOK, ("t",)),
+        At("plan", ("/plan",), plan, "Grid", answers.PlanPage, Right.LOOK, ("verb", "t", "l"), is_of_ledger=False),
         At(
-            "query", ("/query",), partial(query, asker=asker), "Query", answers.QueryPage, ("q", "as-of"),
+            "query", ("/query",), partial(query, asker=asker), "Query", answers.QueryPage, Right.QUERY, ("q", "as-of"),
             is_of_ledger=False, starts_spark=True,
+        ),
+        At(
+            "access", ("/access",), partial(access, sessions=sessions), "", AccessPage, Right.ADMINISTER,
+            ("who",), is_of_ledger=False,
         ),
     )  # fmt: skip

@@ -6,8 +6,8 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
@@ -23,23 +23,26 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
 
-from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.operations.accesses import query_access
 from waterclock.operations.json import json_text
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.runners import alive
+from waterclock.permissions.people import Person, Right, SignIn
 from waterclock.ui.addresses import At, pages
-from waterclock.ui.guard import Guard, Guarded
+from waterclock.ui.guard import Guard, Guarded, access_of, address_of, agent_of
+from waterclock.ui.guarded_routes import Endpoint, GuardedRoute, MissingRightError, person_of, require_guarded
 from waterclock.ui.live import LiveProject
 from waterclock.ui.openapi import describe_api
 from waterclock.ui.page_query import Content, PageQuery
+from waterclock.ui.pages.access import list_sessions
 from waterclock.ui.pages.alerts import acknowledge_alert
 from waterclock.ui.pages.lineage import lineage
 from waterclock.ui.pages.plan import carry_out_plan
 from waterclock.ui.pages.quality import store_note
 from waterclock.ui.pages.query import build_csv
+from waterclock.ui.people import People
 from waterclock.ui.query_queue import MOST_WAITING, Asker
 from waterclock.ui.readers import Reader
 from waterclock.ui.rendering import render
@@ -53,34 +56,44 @@ _MOST_QUERIES = 2 * MOST_WAITING  # threads for queries: more than may wait, so 
 _NOT_THERE = {"E511", "E513", "E516", "E517", "E524"}
 
 
-def create_app(live: LiveProject, guard: Guard, asker: Asker | None = None) -> Guarded:
-    """Return the application of one project behind a guard. `asker` runs its queries."""
+def create_app(live: LiveProject, guard: Guard, asker: Asker | None = None, people: People | None = None) -> Guarded:
+    """Return the application of one project behind a guard. `asker` runs its queries, `people` send its requests."""
+    people = people or People(live)
     asker = asker or Asker()
     queries = _Queries(CapacityLimiter(_MOST_QUERIES))
-    routes: list[Route | Mount] = []
-    for at in pages(asker):
+    routes: list[GuardedRoute] = []
+
+    def add(path: str, answer: Endpoint, *rights: Right, methods: Sequence[str] = ("GET",)) -> None:
+        routes.append(GuardedRoute(path, answer, rights=rights, rules=people.rules, methods=methods))
+
+    for at in pages(asker, partial(list_sessions, guard.sessions)):
         for path in at.paths:
-            twins = {".svg": partial(_svg, live)} if at.page is lineage else {}
-            twins |= {".json": partial(_json, live, at, queries)} if path != "/" else {}
+            twins: dict[str, Endpoint] = {".svg": partial(_svg, live)} if at.page is lineage else {}
+            twins |= {".json": partial(_json, people, at, queries)} if path != "/" else {}
             for suffix, twin in twins.items():
                 is_of_table = path.endswith("{table}")
                 answer = partial(_named_so, live, at, suffix=suffix, otherwise=twin) if is_of_table else twin
-                routes.append(Route(f"{path}{suffix}", answer))
-            routes.append(Route(path, partial(_html, live, at, queries)))
-    routes.append(Route("/query.csv", partial(_csv, live, asker, queries)))
-    routes.append(Route("/plan", partial(_decide, live), methods=["POST"]))
-    routes.append(Route("/quality", partial(_keep, live, store_note, "Quality"), methods=["POST"]))
-    routes.append(Route("/alerts", partial(_keep, live, acknowledge_alert, "Today"), methods=["POST"]))
-    routes.append(Route("/tables.json", partial(_tables, live)))
-    routes.append(Route("/openapi.json", _serve_openapi))
-    routes.append(Route("/livez", _livez))
-    routes.append(Route("/static/{name}", _static))
+                add(f"{path}{suffix}", answer, at.right)
+            add(path, partial(_html, people, at, queries), at.right)
+    add("/query.csv", partial(_csv, people, asker, queries), Right.QUERY)
+    add("/plan", partial(_decide, people), Right.RUN, Right.RELEASE, methods=["POST"])  # `decide` checks which of them
+    add("/quality", partial(_keep, people, store_note, "Quality"), Right.RUN, methods=["POST"])
+    add("/alerts", partial(_keep, people, acknowledge_alert, "Today"), Right.RUN, methods=["POST"])
+    add("/sessions", partial(_end_sessions, people, guard), Right.ADMINISTER, methods=["POST"])
+    add("/tables.json", partial(_tables, live), Right.LOOK)
+    add("/openapi.json", _serve_openapi, Right.LOOK)
+    add("/livez", _livez)
+    add("/static/{name}", _static)
+    require_guarded(routes)
     app = Starlette(
         routes=routes,
         middleware=[Middleware(GZipMiddleware, minimum_size=1000)],
-        exception_handlers={HTTPException: partial(_handle_http_error, live), Exception: partial(_handle_defect, live)},
+        exception_handlers={
+            HTTPException: partial(_handle_http_error, people),
+            Exception: partial(_handle_defect, live),
+        },
     )
-    return Guarded(app, guard)
+    return Guarded(app, guard, people)
 
 
 def _read_query(request: Request) -> PageQuery:
@@ -117,23 +130,51 @@ def _name_of_reader(request: Request) -> str:
     return hashlib.sha256(credentials.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-async def _html(live: LiveProject, at: At, queries: _Queries, request: Request) -> Response:
+async def _html(people: People, at: At, queries: _Queries, request: Request) -> Response:
     _refuse_others(at, request)
-    asked = _read_query(request)
+    asked, live = _read_query(request), people.live
     if at.starts_spark:
+        await _record_query(people, asked, request)
         return await queries.run(request, lambda reader: _render_page(live, at, asked.read_by(reader), request))
+    await _record_rows(people, at, asked, request)
     return await run_in_threadpool(_render_page, live, at, asked, request)
 
 
-async def _json(live: LiveProject, at: At, queries: _Queries, request: Request) -> Response:
+async def _json(people: People, at: At, queries: _Queries, request: Request) -> Response:
     _refuse_others(at, request)
-    asked = _read_query(request)
+    asked, live = _read_query(request), people.live
     if at.starts_spark:
+        await _record_query(people, asked, request)
         return await queries.run(
             request,
             lambda reader: _respond_json(live, request, lambda: _tell(live, at, live.load(), asked.read_by(reader))),
         )
+    await _record_rows(people, at, asked, request)
     return await run_in_threadpool(_respond_json, live, request, lambda: _tell(live, at, live.load(), asked))
+
+
+async def _record_query(people: People, asked: PageQuery, request: Request) -> None:
+    """Record a query before it runs. Where users are declared, a query that cannot be recorded does not run."""
+    sql = asked.values.get("q", "").strip()
+    if not sql:
+        return
+    person, address, agent = person_of(request), address_of(request), agent_of(request)
+
+    def record() -> None:
+        try:
+            people.log.record(query_access(person, people.live.project().flow, sql, address=address, agent=agent))
+        except WaterclockError as error:
+            if people.rules().users:
+                raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "the query cannot be recorded") from error
+
+    await run_in_threadpool(record)
+
+
+async def _record_rows(people: People, at: At, asked: PageQuery, request: Request) -> None:
+    """Record a look at a page that shows rows of a table."""
+    if at.name == "table":
+        access = access_of(request, person_of(request), "see rows")
+        await people.count(replace(access, tables=(asked.values.get("table", "")[:200],)))
 
 
 async def _named_so(
@@ -200,8 +241,22 @@ def _page(reading: OpenedProject, name: str, menu: str, content: Content, asked:
     """Render a page, or only its part for a request from within the page."""
     is_part = _is_part(request)
     template = f"_{name}.html" if is_part else f"{name}.html"
-    around = {} if is_part else {"shell": shell(reading, menu, asked, content.get("alive"))}
-    return render(template, content=content, asked=asked, path=request.url.path, query=_query(request), **around)
+    person, may_name = person_of(request), _may_name(reading, person_of(request))
+    around = {} if is_part else {"shell": shell(reading, menu, asked, content.get("alive"), person=person)}
+    here = {"path": request.url.path, "query": _query(request)}
+    return render(template, content=content, asked=asked, person=person, may_name=may_name, **here, **around)
+
+
+def _may_name(at: OpenedProject, person: Person) -> bool:
+    """Return whether the pages record the name that a person types: only if the project declares no users."""
+    return person.sign_in is SignIn.OWNER and not at.project.access.users
+
+
+def _decider(at: OpenedProject, asked: PageQuery, request: Request) -> Person:
+    """Return the person who decides, with the name that the ledger records."""
+    person = person_of(request)
+    name = " ".join(asked.values.get("who", "").split())[:80]
+    return replace(person, name=name) if name and _may_name(at, person) else person
 
 
 def _query(request: Request) -> str:
@@ -228,9 +283,10 @@ def _tag_response(request: Request, body: str, kind: str = "text/html") -> Respo
     return Response(content, media_type=kind, headers=headers)
 
 
-async def _csv(live: LiveProject, asker: Asker, queries: _Queries, request: Request) -> Response:
+async def _csv(people: People, asker: Asker, queries: _Queries, request: Request) -> Response:
     _refuse_others(None, request)
-    asked = _read_query(request)
+    asked, live = _read_query(request), people.live
+    await _record_query(people, asked, request)
 
     def rows(reader: Reader) -> Response:
         try:
@@ -248,10 +304,22 @@ def _refuse_others(at: At | None, request: Request) -> None:
         raise HTTPException(HTTPStatus.FORBIDDEN)
 
 
-async def _decide(live: LiveProject, request: Request) -> Response:
+async def _decide(people: People, request: Request) -> Response:
     """Carry out the plan that was shown before."""
     values = await _form(request)
-    return await run_in_threadpool(_submit_plan, live, values, request)
+    answer = await run_in_threadpool(_submit_plan, people.live, values, request)
+    action = " ".join(values.get(key, "")[:200] for key in ("verb", "t", "l")).strip()
+    await _record_change(people, request, action, answer)
+    return answer
+
+
+async def _record_change(people: People, request: Request, action: str, answer: Response) -> None:
+    """Record a change that was made, or refused because a right is missing."""
+    access = access_of(request, person_of(request), action)
+    if answer.status_code == HTTPStatus.FORBIDDEN:
+        await people.count(replace(access, refusal="a right is missing"))
+    elif answer.status_code < HTTPStatus.BAD_REQUEST:
+        await people.record(access)
 
 
 async def _form(request: Request) -> dict[str, str]:
@@ -266,26 +334,31 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 async def _keep(
-    live: LiveProject, keep: Callable[[OpenedProject, PageQuery, str], None], page: str, request: Request
+    people: People, keep: Callable[[OpenedProject, PageQuery, Person], None], page: str, request: Request
 ) -> Response:
     """Store a user's note on a rule or an acknowledgement of an alert, and redirect to its page."""
-    asked = PageQuery.of(await _form(request))
+    asked, live = PageQuery.of(await _form(request)), people.live
 
     def store_form() -> Response:
         try:
-            keep(live.load(), asked, RunSettings().who)
+            reading = live.load()
+            keep(reading, asked, _decider(reading, asked, request))
         except WaterclockError as error:
             return _page_of_errors(live, error, page, asked, request)
         return RedirectResponse(f"/{page.lower()}{asked.query_string}", HTTPStatus.SEE_OTHER)
 
-    return await run_in_threadpool(store_form)
+    answer = await run_in_threadpool(store_form)
+    what = {"Quality": "note", "Today": "acknowledge"}[page]
+    named = [asked.values.get(key, "")[:200] for key in ("table", "rule", "alert")]
+    await _record_change(people, request, " ".join([what, *filter(None, named)]), answer)
+    return answer
 
 
 def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request) -> Response:
     asked = PageQuery.of(values)
     try:
         reading = live.load()
-        content, is_done = carry_out_plan(reading, asked, RunSettings().who)
+        content, is_done = carry_out_plan(reading, asked, _decider(reading, asked, request))
         if is_done:
             reading = live.load()
     except WaterclockError as error:
@@ -294,6 +367,18 @@ def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request)
     if request.headers.get("hx-request") != "true" and is_done:
         return RedirectResponse("/", HTTPStatus.SEE_OTHER)
     return HTMLResponse(_page(reading, "plan", "Grid", content, asked, request), status)
+
+
+async def _end_sessions(people: People, guard: Guard, request: Request) -> Response:
+    """End the session of a form's `session`, or all sessions."""
+    said = (await _form(request)).get("session", "")
+    is_number = said.isascii() and said.isdecimal() and len(said) < 10
+    if not is_number and said != "all":
+        raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "session is a number or all")
+    ended = guard.sessions.revoke({int(said)} if is_number else None)
+    await people.record(access_of(request, person_of(request), f"end session {said}"))
+    headers = {"Waterclock-Ended": str(ended)}
+    return RedirectResponse("/access", HTTPStatus.SEE_OTHER, headers=headers)
 
 
 async def _tables(live: LiveProject, request: Request) -> Response:
@@ -327,7 +412,9 @@ def _flat(error: WaterclockError) -> list[WaterclockError]:
 
 
 def _status_of(live: LiveProject, error: WaterclockError) -> HTTPStatus:
-    """Return the status: unavailable if the project cannot be read now, else not found, or not processable."""
+    """Return the status: forbidden, unavailable if the project cannot be read now, not found, or not processable."""
+    if error.code == "E940":
+        return HTTPStatus.FORBIDDEN
     try:
         live.load()
     except WaterclockError:
@@ -351,16 +438,23 @@ def _answer_of_cards(
 ) -> Response:
     if _is_part(request):
         return HTMLResponse(render("_cards.html", content=content), status)
+    person = person_of(request)
     try:
-        around = shell(live.load(), menu, asked)
+        around = shell(live.load() if person.may(Right.LOOK) else None, menu, asked, person=person)
     except WaterclockError:
-        around = shell(None, menu, asked)
+        around = shell(None, menu, asked, person=person)
     is_passing = status == HTTPStatus.SERVICE_UNAVAILABLE
     return HTMLResponse(render("cards.html", content=content, shell=around, asked=asked, is_passing=is_passing), status)
 
 
-async def _handle_http_error(live: LiveProject, request: Request, error: Exception) -> Response:
-    """Return an error card for an address without a page."""
+async def _handle_http_error(people: People, request: Request, error: Exception) -> Response:
+    """Return an error card for an address without a page, or one that needs a right that the person does not have."""
+    live = people.live
+    if isinstance(error, MissingRightError):
+        path = f"{request.method} {request.url.path[:200]}"
+        access = access_of(request, person_of(request), path)
+        await people.count(replace(access, refusal=error.error.why))
+        return await run_in_threadpool(_card, live, error.error.to_dict(), HTTPStatus.FORBIDDEN, request)
     status = HTTPStatus(error.status_code) if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
     what = "there is no such page" if status == HTTPStatus.NOT_FOUND else status.phrase
     card = {"code": str(status.value), "what": what, "where": request.url.path, "why": None, "fix": None}

@@ -1,51 +1,114 @@
-"""The sessions of browsers that opened a one-time link: identified by a random cookie, stored as its digest.
+"""The sessions of browsers: identified by a random cookie, which is stored as its digest.
 
-A session is only for the peer that opened the link (`peers`), because the cookie reaches all servers of a host.
+They are in the memory of the process that serves the pages. No request writes to the ledger for them, they work before
+the first run, and no copy or export of the ledger contains them. A restart ends all of them. A session is only for the
+peer that began it (`peers`), because the cookie reaches all servers of a host.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from waterclock.permissions.people import SignIn
 
 SECONDS = 7 * 24 * 3600  # without a request
-MOST = 100
+LONGEST_SECONDS = 30 * 24 * 3600
+MOST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a browser signed in with: as the owner, or with the access token of a digest."""
+
+    sign_in: SignIn = SignIn.OWNER
+    digest: str = ""
+
+
+@dataclass(slots=True)
+class Session:
+    """One session. `begun` and `used` are seconds of the clock, `began_at` is for people."""
+
+    number: int
+    credential: Credential
+    begun: float
+    used: float
+    began_at: datetime
+    who: str = ""
+    address: str = ""
+    agent: str = ""
+    peer: str = ""
 
 
 @dataclass(slots=True)
 class BrowserSessions:
-    """Sessions in memory. One ends a week after its last request, or as the least recently used of too many."""
+    """Sessions in memory.
+
+    One ends a week after its last request, 30 days after its start, or as the least recently used of too many.
+    """
 
     clock: Callable[[], float] = time.monotonic
-    _used: dict[bytes, tuple[str, float]] = field(default_factory=dict)  # least recently used first
+    _sessions: dict[bytes, Session] = field(default_factory=dict)  # least recently used first
+    _last: int = 0
 
-    def begin(self, peer: str) -> str:
+    def begin(
+        self, credential: Credential, *, who: str = "", address: str = "", agent: str = "", peer: str = ""
+    ) -> str:
         """Start a session for a peer, and return the value of its cookie."""
-        value = secrets.token_urlsafe(32)
-        self._used[_digest(value)] = (peer, self.clock())
-        while len(self._used) > MOST:
-            del self._used[next(iter(self._used))]
+        value, now = secrets.token_urlsafe(32), self.clock()
+        self._last += 1
+        self._sessions[_digest(value)] = Session(
+            self._last, credential, now, now, datetime.now(UTC), who, address, agent, peer
+        )
+        while len(self._sessions) > MOST:
+            del self._sessions[next(iter(self._sessions))]
         return value
 
-    def has_session(self, value: str, find_peer: Callable[[], str]) -> bool:
-        """Return whether a cookie belongs to a session of this peer. This counts as a use of the session.
+    def find(self, value: str, find_peer: Callable[[], str]) -> Session | None:
+        """Return the session of a cookie if it is of this peer, or None. This counts as a use of the session.
 
         The peer is only looked up for the cookie of a session.
         """
         digest = _digest(value)
-        peer, used = self._used.get(digest, ("", -math.inf))
-        if self.clock() - used > SECONDS:
-            self._used.pop(digest, None)
-            return False
-        if find_peer() != peer:
-            return False
-        del self._used[digest]
-        self._used[digest] = (peer, self.clock())
-        return True
+        found = self._sessions.get(digest)
+        if found is None:
+            return None
+        if self._has_ended(found):
+            del self._sessions[digest]
+            return None
+        if find_peer() != found.peer:
+            return None
+        del self._sessions[digest]
+        found.used = self.clock()
+        self._sessions[digest] = found
+        return found
+
+    def end(self, value: str) -> None:
+        """End the session of a cookie, if there is one."""
+        self._sessions.pop(_digest(value), None)
+
+    def current(self) -> tuple[Session, ...]:
+        """Return the sessions that have not ended, the least recently used first."""
+        return tuple(each for each in self._sessions.values() if not self._has_ended(each))
+
+    def idle_seconds(self, session: Session) -> float:
+        """Return the time since the last request of a session."""
+        return round(self.clock() - session.used, 1)
+
+    def revoke(self, numbers: set[int] | None = None) -> int:
+        """End the sessions with these numbers, or all; return how many ended."""
+        ended = [key for key, each in self._sessions.items() if numbers is None or each.number in numbers]
+        for key in ended:
+            del self._sessions[key]
+        return len(ended)
+
+    def _has_ended(self, session: Session) -> bool:
+        now = self.clock()
+        return now - session.used > SECONDS or now - session.begun > LONGEST_SECONDS
 
 
 def _digest(value: str) -> bytes:

@@ -10,26 +10,35 @@ The rules follow OWASP's cheat sheets:
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
+from waterclock.batches.access import Access
+from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import WrongTokens, bearer_of, is_same
 from waterclock.http.served_hosts import ServedHosts
-from waterclock.ui.browser_sessions import BrowserSessions
+from waterclock.permissions.access_tokens import digest_of_token
+from waterclock.permissions.people import Person, SignIn
+from waterclock.printable import printable_line
+from waterclock.ui.browser_sessions import BrowserSessions, Credential
+from waterclock.ui.guarded_routes import PERSON
 from waterclock.ui.one_time_links import OneTimeLinks
 from waterclock.ui.peers import peer_of
+from waterclock.ui.people import People
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LINK = "link"
+SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
 MOST_BYTES = 64 * 1024
+MOST_AGENT = 200
 _SAFE = frozenset({"GET", "HEAD"})
 _HEADERS = {
     "Content-Security-Policy": (
@@ -40,8 +49,17 @@ _HEADERS = {
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
-_NO_TOKEN = "open a link that `waterclock ui --link` prints, or send `Authorization: Bearer` with the token\n"  # noqa: S105 - words
+_UNAUTHORIZED = (
+    "open a link that `waterclock ui --link` prints, sign in with a token at /sign-in, or send `Authorization: Bearer` "
+    "with the token\n"
+)
+_UNKNOWN = "the ledger does not answer now, so that no token can be checked\n"
 _USED_LINK = "this link was used, or is older than an hour: `waterclock ui --link` prints another\n"
+_FORM = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Sign in · Waterclock</title>
+<h1>Sign in</h1><form method="post"><label for="token">Access token</label>
+<input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
+<button>Sign in</button></form></html>
+"""
 # on a redirect from another site's link, the browser would not send the strict cookie: this page reloads by itself
 _GO_ON = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><a href="/">Continue</a>\n'
 
@@ -56,7 +74,7 @@ class Guard:
     """Accepts requests with the token, or with the session of a browser that opened a one-time link.
 
     `place` is the server's port or the path of a Unix socket. The cookie's name contains the port, because browsers
-    send cookies to all ports of a host. For the same reason, a session is only for the peer that opened the link.
+    send cookies to all ports of a host. For the same reason, a session is only for the peer that began it.
     """
 
     token: str = field(default_factory=new_token, repr=False)
@@ -74,51 +92,87 @@ class Guard:
         """The name of the session's cookie."""
         return f"waterclock_session_{self.place}" if self.place.isdecimal() else "waterclock_session"
 
-    async def refusal(self, request: Request) -> Response | None:
-        """Return the response for a rejected request, or None if the request is accepted."""
+    async def admit(self, request: Request, people: People) -> Response | Person:
+        """Return the person who sends an accepted request, or the response for any other request."""
         if not self.hosts.allows(request.headers.get("host", "")):
             said = "this host name is not served here: use the address that `waterclock ui` printed\n"
             return PlainTextResponse(said, HTTPStatus.MISDIRECTED_REQUEST)
-        if request.method not in _SAFE:
-            if request.method != "POST":
-                return PlainTextResponse(
-                    "the methods are GET and POST\n", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, POST"}
-                )
-            if not _is_own(request):
-                return PlainTextResponse("only pages of this address may send this request\n", HTTPStatus.FORBIDDEN)
-            is_chunked = "transfer-encoding" in request.headers  # a length header does not count then
-            if is_chunked or not _is_small(request.headers.get("content-length", "")):
-                return PlainTextResponse("the form is too large\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        return await self._authorize_without_token(request)
+        if request.method not in _SAFE and (refusal := _refuse_change(request)) is not None:
+            return refusal
+        try:
+            return await self._identify(request, people)
+        except WaterclockError:  # sessions stay, and are looked up again
+            return PlainTextResponse(_UNKNOWN, HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "5"})
 
-    async def _authorize_without_token(self, request: Request) -> Response | None:
-        value = request.cookies.get(self.cookie, "")
-        has_session = self.sessions.has_session(value, lambda: peer_of(request.scope))
-        code = request.query_params.get(LINK)
-        if code is not None and request.method == "GET":  # programs that preview a link send HEAD
-            if has_session:
-                return RedirectResponse("/", HTTPStatus.SEE_OTHER)
-            if self.links.accept(code):
-                return self._start_session(request)
-            return await self._wrong(_USED_LINK)
-        if has_session:
-            return None
+    async def _identify(self, request: Request, people: People) -> Response | Person:
+        cookie = request.cookies.get(self.cookie, "")
+        session = self.sessions.find(cookie, lambda: peer_of(request.scope))
+        person = None if session is None else await people.find(session.credential)
+        if session is not None and person is None:  # its user or token has lost the access
+            self.sessions.end(cookie)
+        if request.method == "GET" and LINK in request.query_params:  # programs that preview a link send HEAD
+            return await self._open_link(request, people, is_signed_in=person is not None)
+        if request.url.path == SIGN_IN:
+            return await self._sign_in(request, people)
+        if request.url.path == SIGN_OUT and request.method == "POST":
+            if session is not None:
+                self.sessions.end(cookie)
+            return await self._sign_out(request, people, person)
+        return person or await self._identify_bearer(request, people)
+
+    async def _open_link(self, request: Request, people: People, *, is_signed_in: bool) -> Response:
+        if is_signed_in:
+            return RedirectResponse("/", HTTPStatus.SEE_OTHER)
+        if self.links.accept(request.query_params[LINK]):
+            await people.record(access_of(request, people.owner, "sign in with a link"))
+            return self._start_session(request, Credential(), people.owner.name)
+        return await self._wrong(_USED_LINK)
+
+    async def _identify_bearer(self, request: Request, people: People) -> Response | Person:
         sent = bearer_of(request.headers.get("authorization", ""))
         if sent is None:
-            return _unauthorized_response(_NO_TOKEN)
-        return None if is_same(sent, self.token) else await self._wrong(_NO_TOKEN)
+            return _unauthorized_response(_UNAUTHORIZED)
+        found = self._credential_of(sent)
+        return (found and await people.find(found)) or await self._wrong(_UNAUTHORIZED)
 
-    def _start_session(self, request: Request) -> Response:
+    async def _sign_out(self, request: Request, people: People, person: Person | None) -> Response:
+        if person is not None:
+            await people.record(access_of(request, person, "sign out"))
+        answer = RedirectResponse(SIGN_IN, HTTPStatus.SEE_OTHER)
+        answer.delete_cookie(self.cookie)
+        return answer
+
+    async def _sign_in(self, request: Request, people: People) -> Response:
+        """Show the form for a token, or start a session for the token that was sent with it."""
+        if request.method != "POST":
+            return HTMLResponse(_FORM, headers={"Cache-Control": "no-store"})
+        try:
+            sent = dict(parse_qsl((await request.body()).decode(), max_num_fields=5)).get("token", "").strip()
+        except (ClientDisconnect, ValueError):
+            return PlainTextResponse("the form cannot be read\n", HTTPStatus.BAD_REQUEST)
+        found = self._credential_of(sent)
+        person = None if found is None else await people.find(found)
+        if found is None or person is None:
+            return await self._wrong(_UNAUTHORIZED)
+        await people.record(access_of(request, person, "sign in with a token"))
+        return self._start_session(request, found, person.name)
+
+    def _credential_of(self, sent: str) -> Credential | None:
+        """Return the credential of a token that was sent, or None if it cannot be one."""
+        if is_same(sent, self.token):
+            return Credential()
+        digest = digest_of_token(sent)
+        return None if digest is None else Credential(SignIn.TOKEN, digest)
+
+    def _start_session(self, request: Request, credential: Credential, who: str) -> Response:
         """Start a session. The browser is sent to the first page, never to a location from the address."""
         is_linked = request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
         answer = HTMLResponse(_GO_ON) if is_linked else RedirectResponse("/", HTTPStatus.SEE_OTHER)
-        answer.set_cookie(
-            self.cookie,
-            self.sessions.begin(peer_of(request.scope)),
-            httponly=True,
-            samesite="strict",
-            secure=request.url.scheme == "https",
+        peer = peer_of(request.scope)
+        value = self.sessions.begin(
+            credential, who=who, address=address_of(request), agent=agent_of(request), peer=peer
         )
+        answer.set_cookie(self.cookie, value, httponly=True, samesite="strict", secure=request.url.scheme == "https")
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
@@ -131,9 +185,15 @@ class Guard:
 class Guarded:
     """An application behind a guard. Every response has the security headers for browsers."""
 
-    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+    def __init__(self, app: ASGIApp, guard: Guard, people: People) -> None:
         self._app = app
         self._guard = guard
+        self._people = people
+
+    def close(self) -> None:
+        """Record the accesses that were only counted so far."""
+        with suppress(WaterclockError):
+            self._people.log.flush()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -146,11 +206,46 @@ class Guarded:
                 message["headers"] = [*message["headers"], *_encode_headers(_HEADERS)]
             await send(message)
 
-        refusal = await self._guard.refusal(Request(scope, receive))
-        if refusal is not None and refusal.status_code >= HTTPStatus.BAD_REQUEST:
-            refusal.headers["Connection"] = "close"  # rejected clients keep no connection
-        answer: Callable[[Scope, Receive, Send], Awaitable[None]] = refusal or self._app
-        await answer(scope, receive, send_with_headers)
+        admitted = await self._guard.admit(Request(scope, receive), self._people)
+        if isinstance(admitted, Response):
+            if admitted.status_code >= HTTPStatus.BAD_REQUEST:
+                admitted.headers["Connection"] = "close"  # rejected clients keep no connection
+                # without the address and the path, so that one record counts all of a flood
+                why = bytes(admitted.body).decode().strip()
+                await self._people.count(Access("", "", f"a {scope['method'][:10]} request", refusal=why))
+            await admitted(scope, receive, send_with_headers)
+            return
+        scope["state"] = {**scope.get("state", {}), PERSON: admitted}
+        await self._app(scope, receive, send_with_headers)
+
+
+def access_of(request: Request, person: Person, action: str) -> Access:
+    """Return the record of what a person does by a request."""
+    return Access(person.name, person.sign_in, action, address=address_of(request), agent=agent_of(request))
+
+
+def address_of(request: Request) -> str:
+    """Return the address of the client, or "" for one at a Unix socket."""
+    return request.client.host if request.client is not None else ""
+
+
+def agent_of(request: Request) -> str:
+    """Return the program that the client says it is, cut to a bounded length."""
+    return printable_line(request.headers.get("user-agent", ""))[:MOST_AGENT]
+
+
+def _refuse_change(request: Request) -> Response | None:
+    """Return the response for a change by another method than POST, from another site, or with a large body."""
+    if request.method != "POST":
+        return PlainTextResponse(
+            "the methods are GET and POST\n", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, POST"}
+        )
+    if not _is_own(request):
+        return PlainTextResponse("only pages of this address may send this request\n", HTTPStatus.FORBIDDEN)
+    is_chunked = "transfer-encoding" in request.headers  # a length header does not count then
+    if is_chunked or not _is_small(request.headers.get("content-length", "")):
+        return PlainTextResponse("the form is too large\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+    return None
 
 
 def _unauthorized_response(said: str) -> Response:

@@ -60,6 +60,15 @@ class LiveProject:
         with self._lock:
             return self._current()[0]
 
+    def ledger(self) -> Ledger | None:
+        """Return the ledger, also while the project has errors. None before the first run. Raises  E421 to E423."""
+        with self._lock:
+            try:
+                project: Project | None = self._current()[0]
+            except (WaterclockError, OSError):
+                project = self._project
+            return None if project is None else self._open_ledger(project)
+
     def close(self) -> None:
         """Close the ledger. If a read does not end within seconds, the ledger stays open until the process ends."""
         if self._lock.acquire(timeout=_SECONDS_TO_CLOSE):

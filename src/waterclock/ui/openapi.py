@@ -49,8 +49,9 @@ PARAMETERS: Mapping[str, tuple[str, Described]] = {
     "as-of": ("the tick to query as of: `marts.revenue@2026-11-09`", _TEXT),
     "formulas": ("texts that a spreadsheet would read as formulas start with an apostrophe", {"enum": ["escape"]}),
     "digest": ("the digest of the shown plan, so that exactly this plan is carried out", _TEXT),
-    "who": ("the user who decides; by default the user that serves the pages", _TEXT),
+    "who": ("the user who decides, if the project declares no users; by default the user that serves the pages", _TEXT),
     "why": ("the reason; a skip needs one", _TEXT),
+    "session": ("the number of a session, or `all`", _TEXT),
     "rule": ("the name of a rule of the table", _TEXT),
     "alert": ("the number of an open alert", {"type": "integer", "minimum": 1}),
     "text": ("the new note on the rule; an empty text removes the note", _TEXT),
@@ -62,11 +63,12 @@ _OUTSIDE = {
     HTTPStatus.TOO_MANY_REQUESTS: "too many wrong tokens at once",
 }
 _WRONG = {
+    HTTPStatus.FORBIDDEN: "the right that it needs is missing",
     HTTPStatus.NOT_FOUND: "not found",
     HTTPStatus.UNPROCESSABLE_ENTITY: "the request is not valid",
     HTTPStatus.SERVICE_UNAVAILABLE: "the project or its ledger cannot be read now",
 }
-_FOREIGN = {HTTPStatus.FORBIDDEN: "the request comes from a page of another site"}
+_FOREIGN = {HTTPStatus.FORBIDDEN: "the request comes from a page of another site, or a right is missing"}
 _NO_FORM = {HTTPStatus.BAD_REQUEST: "the form cannot be read"}
 _CHANGED = {HTTPStatus.CONFLICT: "the plan has changed, and the new one is shown; nothing was done"}
 
@@ -122,6 +124,7 @@ def _others(of_lineage: Iterable[str], takes: Iterable[str]) -> Described:
         },
         "/plan": {"post": _form(("verb", "t", "digest"), ("l", "who", "why"), form | plan)},
         "/alerts": {"post": _form(("alert", "why"), ("who", "t"), form)},
+        "/sessions": {"post": _form(("session",), (), form)},
         "/quality": {"post": _form(("table", "rule"), ("text", "who", "t"), form)},
     }
 

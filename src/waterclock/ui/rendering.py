@@ -11,7 +11,9 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from waterclock.operations.formatting import count_words, number_words
+from waterclock.operations.proposals import Verb, right_of
 from waterclock.operations.states import State
+from waterclock.permissions.people import Person
 from waterclock.ui.page_query import batch_address, table_address
 from waterclock.ui.svg_paints import attributes, classes
 
@@ -33,16 +35,21 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "number": number_words, "count": count_words, "slug": slug, "glyph": glyph, "at": quote,
+        "number": number_words, "count": count_words, "slug": slug, "glyph": glyph, "at": quote, "cut": cut,
     }  # fmt: skip
     made.globals |= {"table_address": table_address, "batch_address": batch_address, "static": static}
-    made.globals |= {"classes": classes, "attributes": attributes, "cut": cut}
+    made.globals |= {"classes": classes, "attributes": attributes, "cut": cut, "can": can}
     return made
 
 
 def render(template: str, **values: Any) -> str:
     """Render a template with the given values."""
     return environment().get_template(template).render(**values)
+
+
+def can(person: Person, verb: str) -> bool:
+    """Return whether a person may take an action."""
+    return person.may(right_of(Verb(verb)))
 
 
 def slug(state: str) -> str:

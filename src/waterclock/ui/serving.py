@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +14,7 @@ from typing import Any
 import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import token_of_environment
 from waterclock.http.listening import UNIX, bind_port, bind_unix_socket
 from waterclock.http.served_hosts import ALL_ADDRESSES, hosts_of
@@ -21,12 +22,37 @@ from waterclock.ui.app import create_app
 from waterclock.ui.guard import LINK, Guard, new_token
 from waterclock.ui.live import LiveProject
 from waterclock.ui.peers import KnowsPeers
+from waterclock.ui.people import People
 from waterclock.ui.query_queue import Asker
 from waterclock.ui.slow_clients import MOST, SECONDS, build_limited_protocol
 
 TOKEN = "WATERCLOCK_UI_TOKEN"  # noqa: S105 - the name of the variable
-_PROXIES = "FORWARDED_ALLOW_IPS"  # the variable of uvicorn
 _SECONDS_TO_END = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The files of a server's certificate, with its chain, and of its private key, both as PEM."""
+
+    file: Path
+    key: Path
+
+    def require_usable(self) -> None:
+        """Raise E944 if the files cannot be read, or do not belong together."""
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(self.file, self.key, _no_password)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            raise WaterclockError(
+                "E944",
+                "the pages cannot be served with this certificate",
+                where=str(self.file),
+                why=getattr(error, "strerror", None) or str(error),
+                fix="give the certificate with --certificate, and its private key without a password with --key",
+            ) from error
+
+
+def _no_password() -> str:
+    raise ValueError("the private key has a password")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,28 +62,29 @@ class Served:
     host: str
     port: int
     guard: Guard
+    certificate: Certificate | None = None
 
     @property
     def address(self) -> str:
         """The address of the first page, for users who have the token or a session."""
-        return address_at(self.host, self.port)
+        return address_at(self.host, self.port, is_tls=self.certificate is not None)
 
     def new_link(self) -> str:
         """Return a link that opens the pages in one browser."""
-        return link_at(self.host, self.port, self.guard.links.new_code())
+        return link_at(self.host, self.port, self.guard.links.new_code(), is_tls=self.certificate is not None)
 
 
-def address_at(host: str, port: int) -> str:
+def address_at(host: str, port: int, *, is_tls: bool = False) -> str:
     """Return the address of the first page of a server."""
     if host.startswith(UNIX):
         return "http://localhost/"
     named = socket.gethostname() if host in ALL_ADDRESSES else host
-    return f"http://{f'[{named}]' if ':' in named else named}:{port}/"
+    return f"http{'s' if is_tls else ''}://{f'[{named}]' if ':' in named else named}:{port}/"
 
 
-def link_at(host: str, port: int, code: str) -> str:
+def link_at(host: str, port: int, code: str, *, is_tls: bool = False) -> str:
     """Return the link that contains a code."""
-    return f"{address_at(host, port)}?{LINK}={code}"
+    return f"{address_at(host, port, is_tls=is_tls)}?{LINK}={code}"
 
 
 def place_of(host: str, port: int) -> str:
@@ -67,22 +94,35 @@ def place_of(host: str, port: int) -> str:
 
 @contextmanager
 def serve_pages(
-    live: LiveProject, host: str, port: int, *, patience: float = SECONDS, asker: Asker | None = None
+    live: LiveProject,
+    host: str,
+    port: int,
+    *,
+    patience: float = SECONDS,
+    asker: Asker | None = None,
+    certificate: Certificate | None = None,
 ) -> Iterator[Served]:
     """Serve a project's pages. Port 0 is any free port; a host `unix:/path` is a socket for this user alone.
 
     A token is always required: the one of WATERCLOCK_UI_TOKEN, or else a new one for each start. `patience` is the
-    number of seconds within which a request must arrive completely.
-    Raises  E909 where the address cannot be bound, E923 for a short token
+    number of seconds within which a request must arrive completely. With a certificate the pages are served by HTTPS.
+
+    Headers about the client are trusted from the proxies that the project names, and from no others. They are read
+    once, at the start.
+    Raises  E909 where the address cannot be bound, E923 for a short token, E944 for an unusable certificate
     """
     token = token_of_environment(TOKEN) or new_token()
+    if certificate is not None:
+        certificate.require_usable()
     asker = asker or Asker()
     path = host.removeprefix(UNIX) if host.startswith(UNIX) else None
     listener = bind_port(host, port) if path is None else bind_unix_socket(path)
     port = listener.getsockname()[1] if path is None else 0
-    served = Served(host, port, Guard(token, hosts_of(host), place_of(host, port)))
-    app: Any = create_app(live, served.guard, asker)
-    behind_proxies: Any = ProxyHeadersMiddleware(app, os.environ.get(_PROXIES, "127.0.0.1,::1"))
+    served = Served(host, port, Guard(token, hosts_of(host), place_of(host, port)), certificate)
+    people = People(live)
+    app: Any = create_app(live, served.guard, asker, people)
+    proxies = [*people.rules().proxies]
+    behind_proxies: Any = ProxyHeadersMiddleware(app, proxies) if proxies else app
     config = uvicorn.Config(
         KnowsPeers(behind_proxies),
         proxy_headers=False,  # they replace the address of the peer, too
@@ -95,6 +135,8 @@ def serve_pages(
         h11_max_incomplete_event_size=32 * 1024,
         http=build_limited_protocol(patience),
         ws="none",
+        ssl_certfile=None if certificate is None else certificate.file,
+        ssl_keyfile=None if certificate is None else certificate.key,
         lifespan="off",
     )
     server = uvicorn.Server(config)
@@ -106,6 +148,7 @@ def serve_pages(
         server.should_exit = True
         asker.close()  # first, because requests wait for it
         thread.join(_SECONDS_TO_END + 2)
+        app.close()
         live.close()
         listener.close()
         if path is not None:

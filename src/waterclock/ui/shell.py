@@ -7,30 +7,36 @@ from datetime import UTC, datetime
 from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.runners import alive
+from waterclock.permissions.people import Person, Right
 from waterclock.timelabel.zone import nominal_zone
 from waterclock.ui.page_query import Content, PageQuery
 
 MENU = (
-    ("Today", "/today"),
-    ("Grid", "/"),
-    ("Catalog", "/catalog"),
-    ("Lineage", "/lineage"),
-    ("Query", "/query"),
-    ("Runs", "/runs"),
-    ("Quality", "/quality"),
-    ("Errors", "/errors"),
+    ("Today", "/today", Right.LOOK),
+    ("Grid", "/", Right.LOOK),
+    ("Catalog", "/catalog", Right.LOOK),
+    ("Lineage", "/lineage", Right.LOOK),
+    ("Query", "/query", Right.QUERY),
+    ("Runs", "/runs", Right.LOOK),
+    ("Quality", "/quality", Right.LOOK),
+    ("Errors", "/errors", Right.LOOK),
 )
 
 
-def shell(at: OpenedProject | None, menu: str, asked: PageQuery, runners: int | None = None) -> Content:
+def shell(
+    at: OpenedProject | None, menu: str, asked: PageQuery, runners: int | None = None, *, person: Person
+) -> Content:
     """Return the shell's content; `at` is None for an unreadable project. Cost: up to two queries of the ledger."""
     if runners is None:
         runners = 0 if at is None else len(alive(at))
     return {
         "menu": [
             {"name": name, "address": f"{address}{asked.query_string}", "is_here": name == menu}
-            for name, address in MENU
+            for name, address, right in MENU
+            if person.may(right)
         ],
+        "person": person.name,
+        "may_administer": person.may(Right.ADMINISTER),
         "project": "" if at is None else at.project.name,
         "env": "" if at is None else at.project.env,
         "zone": "UTC" if at is None else at.zone,

@@ -39,7 +39,8 @@ class _Bounded(H11Protocol):
             oldest.transport.abort()
         super().connection_made(transport)
         self.new[self] = None
-        transport.set_write_buffer_limits(high=0)  # so that all unread data counts as waiting
+        # so that all unread data counts as waiting; with 0, asyncio would never resume a transport of TLS
+        transport.set_write_buffer_limits(high=1, low=0)
         self._request = self.loop.call_later(self.seconds, transport.abort)
 
     def data_received(self, data: bytes) -> None:

@@ -18,7 +18,7 @@ from tests import stocks
 from tests.security.strangers import MALLORY, as_user, needs_root
 from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import WrongTokens
-from waterclock.ui.browser_sessions import MOST, BrowserSessions
+from waterclock.ui.browser_sessions import MOST, BrowserSessions, Credential
 from waterclock.ui.guard import Guard
 from waterclock.ui.live import LiveProject
 from waterclock.ui.one_time_links import OneTimeLinks, make_code
@@ -171,18 +171,29 @@ def test_sessions_end_and_are_few() -> None:
         return "user 1"
 
     sessions = BrowserSessions(lambda: now)
-    first = sessions.begin("user 1")
-    others = [sessions.begin("user 1") for _ in range(MOST - 1)]
-    assert sessions.has_session(first, user)
-    sessions.begin("user 1")
-    assert (sessions.has_session(first, user), sessions.has_session(others[0], user)) == (True, False)
-    assert not sessions.has_session(first, lambda: "user 2")
-    assert sessions.has_session(first, user)
+    first = sessions.begin(Credential(), peer="user 1")
+    others = [sessions.begin(Credential(), peer="user 1") for _ in range(MOST - 1)]
+    assert sessions.find(first, user)
+    sessions.begin(Credential(), peer="user 1")
+    assert (sessions.find(first, user) is None, sessions.find(others[0], user) is None) == (False, True)
+    assert sessions.find(first, lambda: "user 2") is None
+    assert sessions.find(first, user)
     looked_up.clear()
     now = 8 * 24 * 3600.0
-    assert not sessions.has_session(first, user)
-    assert not sessions.has_session("", user)
+    assert sessions.find(first, user) is None
+    assert sessions.find("", user) is None
     assert not looked_up  # a list of all connections is read for no flood of wrong cookies
+
+
+def test_a_session_ends_after_thirty_days_even_if_it_is_used() -> None:
+    now = 0.0
+    sessions = BrowserSessions(lambda: now)
+    cookie = sessions.begin(Credential())
+    for now in range(0, 30 * 86_400, 86_400):  # noqa: B007 - the clock
+        assert sessions.find(cookie, str)
+    now = 30 * 86_400 + 1.0
+    assert sessions.current() == ()
+    assert sessions.find(cookie, str) is None
 
 
 def test_wrong_tokens_are_answered_late_and_right_ones_at_once(served: Served) -> None:

@@ -19,8 +19,10 @@ from tests.chromium import browsing, chromium
 from waterclock.cli.actions.health_server import serve_health_endpoints
 from waterclock.engine.opening import open_workplace
 from waterclock.operations.opening import open_project
+from waterclock.permissions.people import Person
 from waterclock.ui.guard import Guard
 from waterclock.ui.live import LiveProject
+from waterclock.ui.people import People
 from waterclock.ui.serving import serve_pages
 
 NOW = "2026-11-21T01:30Z"
@@ -97,14 +99,14 @@ def test_a_page_of_another_port_has_no_session_here_and_does_nothing_by_that_of_
 ) -> None:
     """Browsers send cookies to all ports of a host, and take these for one site."""
     refusals: list[tuple[str, str, int | None]] = []
-    refusal = Guard.refusal
+    admit = Guard.admit
 
-    async def recorded(guard: Guard, request: Request) -> Response | None:
-        answer = await refusal(guard, request)
-        refusals.append((guard.place, request.method, None if answer is None else answer.status_code))
+    async def recorded(guard: Guard, request: Request, people: People) -> Response | Person:
+        answer = await admit(guard, request, people)
+        refusals.append((guard.place, request.method, answer.status_code if isinstance(answer, Response) else None))
         return answer
 
-    monkeypatch.setattr(Guard, "refusal", recorded)
+    monkeypatch.setattr(Guard, "admit", recorded)
     with (
         serve_pages(LiveProject(folder, now=NOW), "127.0.0.1", 0) as served,
         serve_pages(LiveProject(folder, now=NOW), "127.0.0.1", 0) as other,

@@ -137,7 +137,7 @@ def test_a_later_migration_upgrades_a_ledger_and_makes_a_new_one(
     for place, notes in ((url, [("none",)]), (fresh, [])):
         name = sa.make_url(place).query["schema"]
         assert server().run(f"SELECT note FROM {name}.runs") == notes
-        assert server().run(f"SELECT version_num FROM {name}.alembic_version") == [("0020",)]
+        assert server().run(f"SELECT version_num FROM {name}.alembic_version") == [("9999",)]
 
 
 def test_a_ledger_of_a_development_version_is_refused(url: str) -> None:

@@ -39,6 +39,7 @@ def run_maintenance(folder: Path, env: str | None, selection: list[str] | None, 
                 maintain_table(work, each, now)
             for kept in at_sources:
                 release_slot(work, kept)
+            work.ledger.access.forget(work.ledger.now() - project.access.keep)
     return _report_upkeep(found, at_sources, exported, project.flow, now, is_dry=is_dry, is_json=is_json)
 
 

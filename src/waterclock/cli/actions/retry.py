@@ -13,6 +13,7 @@ from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import open_read_only
 from waterclock.operations.pauses import waiting_request_lines
 from waterclock.operations.proposals import Verb, decide, propose
+from waterclock.permissions.people import SignIn, owner
 from waterclock.selection import Labels
 
 
@@ -32,7 +33,7 @@ def retry_batches(
     with open_read_only(folder, env, now) as at:
         proposal = propose(at, Verb.RETRY, selection or "", labels)
         if proposal.count:
-            decide(at, proposal, who=RunSettings().who, why=why)
+            decide(at, proposal, by=owner(RunSettings().who, SignIn.COMMAND), why=why)
         project, kept = at.project, waiting_request_lines(at.snapshot, proposal.all, at.zone)
     labels_of = {name: [window.label for window in windows] for name, windows in proposal.asked.items()}
     if not proposal.count or not is_run:

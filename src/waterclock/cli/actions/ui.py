@@ -23,13 +23,24 @@ from waterclock.operations.opening import open_project
 from waterclock.permissions.project_trust import require_trusted_folder
 from waterclock.timelabel.zone import parse_instant
 from waterclock.ui.live import LiveProject
-from waterclock.ui.serving import serve_pages
+from waterclock.ui.serving import Certificate, serve_pages
 
 
-def show_pages(
-    folder: Path, env: str | None, now: str | None, listen: str, *, is_run: bool, is_opened: bool, is_json: bool
+def show_pages(  # noqa: PLR0913 - the options of a command
+    folder: Path,
+    env: str | None,
+    now: str | None,
+    listen: str,
+    *,
+    is_run: bool,
+    is_opened: bool,
+    is_json: bool,
+    tls: tuple[Path, Path] | None = None,
 ) -> int:
-    """Serve the pages, also of a project with errors, and return the exit code. Raises  E244, E909, E930."""
+    """Serve the pages, also of a project with errors, and return the exit code. Raises  E244, E909, E930, E944.
+
+    `tls` are the files of a certificate and its private key.
+    """
     if is_run:
         project, address = open_project(folder, env), address_of(listen, may_be_socket=True)
         return carry_out(project, RunOptions(command="ui --run", watch_seconds=30, pages=address))
@@ -41,7 +52,9 @@ def show_pages(
     live = LiveProject(folder.resolve(), env, now)
     stop = threading.Event()
     with (
-        serve_pages(live, *address_of(listen, may_be_socket=True)) as served,
+        serve_pages(
+            live, *address_of(listen, may_be_socket=True), certificate=None if tls is None else Certificate(*tls)
+        ) as served,
         store_token(served) as has_kept,
         stoppable(stop.set, told_to=to.file, is_own_process=True),
         ExitStack() as opened,

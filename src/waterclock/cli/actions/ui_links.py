@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +33,8 @@ _MOST_BYTES = 4096
 def store_token(served: Served) -> Iterator[bool]:
     """Keep a server's token in a file for `ui --link` while it serves. Yield False if the file cannot be written."""
     path = _file_of(place_of(served.host, served.port))
-    said = {"host": served.host, "port": served.port, "token": served.guard.token}
+    certificate = "" if served.certificate is None else str(served.certificate.file.resolve())
+    said = {"host": served.host, "port": served.port, "token": served.guard.token, "certificate": certificate}
     has_kept = _write_private(path, json.dumps(said))
     try:
         yield has_kept
@@ -68,8 +70,18 @@ def print_link(to: Console, served: Served, *, has_kept: bool) -> None:
         to.print(f"this link works for one browser, within an hour; for another, set {TOKEN} and start again")
 
 
-def print_another(listen: str) -> int:
-    """Print a new link to the server at an address, and return the exit code. Raises  E909 where no pages run there."""
+@dataclass(frozen=True, slots=True)
+class RunningPages:
+    """Running pages of this user, and their token. `certificate` is the file of their certificate, "" without HTTPS."""
+
+    host: str
+    port: int
+    token: str = field(repr=False)
+    certificate: str = ""
+
+
+def running_pages(listen: str) -> RunningPages:
+    """Return the pages of this user that run at an address. Raises  E909 where none run there."""
     host, port = address_of(listen, may_be_socket=True)
     place = place_of(host, port)
     said = _read_private(_file_of(place))
@@ -81,8 +93,15 @@ def print_another(listen: str) -> int:
             why=f"`waterclock ui` stores its token in {_file_of(place)} while it runs, and this file does not exist",
             fix="start `waterclock ui`, or name its address: waterclock ui --link --listen 8899",
         )
+    return RunningPages(str(said["host"]) if said else host, port, token, str(said["certificate"]) if said else "")
+
+
+def print_another(listen: str) -> int:
+    """Print a new link to the server at an address, and return the exit code. Raises  E909 where no pages run there."""
+    pages = running_pages(listen)
+    code = make_code(pages.token, place_of(*address_of(listen, may_be_socket=True)))
     # printed without formatting, for scripts
-    print(link_at(str(said["host"]) if said else host, port, make_code(token, place)))  # noqa: T201
+    print(link_at(pages.host, pages.port, code, is_tls=bool(pages.certificate)))  # noqa: T201
     return ExitCode.DONE
 
 

@@ -11,6 +11,7 @@ from waterclock.operations.formatting import count_words, label_range
 from waterclock.operations.opening import open_read_only
 from waterclock.operations.proposals import Verb, decide, propose
 from waterclock.operations.withdrawing import no_request_error
+from waterclock.permissions.people import SignIn, owner
 
 _MOST_NAMED = 5
 
@@ -21,7 +22,7 @@ def run_withdraw(folder: Path, env: str | None, which: tuple[str, str | None], *
         proposal = propose(at, Verb.WITHDRAW, *which)
         if not proposal.count:
             raise no_request_error(at, *which)
-        decide(at, proposal, who=RunSettings().who, why=why)
+        decide(at, proposal, by=owner(RunSettings().who, SignIn.COMMAND), why=why)
     if is_json:
         labels = {name: [window.label for window in windows] for name, windows in proposal.asked.items()}
         from waterclock.json_models.decisions import WithdrawAnswer

@@ -58,6 +58,7 @@ def query(  # noqa: PLR0913 - the options of the command
 
     The ledger's tables waterclock.batches, .measures, .measured_spans, .inputs and .events can be queried too.
     """
+    from waterclock.cli.actions.access import record_query
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.query import print_answer, print_missing_sandbox, text_of
     from waterclock.operations.opening import open_project
@@ -75,6 +76,7 @@ def query(  # noqa: PLR0913 - the options of the command
 
         make_first(project, env, text, as_of, yes=yes)
     opened = open_project(project, env)
+    record_query(opened, text)
     print_missing_sandbox(opened)
     answer = answer_query(opened, text, limit, as_of=as_of, known_at=known_at, partial=partial)
     if json:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from waterclock.dpl.config.file_name import FILE
+from waterclock.dpl.config.people_sections import SignInSection, UserSection
 from waterclock.dpl.config.toml_positions import places_of
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError, did_you_mean, nearest
@@ -22,7 +23,7 @@ from waterclock.secrets.credentials import hide_credentials, is_credential
 DEFAULT_FILES = ("flows/**/*.dpl", "flows/**/*.py")
 _NEVER_DEFAULTS = frozenset({"type", "mode", "keys", "key", "rules", "expect", "columns", "merge"})
 _LATER_DEFAULTS = frozenset({"max_lateness", "compatible"})
-_LATER_SECTIONS = frozenset({"roles", "maintenance", "lineage"})
+_LATER_SECTIONS = frozenset({"maintenance", "lineage"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROJECT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -112,6 +113,9 @@ class Environment(BaseModel):
     vars: dict[str, _Scalar] = Field(default_factory=dict)
     pools: dict[str, int] = Field(default_factory=dict)
     spark: SparkSection = Field(default_factory=SparkSection)
+    roles: dict[str, list[str]] = Field(default_factory=dict)
+    users: dict[str, UserSection] = Field(default_factory=dict)
+    sign_in: SignInSection | None = None
 
 
 class _File(BaseModel):
@@ -122,6 +126,9 @@ class _File(BaseModel):
     pools: dict[str, int] = Field(default_factory=dict)
     alerts: dict[str, Any] = Field(default_factory=dict)
     openlineage: dict[str, Any] = Field(default_factory=dict)
+    roles: dict[str, list[str]] = Field(default_factory=dict)
+    users: dict[str, UserSection] = Field(default_factory=dict)
+    sign_in: SignInSection = Field(default_factory=SignInSection)
     env: dict[str, Environment] = Field(default_factory=dict)
 
 
@@ -144,6 +151,9 @@ class Config:
     pools: Mapping[str, int] = field(default_factory=dict)
     alerts: Mapping[str, Any] = field(default_factory=dict)
     openlineage: Mapping[str, Any] = field(default_factory=dict)
+    roles: Mapping[str, list[str]] = field(default_factory=dict)
+    users: Mapping[str, UserSection] = field(default_factory=dict)
+    sign_in: SignInSection = field(default_factory=SignInSection)
     misspelt: frozenset[str] = frozenset()
 
     def default(self, table: str, key: str) -> tuple[Any, Span] | None:
@@ -160,6 +170,11 @@ class Config:
         while path and path not in self.places:
             path = path[:-1]
         return self.places[path] if path else self.source.span(0)
+
+    def place_of_env(self, path: tuple[str, ...]) -> Span:
+        """Return the span of a key that the environment may override: the environment's own key, if it is there."""
+        own = ("env", self.env, *path)
+        return self.place(own if own in self.places else path)
 
 
 def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[WaterclockError]]:
@@ -218,6 +233,9 @@ def _read(source: SourceText, env: str | None) -> tuple[Config | None, list[Wate
         pools,
         file.alerts,
         file.openlineage,
+        {**file.roles, **environment.roles},
+        {**file.users, **environment.users},
+        environment.sign_in or file.sign_in,
         misspelt,
     )
     return read, errors
@@ -449,6 +467,8 @@ _HOMES: Mapping[str, type[BaseModel]] = {
     "[env.NAME]": Environment,
     "[env.NAME.spark]": SparkSection,
     "[env.NAME.vault]": VaultSection,
+    "[users.NAME]": UserSection,
+    "[sign_in]": SignInSection,
 }
 
 
@@ -471,12 +491,10 @@ def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
     """Return the keys that are allowed in the section at a path of the file."""
     if not path:
         return list(model.model_fields)
-    if model is _File and path[0] == "project":
-        return list(_ProjectSection.model_fields)
-    if model is _File and path[0] == "env" and len(path) == 2:
-        return list(Environment.model_fields)
-    if model is _File and path[0] == "env" and path[2:] == ("spark",):
-        return list(SparkSection.model_fields)
-    if model is _File and path[0] == "env" and path[2:] == ("vault",):
-        return list(VaultSection.model_fields)
-    return []
+    if model is not _File:
+        return []
+    if path[-2:-1] == ("users",) or path[-1:] == ("sign_in",):
+        return list((UserSection if path[-2:-1] == ("users",) else SignInSection).model_fields)
+    env: dict[tuple[str, ...], type[BaseModel]] = {(): Environment, ("spark",): SparkSection, ("vault",): VaultSection}
+    found = _ProjectSection if path[0] == "project" else env.get(path[2:]) if path[0] == "env" else None
+    return [] if found is None or path == ("env",) else list(found.model_fields)

@@ -27,7 +27,7 @@ from waterclock.ledger.store.failure import StatementFailure
 from waterclock.ledger.store.instants import from_micros, to_micros
 
 FIRST_SCHEMA = "0019"  # of version 0.1.0; development versions had earlier ones, which no revision upgrades
-NEWEST_SCHEMA = "0019"
+NEWEST_SCHEMA = "0020"
 Clock = Callable[[], datetime]
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -443,6 +443,35 @@ events = sa.Table(
     sa.Index("events_of_batch", "table_name", "label"),
 )
 
+# never exported: an old export would bring revoked tokens back
+access_tokens = sa.Table(
+    "access_tokens",
+    metadata,
+    sa.Column("name", TEXT, primary_key=True),
+    *(sa.Column(name, TEXT, nullable=False) for name in ("digest", "user_name", "rights")),  # rights: a list in JSON
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("created_by", TEXT, nullable=False),
+    sa.Column("until", Instant, nullable=False),
+    sa.Column("revoked_at", Instant),
+    sa.Column("revoked_by", TEXT),
+    sa.Index("access_tokens_by_digest", "digest", unique=True),
+    **_KEYED,
+)
+
+# who did what or was refused, for as long as the project keeps it; never exported
+accesses = sa.Table(
+    "accesses",
+    metadata,
+    sa.Column("id", SERIAL, primary_key=True),
+    sa.Column("at", Instant, nullable=False),
+    *(sa.Column(name, TEXT, nullable=False) for name in ("who", "sign_in", "action", "tables")),  # tables: JSON
+    sa.Column("query", TEXT),
+    *(sa.Column(name, TEXT, nullable=False) for name in ("address", "agent")),
+    sa.Column("refusal", TEXT),
+    sa.Column("times", sa.Integer, nullable=False),
+    sa.Index("accesses_by_time", "at"),
+)
+
 # the runners at work: not part of the ledger's knowledge of batches, so never exported
 runners = sa.Table(
     "runners",

@@ -9,6 +9,7 @@ from waterclock.flow.alerts import Severity
 from waterclock.operations.formatting import page_time
 from waterclock.operations.opening import OpenedProject, nothing_ran
 from waterclock.operations.required_reasons import need_reason_of_acknowledging
+from waterclock.permissions.people import Person, Right, require_right
 from waterclock.ui.page_query import Content, PageQuery
 
 _LOOKS = {Severity.CRITICAL: "failed", Severity.ERROR: "failed", Severity.WARNING: "warned"}
@@ -24,11 +25,13 @@ def open_alerts(at: OpenedProject) -> list[Content]:
     return [_alert(at, words, alert) for alert in ranked]
 
 
-def acknowledge_alert(at: OpenedProject, asked: PageQuery, who: str) -> None:
-    """Acknowledge an alert from a form's `alert`, `why` and `who`. It is not repeated any more.
+def acknowledge_alert(at: OpenedProject, asked: PageQuery, by: Person) -> None:
+    """Acknowledge an alert from a form's `alert` and `why`. It is not repeated any more.
 
-    Raises  E903 without a reason, E918 for an invalid number, E457 and E458 as `acknowledge`, E412 before the first run
+    Raises  E940 without the right to run, E903 without a reason, E918 for an invalid number, E457 and E458 as
+            `acknowledge`, E412 before the first run
     """
+    require_right(by, Right.RUN, "acknowledge an alert", at.project.access)
     why = " ".join(asked.values.get("why", "").split())[:2000]
     need_reason_of_acknowledging(why)
     number = asked.values.get("alert", "")
@@ -36,8 +39,7 @@ def acknowledge_alert(at: OpenedProject, asked: PageQuery, who: str) -> None:
         raise WaterclockError("E918", f"{number[:20]!r} is not the number of an alert", fix="today's page lists them")
     if at.ledger is None:
         raise nothing_ran()
-    name = " ".join(asked.values.get("who", "").split())[:80] or who
-    at.ledger.alerts.acknowledge(int(number), who=name, why=why)
+    at.ledger.alerts.acknowledge(int(number), who=by.name, why=why)
 
 
 def _alert(at: OpenedProject, words: Words, alert: Alert) -> Content:

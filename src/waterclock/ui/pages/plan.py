@@ -10,6 +10,7 @@ from waterclock.operations.pauses import names_words, waiting_request_lines
 from waterclock.operations.pausing import TablesToPause
 from waterclock.operations.proposals import Proposal, Verb, decide, find_publishes, propose
 from waterclock.operations.runners import alive
+from waterclock.permissions.people import Person
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery
 
@@ -23,16 +24,15 @@ def plan(at: OpenedProject, asked: PageQuery) -> Content:
     return _describe_plan(at, asked, _propose_plan(at, asked))
 
 
-def carry_out_plan(at: OpenedProject, asked: PageQuery, who: str) -> tuple[Content, bool]:
+def carry_out_plan(at: OpenedProject, asked: PageQuery, by: Person) -> tuple[Content, bool]:
     """Carry out the shown plan and return it, or a changed one unexecuted. Raises  as `proposals`."""
     proposal = _propose_plan(at, asked)
     content = _describe_plan(at, asked, proposal)
     if not proposal.is_possible or asked.values.get("digest") != proposal.digest:
         return content | {"has_changed": True}, False
-    name = " ".join(asked.values.get("who", "").split())[:80] or who
     why = asked.values.get("why", "").strip()[:2000]
-    decide(at, proposal, who=name, why=why)
-    return content | {"is_done": True, "why": why, "who": name}, True
+    decide(at, proposal, by=by, why=why)
+    return content | {"is_done": True, "why": why, "who": by.name}, True
 
 
 def _propose_plan(at: OpenedProject, asked: PageQuery) -> Proposal:

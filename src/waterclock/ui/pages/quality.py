@@ -10,6 +10,7 @@ from waterclock.operations.opening import OpenedProject
 from waterclock.operations.rule_results import LabelResult, RuleResults, rule_results, store_rule_note
 from waterclock.operations.states import State
 from waterclock.operations.suggested_rules import has_rules, suggested_rules
+from waterclock.permissions.people import Person
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address, table_address
 
@@ -45,12 +46,11 @@ def tabs(here: str, asked: PageQuery) -> list[Content]:
     ]
 
 
-def store_note(at: OpenedProject, asked: PageQuery, who: str) -> None:
-    """Store a note on a rule from a form's `table`, `rule` and `text`; an empty text removes it. Raises  E412."""
+def store_note(at: OpenedProject, asked: PageQuery, by: Person) -> None:
+    """Store a note on a rule from a form's `table`, `rule` and `text`; an empty text removes it. Raises  E412, E940."""
     table, rule = (asked.values.get(name, "") for name in ("table", "rule"))  # as they are declared, with their spaces
     text = " ".join(asked.values.get("text", "").split())
-    name = " ".join(asked.values.get("who", "").split())[:80] or who
-    store_rule_note(at, table, rule, text[:2000], name)
+    store_rule_note(at, table, rule, text[:2000], by)
 
 
 def note_content(note: RuleNote, zone: str) -> Content:

@@ -8,6 +8,7 @@ from tests.unit.cli.conftest import Runs, Shop, day, ranges, texts
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.operations.opening import open_read_only
 from waterclock.operations.proposals import decide, propose
+from waterclock.permissions.people import owner
 
 
 def requested(shop: Shop, table: str) -> dict[str, str]:
@@ -69,7 +70,7 @@ def test_a_plan_of_the_pages_tries_a_done_batch_again_whose_attempt_is_held(busy
     ledger.claims.record_failed(claim, error="E755 it is held", is_transient=False, status=BatchStatus.HELD)
     ledger.decisions.request_release(name, [day(18)], who="ann", why="it may")
     with open_read_only(busy_shop.folder, None, "2024-11-20T08:00") as at:
-        decide(at, propose(at, "recompute", name, "2024-11-18"), who="bo", why="")
+        decide(at, propose(at, "recompute", name, "2024-11-18"), by=owner("bo"), why="")
     [again] = [it for it in busy_shop.json("plan", name)["batches"] if it["is_revision"]]
     assert (again["status"], again["verb"]) == ("ready", "recompute")
 

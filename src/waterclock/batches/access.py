@@ -1,0 +1,51 @@
+"""Data classes of access tokens and of recorded accesses, as the ledger stores them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from waterclock.permissions.people import Right
+
+
+@dataclass(frozen=True, slots=True)
+class AccessToken:
+    """An access token without its value: whom it is for, the rights it is limited to, and when it ends.
+
+    `digest` identifies the value, which is stored nowhere.
+    """
+
+    name: str
+    digest: str
+    user: str
+    rights: frozenset[Right]
+    created_at: datetime
+    created_by: str
+    until: datetime
+    revoked_at: datetime | None = None
+    revoked_by: str | None = None
+
+    def is_valid_at(self, now: datetime) -> bool:
+        """Return whether the token is accepted at an instant: before its end, and not revoked."""
+        return self.revoked_at is None and now < self.until
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a person did or was refused: who, what, when, from where.
+
+    `who` and `sign_in` are "" for a request without a valid sign-in. `query` is the digest of a query's text. `refusal`
+    is the reason of a refused access, None for an allowed one. Equal accesses within a minute are recorded once, with
+    their number in `times`.
+    """
+
+    who: str
+    sign_in: str
+    action: str
+    tables: tuple[str, ...] = ()
+    query: str | None = None
+    address: str = ""
+    agent: str = ""
+    refusal: str | None = None
+    times: int = 1
+    at: datetime | None = None

@@ -1,0 +1,31 @@
+"""Error codes of users, roles, rights, access tokens and sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from waterclock.errors import Code
+
+ACCESS: Mapping[str, Code] = {
+    "E940": Code(
+        "missing right",
+        "The person has no right to do this. Rights are look, query, run, release, erase and administer. A user has "
+        "the rights of all their roles, which waterclock.toml declares. An access token can have fewer.",
+    ),
+    "E941": Code(
+        "invalid role or user",
+        "The sections [roles] and [users] declare who may do what. A role is a list of rights, and a user has a list "
+        "of roles. The name of a right or a role is unknown, or a name is not valid.",
+    ),
+    "E942": Code(
+        "invalid access token",
+        "The token cannot be created. It needs a name that no token had before, a declared user, rights that this user "
+        "has, and an end in the future.",
+    ),
+    "E943": Code("unknown access token", "There is no such token, or it was revoked before."),
+    "E944": Code(
+        "unusable certificate",
+        "The pages cannot be served by HTTPS. The certificate or its private key cannot be read, the two do not belong "
+        "together, or the key has a password.",
+    ),
+}

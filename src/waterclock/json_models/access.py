@@ -1,0 +1,106 @@
+"""The answers of `token`, `session` and `access`: who may do what, and who did."""
+
+from __future__ import annotations
+
+from waterclock.json_models.page_parts import PageAnswer, PagePart
+from waterclock.json_models.parts import Answer, AnswerPart, Instant, SortedTexts, TextOrNull
+
+
+class TokenPart(AnswerPart):
+    """An access token, without its value."""
+
+    name: str
+    user: str
+    """The user who has its rights, as far as the user has them at the moment of use."""
+    rights: SortedTexts
+    created_at: Instant
+    created_by: str
+    until: Instant
+    """When it ends."""
+    revoked_at: Instant | None
+    revoked_by: TextOrNull
+
+
+class NewTokenAnswer(Answer):
+    """The created token."""
+
+    token: str
+    """Its value, which is stored nowhere and is not shown again."""
+    created: TokenPart
+    """All else of it."""
+
+
+class TokensAnswer(Answer):
+    """All tokens, oldest first, also those that have ended."""
+
+    tokens: list[TokenPart]
+    """The tokens, without their values."""
+
+
+class RevokedTokenAnswer(Answer):
+    """The revoked token."""
+
+    revoked: str
+    """Its name."""
+
+
+class SessionPart(PagePart):
+    """A session of a browser."""
+
+    number: int
+    who: str
+    sign_in: str
+    """`owner` for a one-time link or the token of the pages, `token` for an access token."""
+    began_at: Instant
+    idle_seconds: float
+    """The time since its last request."""
+    address: str
+    agent: str
+
+
+class AccessPart(PagePart):
+    """What a person did or was refused."""
+
+    at: Instant
+    who: str
+    """The person, or empty for requests without a valid sign-in."""
+    sign_in: str
+    action: str
+    tables: list[str]
+    """The tables that were read or changed, if they are known."""
+    query: str | None
+    """The SHA-256 of a query's text."""
+    address: str
+    agent: str
+    refusal: str | None
+    """Why it was refused; null if it was allowed."""
+    times: int
+    """The number of equal accesses within a minute."""
+
+
+class AccessPage(PageAnswer):
+    """The sessions of browsers, and the newest accesses."""
+
+    sessions: list[SessionPart]
+    accesses: list[AccessPart]
+
+
+class AccessesAnswer(Answer):
+    """The recorded accesses."""
+
+    accesses: list[AccessPart]
+    """The accesses, newest first."""
+
+
+class SessionsAnswer(Answer):
+    """The sessions of the running pages."""
+
+    sessions: list[SessionPart]
+    """The sessions, the least recently used first."""
+
+
+class RevokedSessionsAnswer(Answer):
+    """The sessions that were ended."""
+
+    ended: int
+    """Their number."""

@@ -1,0 +1,57 @@
+"""Reads access tokens and recorded accesses."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from waterclock.batches.access import Access, AccessToken
+from waterclock.ledger.store.database import LedgerDatabase
+from waterclock.ledger.store.schema import AnyRow, access_tokens, accesses
+from waterclock.permissions.people import Right
+
+_BY_DIGEST = sa.select(access_tokens).where(access_tokens.c.digest == sa.bindparam("which"))
+_ALL = sa.select(access_tokens).order_by(access_tokens.c.created_at, access_tokens.c.name)
+
+
+def list_tokens(database: LedgerDatabase) -> tuple[AccessToken, ...]:
+    """Return all tokens, oldest first, also those that have ended."""
+    with database.read() as connection:
+        return tuple(map(_token, connection.execute(_ALL)))
+
+
+def find_token(database: LedgerDatabase, digest: str) -> AccessToken | None:
+    """Return the token of a digest that is valid now, or None."""
+    with database.read() as connection:
+        row = connection.execute(_BY_DIGEST, {"which": digest}).first()
+    found = None if row is None else _token(row)
+    return found if found is not None and found.is_valid_at(database.clock()) else None
+
+
+def list_accesses(
+    database: LedgerDatabase, *, since: datetime | None, who: str | None, most: int
+) -> tuple[Access, ...]:
+    """Return the newest accesses, newest first: those since an instant, and those of one person, if given."""
+    asked = sa.select(accesses).order_by(accesses.c.at.desc(), accesses.c.id.desc()).limit(most)
+    if since is not None:
+        asked = asked.where(accesses.c.at >= since)
+    if who is not None:
+        asked = asked.where(accesses.c.who == who)
+    with database.read() as connection:
+        return tuple(map(_access, connection.execute(asked)))
+
+
+def _token(row: AnyRow) -> AccessToken:
+    return AccessToken(
+        row.name, row.digest, row.user_name, frozenset(map(Right, json.loads(row.rights))), row.created_at,
+        row.created_by, row.until, row.revoked_at, row.revoked_by,
+    )  # fmt: skip
+
+
+def _access(row: AnyRow) -> Access:
+    return Access(
+        row.who, row.sign_in, row.action, tuple(json.loads(row.tables)), row.query, row.address, row.agent,
+        row.refusal, row.times, row.at,
+    )  # fmt: skip

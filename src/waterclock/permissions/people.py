@@ -1,0 +1,117 @@
+"""Users, roles and rights: who may look, query, run, release, erase and administer. Pure logic.
+
+The project file declares roles, which are lists of rights, and users, who have roles. A project without users has one
+person, its owner: the user of the operating system, with all rights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+
+from waterclock.errors import WaterclockError
+
+
+class Right(StrEnum):
+    """The rights of a person. None contains another one, except that `administer` contains all."""
+
+    LOOK = "look"
+    QUERY = "query"
+    RUN = "run"
+    RELEASE = "release"
+    ERASE = "erase"
+    ADMINISTER = "administer"
+
+
+ALL_RIGHTS = frozenset(Right)
+
+
+class SignIn(StrEnum):
+    """How a person proved who they are."""
+
+    OWNER = "owner"
+    """With the token or a one-time link of the process that serves the pages."""
+    TOKEN = "token"  # noqa: S105 - a kind of sign-in
+    """With an access token of `waterclock token create`."""
+    COMMAND = "command"
+    """As the user of the operating system who runs a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A declared user: the rights of all their roles together, and attributes that rules can refer to."""
+
+    name: str
+    rights: frozenset[Right] = frozenset()
+    attributes: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who sends a request or runs a command. `token` is the name of the access token that was sent, or ""."""
+
+    name: str
+    rights: frozenset[Right]
+    sign_in: SignIn
+    attributes: Mapping[str, object] = field(default_factory=dict)
+    token: str = ""
+
+    def may(self, right: Right) -> bool:
+        """Return whether the person has a right."""
+        return right in self.rights
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRules:
+    """The users that a project declares, by name, and its settings of signing in.
+
+    `proxies` are the addresses whose headers about the client are trusted. Accesses are recorded for `keep`.
+    """
+
+    users: Mapping[str, User] = field(default_factory=dict)
+    proxies: tuple[str, ...] = ()
+    keep: timedelta = timedelta(days=400)
+
+    def person(
+        self, name: str, sign_in: SignIn, *, scope: Collection[Right] = ALL_RIGHTS, token: str = ""
+    ) -> Person | None:
+        """Return a declared user with the rights that are also in `scope`; None if the user is not declared."""
+        user = self.users.get(name)
+        if user is None:
+            return None
+        return Person(name, user.rights & expand_rights(scope), sign_in, user.attributes, token)
+
+    def administrators(self) -> tuple[str, ...]:
+        """Return the names of the users that may administer, sorted."""
+        return tuple(sorted(name for name, user in self.users.items() if Right.ADMINISTER in user.rights))
+
+
+def owner(name: str, sign_in: SignIn = SignIn.OWNER) -> Person:
+    """Return the owner of a process: a person with all rights."""
+    return Person(name, ALL_RIGHTS, sign_in)
+
+
+def expand_rights(rights: Collection[Right]) -> frozenset[Right]:
+    """Return the rights, with those that `administer` contains."""
+    return ALL_RIGHTS if Right.ADMINISTER in rights else frozenset(rights)
+
+
+def require_right(by: Person, right: Right, action: str, rules: AccessRules | None = None) -> None:
+    """Raise E940 if a person does not have a right. `action` completes "may not": "release a batch"."""
+    if by.may(right):
+        return
+    by_token = f"; the token {by.token} may be limited further" if by.token else ""
+    names = rules.administrators()[:3] if rules is not None else ()
+    who = (
+        f"{' or '.join(names)}, or whoever can change waterclock.toml,"
+        if names
+        else "whoever can change waterclock.toml"
+    )
+    raise WaterclockError(
+        "E940",
+        f"{by.name} may not {action}",
+        why=f"the right {right} is missing: {by.name} has {', '.join(sorted(by.rights)) or 'none'}{by_token}",
+        fix=f"ask {who} can change waterclock.toml, to add {right} to a role of {by.name}",
+    )

@@ -1,0 +1,75 @@
+"""Routes that declare the right they need, and refuse people without it before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from waterclock.errors import WaterclockError
+from waterclock.permissions.people import AccessRules, Person, Right, require_right
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+Endpoint = Callable[["Request"], Awaitable[Response]]
+PERSON = "person"
+"""The key of the person in the state of a request."""
+
+
+class MissingRightError(HTTPException):
+    """The person of a request does not have the right that its route needs."""
+
+    def __init__(self, error: WaterclockError) -> None:
+        super().__init__(HTTPStatus.FORBIDDEN, error.what)
+        self.error = error
+
+
+class GuardedRoute(Route):
+    """A route for people with a right: with one of `rights`, or with any or none of them if it is empty.
+
+    There is no default: a route states that it needs no right by an empty tuple.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        endpoint: Endpoint,
+        *,
+        rights: Sequence[Right],
+        rules: Callable[[], AccessRules],
+        methods: Sequence[str] = ("GET",),
+    ) -> None:
+        async def checked(request: Request) -> Response:
+            require_one(person_of(request), rights, f"{request.method} {path}", rules)
+            return await endpoint(request)
+
+        super().__init__(path, checked, methods=list(methods))
+        self.rights = tuple(rights)
+
+
+def require_guarded(routes: Sequence[BaseRoute]) -> None:
+    """Raise TypeError for a route that does not declare the right it needs."""
+    for route in routes:
+        if not isinstance(route, GuardedRoute):
+            raise TypeError(f"{route} declares no right: make it a GuardedRoute")
+
+
+def require_one(person: Person, rights: Sequence[Right], action: str, rules: Callable[[], AccessRules]) -> None:
+    """Raise MissingRightError if a person has none of the rights. No rights are needed if there are none."""
+    if not rights or any(map(person.may, rights)):
+        return
+    try:
+        require_right(person, rights[0], action, rules())
+    except WaterclockError as error:
+        raise MissingRightError(error) from error
+
+
+def person_of(request: Request) -> Person:
+    """Return the person who sends a request, whom the guard has identified."""
+    person: Person = request.scope["state"][PERSON]
+    return person

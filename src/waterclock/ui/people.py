@@ -1,0 +1,83 @@
+"""Finds the person who sends a request, with the rights that they have now."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from starlette.concurrency import run_in_threadpool
+
+from waterclock.batches.access import Access, AccessToken
+from waterclock.engine.run_settings import RunSettings
+from waterclock.errors import WaterclockError
+from waterclock.operations.accesses import AccessLog
+from waterclock.permissions.people import AccessRules, Person, SignIn, owner
+from waterclock.ui.browser_sessions import Credential
+from waterclock.ui.live import LiveProject
+
+SECONDS = 5.0
+"""For how long a token is accepted without another look into the ledger: a revocation takes effect within it."""
+_MOST = 1000
+
+
+@dataclass(slots=True)
+class People:
+    """The people of a project: its owner, who started the pages, and its declared users with their current rights."""
+
+    live: LiveProject
+    log: AccessLog = field(init=False)
+    owner: Person = field(default_factory=lambda: owner(RunSettings().who))
+    _rules: AccessRules = field(default_factory=AccessRules)
+    _tokens: OrderedDict[str, tuple[AccessToken, float]] = field(default_factory=OrderedDict)
+
+    def __post_init__(self) -> None:
+        self.log = AccessLog(self.live.ledger)
+
+    async def record(self, access: Access) -> None:
+        """Record an access that has happened. A ledger that cannot be written does not undo it."""
+        with suppress(WaterclockError):
+            await run_in_threadpool(self.log.record, access)
+
+    async def count(self, access: Access) -> None:
+        """Record an access, or only count it if there were equal ones within a minute."""
+        if due := self.log.count(access):
+            with suppress(WaterclockError):
+                await run_in_threadpool(self.log.write, due)
+
+    def rules(self) -> AccessRules:
+        """Return the declared users. While the project has errors, they are those of its last state without errors."""
+        with suppress(WaterclockError, OSError):  # reported by the pages
+            self._rules = self.live.project().access
+        return self._rules
+
+    async def find(self, credential: Credential) -> Person | None:
+        """Return the person with a credential; None if its token has ended, or its user is not declared any more.
+
+        Raises  E415 to E425 where the ledger does not answer: then it is not known whether a token is valid
+        """
+        if credential.sign_in is SignIn.OWNER:
+            return self.owner
+        return await run_in_threadpool(self._find_by_token, credential.digest)
+
+    def _find_by_token(self, digest: str) -> Person | None:
+        token = self._token(digest)
+        if token is None:
+            return None
+        return self.rules().person(token.user, SignIn.TOKEN, scope=token.rights, token=token.name)
+
+    def _token(self, digest: str) -> AccessToken | None:
+        """Return a valid token, from memory for some seconds."""
+        known = self._tokens.get(digest)
+        if known is not None and time.monotonic() < known[1]:
+            return known[0]
+        self._tokens.pop(digest, None)
+        ledger = self.live.ledger()
+        token = None if ledger is None else ledger.access.find_token(digest)
+        if token is not None:
+            self._tokens[digest] = token, time.monotonic() + SECONDS
+            while len(self._tokens) > _MOST:
+                with suppress(KeyError):
+                    self._tokens.popitem(last=False)
+        return token
