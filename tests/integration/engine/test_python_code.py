@@ -94,7 +94,7 @@ def rows_of(project: Project, spark: SparkSession, table: str) -> DataFrame:
             [(1, 5.0), (2, 0.0), (3, 1.0), (4, 1.0), (5, 0.0)], columns
         ),
     }
-    work: Any = SimpleNamespace(project=project, flow=project.flow, root=project.root)
+    work: Any = SimpleNamespace(project=project, flow=project.flow, root=project.root, keys=None)
     function = project.flow.tables[table].function
     assert function is not None
     return _python_rows(

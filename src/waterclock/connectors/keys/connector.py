@@ -45,7 +45,7 @@ def _refuse(setting: Setting) -> NoReturn:
 CAPABILITIES = Capabilities(
     KEYS,
     connection_options={
-        f"{PREFIX}*": Option(is_secret=True, help="a key, as a secret of at least 32 random characters"),
+        f"{PREFIX}*": Option(is_secret=True, help="a key of at least 32 random characters, as a secret"),
         CURRENT: Option(is_required=True, help="the name of the key for new values, as in current '2026'"),
     },
     wrong_options=_wrong_options,

@@ -21,6 +21,9 @@ from waterclock.ledger.write.renaming import CODES, NAMES
 OLD, NEW = "shop.daily", "sales.daily"
 # texts that name no table; a new column belongs here, or is declared as a NAME
 NO_NAMES = {
+    "access_tokens": {"name", "digest", "user_name", "rights", "created_by", "revoked_by"},
+    # a record of an access keeps the names that the tables had then
+    "accesses": {"who", "sign_in", "action", "tables", "query", "address", "agent", "refusal"},
     "ledger": {"project", "flow", "moved_to", "paused_by", "paused_why", "rebuilding"},
     "flows": {"fingerprint", "who", "runner"},
     "tables": {"kind", "type", "mode", "cadence", "zone", "keys", "location", "paused_by", "paused_why"},
