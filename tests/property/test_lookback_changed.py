@@ -110,7 +110,7 @@ class World:
             [number(piece) for piece in look.again],
             {of: self.made_by[number_of(of)] for of in look.scanned_claims},
         )
-        assert seen == look.scanned_claims, "nobody has made a past window since the look"
+        assert seen == look.scanned_claims, "no runner has made a past window since the look"
         yield
         read = {of: self.there(of) for of in (label, *past)}
         yield

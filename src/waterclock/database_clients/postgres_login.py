@@ -42,7 +42,7 @@ _REVEALING = "server requested a cleartext password"
 _NOT_REVEALED = (
     "it asks for the password itself, and nothing shows that it is the right server; the password was not sent: have "
     "the server verified (?sslmode=verify-full&sslrootcert=... in the url, or ca of a connection), or add "
-    "?require_auth=password to the url if nobody else can answer at this address"
+    "?require_auth=password to the url if no other server can answer at this address"
 )
 _REQUIRES = 160000  # the first libpq that supports require_auth
 _FROM_SERVER = re.compile(r"failed: \S+ ?:  ")  # libpq writes two blanks after the server's word for FATAL

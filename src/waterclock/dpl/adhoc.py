@@ -38,9 +38,8 @@ def adhoc_query(text: str, flow: Flow, *, status_tables: Collection[str] = ()) -
     source = SourceText(_FILE, text.rstrip().removesuffix(";"))
     statements, errors = statements_of(source)
     if not errors and len(statements) != 1:
-        errors = [
-            source.span(0, len(source.text)).refuse("E210", "this is more than one query", fix="write one SELECT")
-        ]
+        what = "this is more than one query" if statements else "there is no query"
+        errors = [source.span(0, len(source.text)).refuse("E210", what, fix="write one SELECT")]
     if errors:
         raise ProjectErrors(errors)
     source = statements[0].source

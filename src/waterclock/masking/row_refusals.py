@@ -20,7 +20,7 @@ NO_RULE = "generalize has no rule"
 UNKNOWN_PERIOD = "an unknown period for generalize"
 NO_WIDTH = "the width of generalize is not a positive number"
 # the code, the reason and the fix of each; a reason may show the value in brackets
-_TOLD = MappingProxyType(
+_ERRORS = MappingProxyType(
     {
         NO_KEY: (
             "E735",
@@ -57,7 +57,7 @@ _RAISED = "[USER_RAISED_EXCEPTION] "
 
 def stop_sql(refusal: str, value: str = "") -> str:
     """Return the SQL that fails with a refusal, and shows the value of a text expression if one is passed."""
-    message = f"{_TOLD[refusal][0]} {refusal}"
+    message = f"{_ERRORS[refusal][0]} {refusal}"
     return f"raise_error(concat('{message} [', {value}, ']'))" if value else f"raise_error('{message}')"
 
 
@@ -67,7 +67,7 @@ def row_refusal_of(error: BaseException) -> WaterclockError | None:
     It must follow Spark's marker of a raised exception, because it also occurs in a plan that Spark prints.
     """
     text = str(error)
-    for refusal, (code, why, fix) in _TOLD.items():
+    for refusal, (code, why, fix) in _ERRORS.items():
         found = re.search(re.escape(f"{_RAISED}{code} {refusal}") + r"(?: \[(.*?)\])?", text)
         if found is not None:
             return WaterclockError(code, refusal, why=why.format(found[1] or "no value"), fix=fix)

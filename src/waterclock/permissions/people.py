@@ -104,14 +104,10 @@ def require_right(by: Person, right: Right, action: str, rules: AccessRules | No
         return
     by_token = f"; the token {by.token} may be limited further" if by.token else ""
     names = rules.administrators()[:3] if rules is not None else ()
-    who = (
-        f"{' or '.join(names)}, or whoever can change waterclock.toml,"
-        if names
-        else "whoever can change waterclock.toml"
-    )
+    who = " or ".join((*names, "whoever can change waterclock.toml"))
     raise WaterclockError(
         "E940",
         f"{by.name} may not {action}",
         why=f"the right {right} is missing: {by.name} has {', '.join(sorted(by.rights)) or 'none'}{by_token}",
-        fix=f"ask {who} can change waterclock.toml, to add {right} to a role of {by.name}",
+        fix=f"ask {who} to add {right} to a role of {by.name}",
     )

@@ -94,8 +94,8 @@ class Judge:
         made = self._build_batch(node, window, past, Status.READY, reason, reads)
         if node.table.open_of is not None:
             made = replace(made, opened=self._find_open_windows(node, window, self._ticks(node, window, past)[0]))
-        told = f"{reason}, partial: {describe_missing_inputs(missing)}" if missing else reason
-        return replace(made, missing=missing, reason=told)
+        detail = f"{reason}, partial: {describe_missing_inputs(missing)}" if missing else reason
+        return replace(made, missing=missing, reason=detail)
 
     def find_dropped_input(self, name: str, window: Window) -> str:
         """Return why the inputs of a window are dropped, even where it waits for another one; '' if they are not."""

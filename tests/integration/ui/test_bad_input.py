@@ -196,6 +196,11 @@ def test_a_query_that_is_too_long_is_refused_and_not_cut_into_another_one(page: 
     assert page.get("/query.csv", params={"q": sql}).status_code == 422
 
 
+def test_an_empty_query_is_refused_before_a_process_is_started(page: TestClient) -> None:
+    refused = page.get("/query.csv", params={"q": " "})
+    assert (refused.status_code, "there is no query" in refused.text) == (422, True)
+
+
 def test_a_table_that_is_named_like_a_file_has_its_page_and_its_twin(
     tmp_path: Path, served: Callable[..., TestClient]
 ) -> None:

@@ -45,7 +45,7 @@ def addresses(pages: Pages) -> Iterator[tuple[str, str, GuardedRoute]]:
 
 
 @pytest.mark.parametrize("right", list(Right))
-def test_each_route_is_for_people_with_its_right_and_for_nobody_else(pages: Pages, right: Right) -> None:
+def test_each_route_is_for_people_with_its_right_and_for_no_other(pages: Pages, right: Right) -> None:
     met = set()
     for method, path, route in addresses(pages):
         status, text = pages.ask(expand_rights([right]), method, path)

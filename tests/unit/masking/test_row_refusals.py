@@ -5,7 +5,7 @@ import pytest
 from waterclock.masking import row_refusals
 from waterclock.masking.row_refusals import LOST_KEY, NOT_ENCRYPTED, UNREADABLE, row_refusal_of, stop_sql
 
-ALL = list(row_refusals._TOLD)
+ALL = list(row_refusals._ERRORS)
 
 
 @pytest.mark.parametrize("refusal", ALL)

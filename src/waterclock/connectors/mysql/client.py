@@ -183,5 +183,5 @@ def _refuse() -> NoReturn:
         _NOT_REVEALED,
         "it asks for the password itself, and nothing shows that it is the right server; the password was not sent: "
         "set ca, connect by a unix_socket in a folder that not every user can write to, or set trust_server = true if "
-        "nobody else can answer at this address",
+        "no other server can answer at this address",
     )

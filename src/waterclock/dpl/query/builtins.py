@@ -203,7 +203,7 @@ def _argument(
     span = source.span(tokens[0].start, tokens[0].end + 1)
     return span.refuse(
         "E310",
-        f"unknown {name} {span.text}",
+        f"unknown value {span.text} of {name}",
         fix=did_you_mean(tokens[0].text, choices, otherwise=f"write one of {', '.join(choices)}"),
     )
 

@@ -39,7 +39,7 @@ def query(at: OpenedProject, given: PageQuery, asker: Asker) -> Content:
     if not sql:
         return content
     try:
-        _refuse_long(sql)
+        _check_text(sql)
         found = asker.ask(at.project, sql, LIMIT, as_of=tick or None, reader=given.reader)
     except WaterclockError as error:
         every = error.errors if isinstance(error, ProjectErrors) else (error,)
@@ -61,7 +61,7 @@ def build_csv(at: OpenedProject, given: PageQuery, asker: Asker) -> str:
     With `formulas=escape`, texts that a spreadsheet would treat as formulas are prefixed with an apostrophe.
     """
     sql, tick = given.values.get("q", "").strip(), given.values.get("as-of", "").strip()
-    _refuse_long(sql)
+    _check_text(sql)
     found = asker.ask(at.project, sql, LIMIT_OF_FILE, as_of=tick or None, reader=given.reader)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -83,8 +83,10 @@ def _csv_text(value: Any) -> str:
     return str(plain_value(value)) if isinstance(value, datetime) else value_words(value)
 
 
-def _refuse_long(sql: str) -> None:
-    """Raise an error if a query is too long. Truncated, it would be another query. Raises  E210."""
+def _check_text(sql: str) -> None:
+    """Refuse a query that is empty, or too long: truncated, it would be another query. Raises  E210."""
+    if not sql:  # no process is started for it
+        raise WaterclockError("E210", "there is no query", fix="write one SELECT")
     if len(sql) > _LONGEST:
         raise WaterclockError(
             "E210",
