@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -25,14 +27,29 @@ FILLED = {"table": "raw.inventory", "labels": "2026-09-23", "tab": "overview", "
 FAILED = stocks.FIRST
 
 
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
-    made = stocks.make(tmp_path_factory.mktemp("rights") / "shop")
+@contextmanager
+def opened_pages(folder: Path) -> Iterator[Pages]:
+    """Pages of a project whose first batch of raw.inventory has failed."""
+    made = stocks.make(folder / "shop")
     made.fails = {("raw.inventory", FAILED): stocks.SHORT}
     made.fill(until=stocks.NOW.replace(month=9, day=25))
     opened = Pages(made.folder, NOW)
     yield opened
     opened.live.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    """Pages for tests that change nothing."""
+    with opened_pages(tmp_path_factory.mktemp("rights")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def own_pages(tmp_path: Path) -> Iterator[Pages]:
+    """Pages for a test that changes something."""
+    with opened_pages(tmp_path) as opened:
+        yield opened
 
 
 def addresses(pages: Pages) -> Iterator[tuple[str, str, GuardedRoute]]:
@@ -101,17 +118,19 @@ def test_buttons_that_a_person_may_not_use_are_not_drawn(pages: Pages) -> None:
     assert 'href="/query"' in pages.ask({Right.LOOK, Right.QUERY}, "GET", "/errors")[1]
 
 
-def test_a_release_needs_another_right_than_a_retry(pages: Pages) -> None:
+def test_a_release_needs_another_right_than_a_retry(own_pages: Pages) -> None:
     form = {"t": "raw.inventory", "l": "2026-09-22", "why": "because"}
-    status, text = pages.ask({Right.LOOK, Right.RUN}, "GET", "/plan?verb=retry&t=raw.inventory&l=2026-09-22")
+    status, text = own_pages.ask({Right.LOOK, Right.RUN}, "GET", "/plan?verb=retry&t=raw.inventory&l=2026-09-22")
     assert (status, '<form action="/plan"' in text) == (200, True)
-    status, text = pages.ask({Right.LOOK}, "GET", "/plan?verb=retry&t=raw.inventory&l=2026-09-22")
+    status, text = own_pages.ask({Right.LOOK}, "GET", "/plan?verb=retry&t=raw.inventory&l=2026-09-22")
     assert (status, '<form action="/plan"' in text, "You may not do this" in text) == (200, False, True)
-    digest = propose(pages.live.load(), "retry", "raw.inventory", "2026-09-22", 100).digest
-    status, text = pages.ask({Right.LOOK, Right.RELEASE}, "POST", "/plan", verb="retry", digest=digest, **form)
+    digest = propose(own_pages.live.load(), "retry", "raw.inventory", "2026-09-22", 100).digest
+    status, text = own_pages.ask({Right.LOOK, Right.RELEASE}, "POST", "/plan", verb="retry", digest=digest, **form)
     assert (status, "the right run is missing" in text) == (403, True)
-    status, text = pages.ask({Right.LOOK, Right.RUN}, "POST", "/plan", verb="retry", digest=digest, who="ben", **form)
+    status, text = own_pages.ask(
+        {Right.LOOK, Right.RUN}, "POST", "/plan", verb="retry", digest=digest, who="ben", **form
+    )
     assert status == 303
-    at = pages.live.load()
+    at = own_pages.live.load()
     assert at.ledger is not None
     assert [event.who for event in at.ledger.past.audit("raw.inventory", FAILED).events][-1] == "anna"

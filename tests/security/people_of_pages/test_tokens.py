@@ -194,7 +194,7 @@ def test_the_owner_s_link_stays_the_owner_s_where_users_are_declared(served: Ser
     assert 'name="who"' not in page.get("/quality").text  # a declared user types no other name
 
 
-def test_nobody_is_admitted_by_a_token_while_the_ledger_does_not_answer_and_sessions_outlast_that(
+def test_no_user_is_admitted_by_a_token_while_the_ledger_does_not_answer_and_sessions_outlast_that(
     served: Served, later: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     value = served.token("away", rights={Right.LOOK})
@@ -213,6 +213,6 @@ def test_nobody_is_admitted_by_a_token_while_the_ledger_does_not_answer_and_sess
     assert page.get("/livez").status_code == 200
 
 
-def test_headers_name_nobody(served: Served) -> None:
+def test_headers_name_no_user(served: Served) -> None:
     for header in ("X-Forwarded-User", "X-Remote-User", "Remote-User", "X-Auth-Request-User"):
         assert served.client().get("/errors.json", headers={header: "anna"}).status_code == 401
