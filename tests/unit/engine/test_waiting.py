@@ -98,8 +98,8 @@ def test_a_run_that_is_stopped_waits_no_longer(work: RunContext) -> None:
 
 
 def test_a_lease_that_runs_out_meanwhile_ends_the_waiting_and_its_claim_is_settled(work: RunContext) -> None:
-    claim(work, lease=0.3)
-    runner = waiting(work)
+    runner = waiting(work)  # planned before the claim: planning on a busy machine outlives a short lease
+    claim(work, lease=1)
     assert runner._wait_for_progress()
     assert runner._wait_for_progress()
     assert work.ledger.claims.open() == []
