@@ -23,6 +23,22 @@ ACCESS: Mapping[str, Code] = {
         "has, and an end in the future.",
     ),
     "E943": Code("unknown access token", "There is no such token, or it was revoked before."),
+    "E945": Code(
+        "invalid grant",
+        "A GRANT shows rows and columns of tables to roles or users. It names a role, a user or an attribute that "
+        "waterclock.toml does not declare, or a view or another object that cannot be granted. Masks and conditions "
+        "are deterministic SQL expressions of one row. Each table with a GRANT must be visible to some user.",
+    ),
+    "E946": Code(
+        "not granted",
+        "The person does not see all of a table, and this page, function or road would show more than is granted. "
+        "Queries of the tables that are granted stay possible.",
+    ),
+    "E947": Code(
+        "the query failed",
+        "The query of a person who does not see all tables failed while it ran. The reason is not shown, because it "
+        "could contain values that are not granted.",
+    ),
     "E944": Code(
         "unusable certificate",
         "The pages cannot be served by HTTPS. The certificate or its private key cannot be read, the two do not belong "

@@ -19,6 +19,7 @@ from waterclock.flow.conditions import Condition
 from waterclock.flow.endings import Ending
 from waterclock.flow.folds import Keyed, Merge, Order, Temporal
 from waterclock.flow.for_each import Each
+from waterclock.flow.grants import Grant
 from waterclock.flow.keys import KeyStays
 from waterclock.flow.ladders import Ladder, Rung, Unread
 from waterclock.flow.late_rows import LateRows
@@ -523,3 +524,4 @@ class Flow:
     pools: Mapping[str, int] = field(default_factory=dict)
     order: tuple[str, ...] = ()
     fingerprint: str = ""
+    grants: tuple[Grant, ...] = ()

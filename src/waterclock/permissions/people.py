@@ -46,6 +46,7 @@ class User:
     name: str
     rights: frozenset[Right] = frozenset()
     attributes: Mapping[str, object] = field(default_factory=dict)
+    roles: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Person:
     sign_in: SignIn
     attributes: Mapping[str, object] = field(default_factory=dict)
     token: str = ""
+    roles: frozenset[str] = frozenset()
 
     def may(self, right: Right) -> bool:
         """Return whether the person has a right."""
@@ -81,7 +83,7 @@ class AccessRules:
         user = self.users.get(name)
         if user is None:
             return None
-        return Person(name, user.rights & expand_rights(scope), sign_in, user.attributes, token)
+        return Person(name, user.rights & expand_rights(scope), sign_in, user.attributes, token, user.roles)
 
     def administrators(self) -> tuple[str, ...]:
         """Return the names of the users that may administer, sorted."""

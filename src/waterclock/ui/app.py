@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _MOST_QUERIES = 2 * MOST_WAITING  # threads for queries: more than may wait, so that excess queries are rejected at once
+_HOLD_GRANTS = {"/query", "/openapi"}
+"""Pages that show only what is granted. All others are closed to people who do not see all tables."""
 _NOT_THERE = {"E511", "E513", "E516", "E517", "E524"}
 
 
@@ -64,7 +66,13 @@ def create_app(live: LiveProject, guard: Guard, asker: Asker | None = None, peop
     routes: list[GuardedRoute] = []
 
     def add(path: str, answer: Endpoint, *rights: Right, methods: Sequence[str] = ("GET",)) -> None:
-        routes.append(GuardedRoute(path, answer, rights=rights, rules=people.rules, methods=methods))
+        holds = path.partition(".")[0] in _HOLD_GRANTS or not rights
+        routes.append(
+            GuardedRoute(
+                path, answer, rights=rights, rules=people.rules, methods=methods,
+                require=None if holds else people.require_all_tables,
+            )
+        )  # fmt: skip
 
     for at in pages(asker, partial(list_sessions, guard.sessions)):
         for path in at.paths:
@@ -108,7 +116,7 @@ class _Queries:
 
     async def run(self, request: Request, answer: Callable[[Reader], Response]) -> Response:
         """Return the result of `answer`."""
-        reader = Reader(_name_of_reader(request))
+        reader = Reader(_name_of_reader(request), person_of(request))
         working = asyncio.ensure_future(to_thread.run_sync(answer, reader, limiter=self.threads))
         leaving = asyncio.ensure_future(_wait_for_disconnect(request))
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)

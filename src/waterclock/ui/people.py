@@ -12,6 +12,8 @@ from starlette.concurrency import run_in_threadpool
 from waterclock.batches.access import Access, AccessToken
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
+from waterclock.flow.declarations import Flow
+from waterclock.flow.viewers import is_restricted
 from waterclock.operations.accesses import AccessLog
 from waterclock.permissions.people import AccessRules, Person, SignIn, owner
 from waterclock.ui.browser_sessions import Credential
@@ -30,6 +32,7 @@ class People:
     log: AccessLog = field(init=False)
     owner: Person = field(default_factory=lambda: owner(RunSettings().who))
     _rules: AccessRules = field(default_factory=AccessRules)
+    _flow: Flow | None = None
     _tokens: OrderedDict[str, tuple[AccessToken, float]] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
@@ -51,6 +54,21 @@ class People:
         with suppress(WaterclockError, OSError):  # reported by the pages
             self._rules = self.live.project().access
         return self._rules
+
+    def require_all_tables(self, person: Person) -> None:
+        """Raise E946 for a person who does not see all tables as a whole, and while the grants are not known."""
+        with suppress(WaterclockError, OSError):  # reported by the pages
+            self._flow = self.live.project().flow
+        if self._flow is not None and not is_restricted(self._flow, person):
+            return
+        raise WaterclockError(
+            "E946",
+            f"{person.name} does not see all tables, which this page could show",
+            why="it could show rows, statistics or error messages that are not granted"
+            if self._flow is not None
+            else "the project has errors, so it is not known which tables are granted",
+            fix="open /query; or ask an administrator for a GRANT of all tables",
+        )
 
     async def find(self, credential: Credential) -> Person | None:
         """Return the person with a credential; None if its token has ended, or its user is not declared any more.

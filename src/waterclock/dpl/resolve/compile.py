@@ -16,6 +16,7 @@ from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.flow_building import FlowBuilder
 from waterclock.dpl.resolve.flow_checks import UnresolvedFlow, check_clauses, check_names_and_circles
 from waterclock.dpl.resolve.functions import check_circles, function_of
+from waterclock.dpl.resolve.grants import GrantResolver
 from waterclock.dpl.resolve.key_deduplication import resolve_keys
 from waterclock.dpl.resolve.late_rows import with_late_rows
 from waterclock.dpl.resolve.names import names_of
@@ -61,6 +62,8 @@ class _Compiler:
 
     def compile(self) -> Flow | None:
         variables, errors = self.config.variables, self.errors
+        grants = [each for each in self.statements if each.kind is StatementKind.GRANT]
+        self.statements = [each for each in self.statements if each.kind is not StatementKind.GRANT]
         self.statements = with_marks(self.statements, variables, errors)
         self.statements = with_late_rows(self.statements, variables, errors)
         by_kind = names_of(self.statements, errors)
@@ -93,10 +96,12 @@ class _Compiler:
             resolve_choices(draft, queries.choices.get(draft.name, ()), variables, errors)
         errors.extend(resolve_keys(self.drafts, reads.spans))
         errors.extend(check_clauses(flow))
-        errors.extend(Schemas(queries, self.known).check(self._upstream_first()))
-        return (
-            None if errors else FlowBuilder(self.drafts, queries, functions, view_columns, self.config, systems).build()
-        )
+        schemas = Schemas(queries, self.known)
+        errors.extend(schemas.check(self._upstream_first()))
+        granted = GrantResolver(self.drafts, schemas, functions, self.config, errors).resolve(grants)
+        if errors:
+            return None
+        return FlowBuilder(self.drafts, queries, functions, view_columns, self.config, systems, granted).build()
 
     def _publishes(self, systems: Systems) -> dict[str, UnresolvedTable]:
         publishes: dict[str, UnresolvedTable] = {}

@@ -89,4 +89,4 @@ def _user(config: Config, name: str, roles: Mapping[str, frozenset[Right]], erro
         for role in said.roles if role not in roles
     )  # fmt: skip
     rights = [right for role in said.roles for right in roles.get(role, ())]
-    return User(name, expand_rights(rights), said.attributes)
+    return User(name, expand_rights(rights), said.attributes, frozenset(said.roles))

@@ -1,0 +1,44 @@
+"""Shows rows of a table as they are granted to a person: only granted rows and columns, with their masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from waterclock.dpl.query.granted_select import GrantedSelect, granted_select
+from waterclock.dpl.resolve.literals import literal
+from waterclock.engine.run_context import RunContext
+from waterclock.engine.spark.user_functions import register_functions
+from waterclock.errors import WaterclockError
+from waterclock.flow.grants import Grant
+from waterclock.permissions.people import Person
+from waterclock.spark_sql import quote_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def grant_frame(
+    work: RunContext, spark: SparkSession, frame: DataFrame, grants: Sequence[Grant], person: Person, name: str
+) -> tuple[DataFrame, GrantedSelect]:
+    """Return the rows of a table as a person sees them, and how they were computed.
+
+    Raises  E946 where no column is granted
+    """
+    attributes = {key: literal(value) for key, value in person.attributes.items()}
+    texts = [text for grant in grants for text in (grant.where, *(each.mask for each in grant.columns)) if text]
+    register_functions(spark, work.root, work.flow, texts)
+    seen = granted_select(grants, frame.columns, attributes)
+    mixed = [column.name for column in seen.columns if len(_types(frame, column.masks)) > 1]
+    if mixed:
+        seen = granted_select(grants, frame.columns, attributes, as_text=mixed)
+    if not seen.columns:
+        raise WaterclockError(
+            "E946", f"no column of {name} is granted to {person.name}", fix="ask an administrator for a GRANT"
+        )
+    rows = frame if seen.where is None else frame.where(seen.where)
+    return rows.selectExpr(*(f"{column.sql} AS {quote_name(column.name)}" for column in seen.columns)), seen
+
+
+def _types(frame: DataFrame, expressions: Sequence[str]) -> set[str]:
+    return {kind for _, kind in frame.selectExpr(*expressions).dtypes} if len(expressions) > 1 else set()
