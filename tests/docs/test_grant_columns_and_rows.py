@@ -31,7 +31,7 @@ def project(root: Path, *, in_python: bool = False) -> Project:
     sql = block("sql")
     if in_python:
         sql = sql[: sql.index("GRANT")]
-        (root / "flows" / "a.py").write_text(f"import waterclock as wc\n{block('python')}", encoding="utf-8")
+        (root / "flows" / "a.py").write_text(block("python"), encoding="utf-8")
     (root / "flows" / "a.dpl").write_text(sql, encoding="utf-8")
     return load_project(root, capabilities=capabilities())
 

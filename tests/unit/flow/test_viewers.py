@@ -36,8 +36,9 @@ FLOW = """
 CREATE CONNECTION ops TYPE sqlite;
 COLLECT raw.orders PARTITIONED (id BIGINT, at TIMESTAMP, pay INT HIDDEN, land STRING) FROM ops.orders EVERY HOUR
   BY DATA TIME at WATERMARK at 1 HOUR;
-TRANSFORM marts.daily PARTITIONED (n BIGINT) EVERY DAY CLOSE WHEN WATERMARK(raw.orders) >= WINDOW_END()
-  AS SELECT count(*) AS n FROM raw.orders;
+TRANSFORM marts.daily PARTITIONED (n BIGINT) OPTIONS (open_windows 'kept') EVERY DAY
+  CLOSE WHEN watermark(at) >= WINDOW_END()
+  AS SELECT count(*) AS n FROM UNTIL(raw.orders, '1 day');
 COLLECT raw.open (id BIGINT) FROM ops.open EVERY DAY;
 CREATE VIEW stg.orders AS SELECT id FROM raw.orders;
 CREATE VIEW stg.both AS SELECT o.id FROM stg.orders o JOIN marts.daily d ON o.id = d.n;

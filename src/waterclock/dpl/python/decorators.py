@@ -268,8 +268,8 @@ def grant(right: str, **arguments: Unpack[GrantArguments]) -> None:
             and `where`, the condition on rows.
 
     Example:
-        >>> wc.grant("select", on="shop.orders", to="(analyst)", columns="id, email AS (mask_text(email))",
-        ...          where="land = USER('land')")
+        >>> wc.grant("select", on="raw.orders", to="(analyst)", columns="id, customer AS (mask_text(customer))",
+        ...          where="customer = USER('customer')")
     """
     _note(StatementKind.GRANT, right, arguments)
 

@@ -25,7 +25,7 @@ def take_rights(cursor: Cursor) -> str:
     if word.upper in _LATER:
         raise planned_feature_error(f"GRANT {word.upper}", cursor.here(), fix="grant SELECT, or use [roles]")
     if word.upper not in RIGHTS:
-        cursor.raise_unexpected("SELECT", fix=did_you_mean(word.upper, RIGHTS, otherwise="write GRANT SELECT"))
+        cursor.raise_unexpected("SELECT", fix=did_you_mean(word.upper, RIGHTS) or "write GRANT SELECT")
     cursor.take()
     if cursor.at(","):
         cursor.raise_unexpected("ON", fix="grant SELECT alone")
