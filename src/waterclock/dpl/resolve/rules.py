@@ -107,7 +107,7 @@ def _batch_rule_error(said: ParsedRule) -> WaterclockError | None:
     return said.expression.span.refuse(
         "E272",
         f"a rule of the {what} cannot have {rows}" if rows else f"a rule of the {what} cannot have a limit",
-        why=f"it is true or false for the whole {what}: there are no rows to quarantine or to count",
+        why=f"the rule applies to the whole {what}, not to single rows: there are none to quarantine or to count",
         fix="write ELSE WARN, ELSE HOLD or ELSE FAIL",
     )
 
