@@ -27,6 +27,7 @@ from waterclock.dpl.resolve.partial import check_partial
 from waterclock.dpl.resolve.reach import check_reach
 from waterclock.dpl.resolve.read_checks import check_reads
 from waterclock.dpl.resolve.renames import check_renames
+from waterclock.dpl.resolve.subjects import check_subjects
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.resolve.variables import check_variables
 from waterclock.dpl.resolve.views import Queries
@@ -62,6 +63,7 @@ def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
     yield from check_keyed_calls(queries, flow.statements, flow.systems)
     yield from check_copies(flow.drafts, flow.systems)
     yield from check_renames(flow.drafts, flow.queries.views)
+    yield from check_subjects(flow.drafts.values())
     yield from check_marks(flow.drafts, flow.spans)
     yield from check_cycles(flow.drafts, flow.spans)
 
