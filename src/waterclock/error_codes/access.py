@@ -28,4 +28,10 @@ ACCESS: Mapping[str, Code] = {
         "The pages cannot be served by HTTPS. The certificate or its private key cannot be read, the two do not belong "
         "together, or the key has a password.",
     ),
+    "E945": Code(
+        "sign-in at a provider",
+        "People cannot sign in by OpenID Connect: a setting of [sign_in.oidc] is not valid, the provider does not "
+        "answer as it should, or its answer proves nothing about the person. The person who signs in sees no reason; "
+        "`waterclock access` shows it.",
+    ),
 }

@@ -50,7 +50,7 @@ class SessionPart(PagePart):
     number: int
     who: str
     sign_in: str
-    """`owner` for a one-time link or the token of the pages, `token` for an access token."""
+    """`owner` for a one-time link or the token of the pages, `token` for an access token, `oidc` for the provider."""
     began_at: Instant
     idle_seconds: float
     """The time since its last request."""

@@ -14,8 +14,10 @@ from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.operations.accesses import AccessLog
 from waterclock.permissions.people import AccessRules, Person, SignIn, owner
+from waterclock.secrets.reader import SecretPlaces, Secrets
 from waterclock.ui.browser_sessions import Credential
 from waterclock.ui.live import LiveProject
+from waterclock.ui.oidc.provider import Provider
 
 SECONDS = 5.0
 """For how long a token is accepted without another look into the ledger: a revocation takes effect within it."""
@@ -30,6 +32,8 @@ class People:
     log: AccessLog = field(init=False)
     owner: Person = field(default_factory=lambda: owner(RunSettings().who))
     _rules: AccessRules = field(default_factory=AccessRules)
+    _secrets: SecretPlaces | None = None
+    _provider: Provider | None = None
     _tokens: OrderedDict[str, tuple[AccessToken, float]] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
@@ -49,8 +53,24 @@ class People:
     def rules(self) -> AccessRules:
         """Return the declared users. While the project has errors, they are those of its last state without errors."""
         with suppress(WaterclockError, OSError):  # reported by the pages
-            self._rules = self.live.project().access
+            project = self.live.project()
+            self._rules, self._secrets = project.access, project.secrets
         return self._rules
+
+    def provider(self) -> Provider | None:
+        """Return the provider at which people sign in, as it is declared now; None if there is none."""
+        settings = self.rules().oidc
+        if settings is None:
+            return None
+        found = self._provider
+        if found is None or found.settings != settings:
+            found = self._provider = Provider(settings, self._read_secret)
+        return found
+
+    def _read_secret(self, name: str) -> str:
+        if self._secrets is None:
+            raise WaterclockError("E225", f"secret {name} does not resolve", why="the project cannot be read")
+        return Secrets.of(self._secrets).read(name)
 
     async def find(self, credential: Credential) -> Person | None:
         """Return the person with a credential; None if its token has ended, or its user is not declared any more.
@@ -59,6 +79,9 @@ class People:
         """
         if credential.sign_in is SignIn.OWNER:
             return self.owner
+        if credential.sign_in is SignIn.OIDC:
+            rules = await run_in_threadpool(self.rules)
+            return rules.person_of_provider(credential.issuer, credential.user, credential.groups)
         return await run_in_threadpool(self._find_by_token, credential.digest)
 
     def _find_by_token(self, digest: str) -> Person | None:
