@@ -9,8 +9,8 @@ from waterclock.errors import Code
 ACCESS: Mapping[str, Code] = {
     "E940": Code(
         "missing right",
-        "The person has no right to do this. Rights are look, query, run, release, erase and administer. A user has "
-        "the rights of all their roles, which waterclock.toml declares. An access token can have fewer.",
+        "The person has no right to do this. Rights are look, query, run, release, erase, send and administer. A user "
+        "has the rights of all their roles, which waterclock.toml declares. An access token can have fewer.",
     ),
     "E941": Code(
         "invalid role or user",

@@ -13,6 +13,8 @@ class TokenPart(AnswerPart):
     user: str
     """The user who has its rights, as far as the user has them at the moment of use."""
     rights: SortedTexts
+    streams: list[str]
+    """The streams of the receiver to which `send` is limited; empty if it is not limited."""
     created_at: Instant
     created_by: str
     until: Instant

@@ -1,4 +1,4 @@
-"""Users, roles and rights: who may look, query, run, release, erase and administer. Pure logic.
+"""Users, roles and rights: who may look, query, run, release, erase, send and administer. Pure logic.
 
 The project file declares roles, which are lists of rights, and users, who have roles. A project without users has one
 person, its owner: the user of the operating system, with all rights.
@@ -23,6 +23,8 @@ class Right(StrEnum):
     RUN = "run"
     RELEASE = "release"
     ERASE = "erase"
+    SEND = "send"
+    """Send events to the receiver. An access token can be limited to streams."""
     ADMINISTER = "administer"
 
 
