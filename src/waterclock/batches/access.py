@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.permissions.people import Right
+from waterclock.permissions.people import Right, expand_rights
 
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
     """An access token without its value: whom it is for, the rights it is limited to, and when it ends.
 
-    `digest` identifies the value, which is stored nowhere.
+    `digest` identifies the value, which is stored nowhere. `streams` are those to which it may send events, if it is
+    limited to some.
     """
 
     name: str
@@ -24,6 +25,11 @@ class AccessToken:
     until: datetime
     revoked_at: datetime | None = None
     revoked_by: str | None = None
+    streams: tuple[str, ...] = ()
+
+    def may_send_to(self, stream: str) -> bool:
+        """Return whether the token's scope contains a stream. Its user needs the right, too."""
+        return Right.SEND in expand_rights(self.rights) and (not self.streams or stream in self.streams)
 
     def is_valid_at(self, now: datetime) -> bool:
         """Return whether the token is accepted at an instant: before its end, and not revoked."""

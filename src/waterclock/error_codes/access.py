@@ -9,8 +9,8 @@ from waterclock.errors import Code
 ACCESS: Mapping[str, Code] = {
     "E940": Code(
         "missing right",
-        "The person has no right to do this. Rights are look, query, run, release, erase and administer. A user has "
-        "the rights of all their roles, which waterclock.toml declares. An access token can have fewer.",
+        "The person has no right to do this. Rights are look, query, run, release, erase, send and administer. A user "
+        "has the rights of all their roles, which waterclock.toml declares. An access token can have fewer.",
     ),
     "E941": Code(
         "invalid role or user",
@@ -27,5 +27,11 @@ ACCESS: Mapping[str, Code] = {
         "unusable certificate",
         "The pages cannot be served by HTTPS. The certificate or its private key cannot be read, the two do not belong "
         "together, or the key has a password.",
+    ),
+    "E945": Code(
+        "sign-in at a provider",
+        "People cannot sign in by OpenID Connect: a setting of [sign_in.oidc] is not valid, the provider does not "
+        "answer as it should, or its answer proves nothing about the person. The person who signs in sees no reason; "
+        "`waterclock access` shows it.",
     ),
 }
