@@ -21,7 +21,8 @@ PUBLISHING: Mapping[str, Code] = {
     ),
     "E286": Code(
         "unknown function",
-        "Neither Spark nor Waterclock has this function, and no CREATE FUNCTION declares it. Queries, rules, functions "
+        "Neither Spark nor Waterclock has this function, and no CREATE FUNCTION declares it. A query also cannot call "
+        "`skew`, `k_anonymity` or `l_diversity`, which are aggregates for rules. Queries, rules, functions "
         "and computed columns of a PUBLISH are checked. Queries and functions are not checked if a Spark Connect "
         "server, `packages` or `spark.sql.extensions` may add functions.",
     ),

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.ledger_snapshot import HELD_BACK
 from waterclock.dpl.query.aggregates import NAMES, aggregates_of, expand_aggregates
+from waterclock.dpl.query.group_measures import group_measures_in
 from waterclock.engine.batch.row_filters import list_findings, row_filter_of
+from waterclock.engine.batch.rule_values import evaluate_aggregates
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import key_ladder, list_batch_rules, may_repeat_keys
 from waterclock.flow.choices import Action, Kind, Mode, Scope
@@ -56,7 +58,8 @@ def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, 
     """Return the aggregates that count broken rules and evaluate batch rules, in the same pass as the write.
 
     Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A rule holds where it is TRUE: NULL breaks it. With
-    `at_rest` they are evaluated on the sealed rows, by one scan for all labels. No batch rule needs its own job then.
+    `at_rest` they are evaluated on the sealed rows, by one scan for all labels. Then only batch rules with measures of
+    groups need jobs of their own.
     """
     from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
@@ -82,8 +85,11 @@ def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, 
 
 
 def measured_batch_rules(table: Table, *, at_rest: bool = False) -> list[Rule]:
-    """Return the batch rules that are part of `row_measures`: those that Spark can observe, or all on sealed rows."""
-    return [rule for rule in list_batch_rules(table) if (_is_of_batch(rule) if at_rest else _is_observable(rule))]
+    """Return the batch rules that are part of `row_measures`: those that Spark can observe.
+
+    On sealed rows these are all but those with measures of groups, which need a group-by of their own.
+    """
+    return [rule for rule in list_batch_rules(table) if (_is_aggregated(rule) if at_rest else _is_observable(rule))]
 
 
 def has_unmeasured_rules(table: Table, measures: Mapping[str, Any]) -> bool:
@@ -269,15 +275,13 @@ class SealedLabel:
 
     def _evaluate(self, texts: Sequence[str]) -> dict[str, str]:
         from pyspark.errors import PySparkException
-        from pyspark.sql import functions as F  # noqa: N812
 
         rows = frame_of_slices(self.spark, self.folder, [self.manifest])
-        columns = [F.expr(expand_aggregates(text)).cast("string") for text in texts]
         try:
-            found = rows.agg(*(column.alias(f"a{index}") for index, column in enumerate(columns))).first()
+            found = evaluate_aggregates(rows, texts, as_texts=True)
         except PySparkException:
             return {}  # the values only explain a broken rule, so a failure here is ignored
-        return {text: found[f"a{index}"] or "NULL" for index, text in enumerate(texts)} if found else {}
+        return {text: value or "NULL" for text, value in zip(texts, found, strict=True)}
 
 
 def _batch_findings(
@@ -296,18 +300,18 @@ def _batch_findings(
 
 
 def evaluate_rules(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
-    """Return the value of each rule with aggregates over some rows, by one job."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    found = rows.agg(
-        *(F.expr(expand_aggregates(rule.expression)).alias(f"r{index}") for index, rule in enumerate(rules))
-    ).first()
-    return {rule.name: found[f"r{index}"] if found else None for index, rule in enumerate(rules)}
+    """Return the value of each rule with aggregates over some rows. Cost: as `evaluate_aggregates`."""
+    values = evaluate_aggregates(rows, [rule.expression for rule in rules])
+    return {rule.name: value for rule, value in zip(rules, values, strict=True)}
 
 
 def _is_of_batch(rule: Rule) -> bool:
     """Return whether a rule is about the batch as a whole, and compares it with nothing else."""
     return rule.scope is Scope.BATCH and rule.comparison is None
+
+
+def _is_aggregated(rule: Rule) -> bool:
+    return _is_of_batch(rule) and not group_measures_in([rule.expression])
 
 
 def _is_observable(rule: Rule) -> bool:

@@ -13,7 +13,7 @@ from waterclock.storage.slices.input_filter import READ_BY
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
-_OF_RULES = ("last_good", "usual", "trend", "skew")
+_OF_RULES = ("last_good", "usual", "trend", "skew", "k_anonymity", "l_diversity")
 _ROUTINE = re.compile(r"UNRESOLVED_ROUTINE\] Cannot resolve routine `([^`]*)`")
 _CASE = re.compile(
     r'Cannot resolve "CASE WHEN (.*) THEN 0 ELSE \d+ END" due to data type mismatch: .*"BOOLEAN" type, '
