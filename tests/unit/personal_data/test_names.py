@@ -41,7 +41,7 @@ def test_words_end_at_underscores_case_changes_and_digits() -> None:
 
 
 def test_precision_and_recall_on_labelled_names() -> None:
-    cases = [(name, kind) for kind, names in TRUE.items() for name in names.split()]
+    cases: list[tuple[str, str | None]] = [(name, kind) for kind, names in TRUE.items() for name in names.split()]
     cases += [(name, None) for name in FALSE]
     hits = [(name, kind) for name, kind in cases if kind is not None and found(name) == kind]
     missed = [name for name, kind in cases if kind is not None and found(name) != kind]

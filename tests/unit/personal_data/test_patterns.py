@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import uuid
+from collections.abc import Callable
 
 import pytest
 
@@ -66,7 +67,7 @@ def columns_without_personal_data() -> dict[str, list[str]]:
     def digits(count: int) -> str:
         return str(chance.randrange(10 ** (count - 1), 10**count))
 
-    makers = {
+    makers: dict[str, Callable[[], str]] = {
         "9 digits": lambda: digits(9),
         "11 digits": lambda: digits(11),
         "13 digits": lambda: digits(13),
