@@ -32,6 +32,13 @@ PUBLISHING: Mapping[str, Code] = {
         "label. The published table is not such a COLLECT. Rows read from files or returned by a query need a format "
         "of their own.",
     ),
+    "E381": Code(
+        "personal data published without a decision",
+        "A PUBLISH sends a column that has the tag `pii`, inherits it, or comes from `decrypt`. Mask the column in the "
+        "list of the PUBLISH, or write TAGS (pii) there to send it, or TAGS (no_pii) if it identifies no person. A "
+        "column inherits the tag from the columns that it is computed from, unless `mask_text`, `hash_keyed`, "
+        "`tokenize`, `encrypt` or `generalize` is applied to them, or they are only counted.",
+    ),
 }
 COPIES: Mapping[str, Code] = {
     "E383": Code(

@@ -19,6 +19,7 @@ from waterclock.dpl.resolve.functions import check_circles, function_of
 from waterclock.dpl.resolve.key_deduplication import resolve_keys
 from waterclock.dpl.resolve.late_rows import with_late_rows
 from waterclock.dpl.resolve.names import names_of
+from waterclock.dpl.resolve.published_personal_data import check_published_personal_data
 from waterclock.dpl.resolve.query_choices import resolve_choices
 from waterclock.dpl.resolve.schemas import RecordedColumns, Schemas
 from waterclock.dpl.resolve.table_reads import ReadResolver
@@ -94,9 +95,11 @@ class _Compiler:
         errors.extend(resolve_keys(self.drafts, reads.spans))
         errors.extend(check_clauses(flow))
         errors.extend(Schemas(queries, self.known).check(self._upstream_first()))
-        return (
-            None if errors else FlowBuilder(self.drafts, queries, functions, view_columns, self.config, systems).build()
-        )
+        if errors:
+            return None
+        built = FlowBuilder(self.drafts, queries, functions, view_columns, self.config, systems).build()
+        errors.extend(check_published_personal_data(built, self.drafts))
+        return None if errors else built
 
     def _publishes(self, systems: Systems) -> dict[str, UnresolvedTable]:
         publishes: dict[str, UnresolvedTable] = {}
