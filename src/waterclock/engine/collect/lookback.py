@@ -21,8 +21,8 @@ from waterclock.timelabel.window import Window
 def find_revisited_slices(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
     """Return the done slices of the windows that are entirely within the LOOKBACK before the group, oldest first.
 
-    A window that the start of the LOOKBACK cuts is not included: its other rows are not read. Nor are windows that
-    RETAIN or `drop` removed: a late row would restore all their rows.
+    A window that begins before the LOOKBACK is not included. Nor are windows that RETAIN or `drop` removed: a late row
+    would restore all their rows.
     """
     if table.source is None or table.source.lookback is None or group.is_made_of_kept or group.verb == LOOK_AGAIN:
         return ()
@@ -49,7 +49,7 @@ def windows_read(group: Group, again: Sequence[Slice]) -> list[Window]:
 def filter_changed_slices(
     manifests: Sequence[Manifest], again: Sequence[Slice], folder: str | None = None
 ) -> tuple[Manifest, ...]:
-    """Return the slices except those of windows that were read again and have the same digest as before.
+    """Return the slices without those that LOOKBACK read again and whose digest is the same as before.
 
     If rows may be quarantined, the table's `folder` is given: a slice with other quarantined rows has changed as well.
     """
