@@ -1,4 +1,4 @@
-"""Names the expression that failed for a row in Spark: its text, its place, and a query that finds the rows."""
+"""Adds to an error of Spark the expression that failed for a row, its place, and a query that finds such rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _FailedExpression:
 def add_failed_expression(
     error: WaterclockError, raised: BaseException, project: Project, table: Table
 ) -> WaterclockError:
-    """Add to Spark's error for a row the expression that failed and its place in the statement of the table.
+    """Add the expression that failed for a row, and its place in the table's statement, to Spark's error.
 
     Spark does not name the row. So the fix is a query that finds it, or names the tables to search.
     """
@@ -46,7 +46,7 @@ def add_failed_expression(
 
 
 def _find(table: Table, expression: FailedExpression) -> _FailedExpression | None:
-    """Find an expression in the queries of a table and in its column list. The line decides between several places."""
+    """Find an expression in the queries of a table and in its column list. If it occurs several times, the line decides."""
     places: list[_FailedExpression] = []
     for query in _queries(table):
         source = SourceText(query.place.file, query.text, query.place.line, query.place.column)

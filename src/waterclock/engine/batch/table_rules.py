@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 def table_findings(
     work: RunContext, spark: SparkSession, table: Table, sealed: Sequence[Manifest], pinned: Sequence[PinnedRead] = ()
 ) -> Iterator[tuple[Action, str]]:
-    """Yield the table rules that do not hold after the last of these slices is committed, following the others.
+    """Yield a finding for each rule OVER TABLE that does not hold once these slices are committed in order.
 
-    They are evaluated on the newest state, also if the slice is of an older label. `pinned` are the reads of the last
-    one. Concurrent commits of other batches are not included. Cost: one job over the columns that the rules name: of
+    They are evaluated on the newest state, also if the slice is of an older label. `pinned` are the inputs of the last
+    slice. Concurrent commits of other batches are not included. Cost: one job over the columns that the rules name: of
     all labels of an APPEND table, of the state and the slice of a MERGE table, or of all columns of a TEMPORAL one
     (`resulting_state`). For a REPLACE table it scans the slice, which is the table; for a PUBLISH, see
     `state_delivered`.

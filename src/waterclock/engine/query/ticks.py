@@ -180,7 +180,7 @@ class _Search:
         )
 
     def find_awaited_gaps(self) -> tuple[Gap, ...]:
-        """Return the missing labels that prevent newer ticks although later ones are made. Empty if gaps are allowed."""
+        """Return the missing labels that prevent newer ticks although later ones exist. Empty if gaps are allowed."""
         if self.asked.is_partial:
             return ()
         found = self.ticks.find_awaited_windows(self.tables)

@@ -12,7 +12,7 @@ from pathlib import Path
 from waterclock.errors import WaterclockError
 
 OLDEST = 17
-_USUAL = (17, 21)  # usual for Spark; a newer one is proposed only if there is no other
+_USUAL = (17, 21)  # versions to propose first; a newer one is proposed only if there is no other
 INSTALLS = {  # bin/_ensure installs the same packages
     "apt-get": "apt-get update && apt-get install -y --no-install-recommends default-jre-headless",
     "dnf": "dnf install -y java-21-openjdk-headless",
