@@ -168,7 +168,7 @@ def _fold(
     manifests: Sequence[Manifest],
     at: datetime | None,
 ) -> None:
-    """Commit slices to a MERGE or TEMPORAL table: a new label is merged into its newest state, others into older ones."""
+    """Commit slices to a MERGE or TEMPORAL table: a new label onto its newest state, others among older slices."""
     placed = sorted(manifests, key=lambda each: each.label)
     is_new = len(placed) == 1 and (at is None or placed[0].label > at)
     merge = table.merge

@@ -33,8 +33,7 @@ def add_retiring_columns(
 ) -> tuple[DataFrame, Columns]:
     """Add retiring columns to rows: computed as declared, and NULL from their day on. Return the rows and all columns.
 
-    `known` is the table's schema. A column that has retired and is no longer declared stays in the table as NULL, as Delta
-    keeps it.
+    `known` is the table's schema. A column that has retired and is no longer declared stays in the table as NULL.
     Raises  E773 where a retiring column is missing from the rows before its day, E452 for one whose day has come at
             `now` although no batch announced it
     """

@@ -46,7 +46,7 @@ def add_failed_expression(
 
 
 def _find(table: Table, expression: FailedExpression) -> _FailedExpression | None:
-    """Find an expression in the queries of a table and in its column list. If it occurs several times, the line decides."""
+    """Find an expression in the queries of a table and in its column list. The line decides between several places."""
     places: list[_FailedExpression] = []
     for query in _queries(table):
         source = SourceText(query.place.file, query.text, query.place.line, query.place.column)

@@ -104,7 +104,7 @@ def build_measure_entries(values: Mapping[str, Measured], passed_over: Sequence[
 
 @dataclass(slots=True)
 class MeasureHistory:
-    """The measured values of earlier batches, by label: those in the ledger, and those of this group's earlier labels."""
+    """The measured values of earlier batches, by label: from the ledger, and of this group's earlier labels."""
 
     table: Table
     known: dict[datetime, tuple[int, Mapping[str, Measured]]] = field(default_factory=dict)

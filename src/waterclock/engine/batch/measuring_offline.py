@@ -89,7 +89,7 @@ def _measure_labels(
 
 
 def _split_into_jobs(folder: str, pieces: Iterable[Slice]) -> Iterator[tuple[list[Manifest], list[Slice]]]:
-    """Split slices into jobs by their number of files. Yield the manifests of a job, and slices whose files are gone."""
+    """Split slices into jobs by number of files. Yield a job's manifests, and the slices whose files are gone."""
     manifests: list[Manifest] = []
     gone: list[Slice] = []
     files = 0

@@ -28,7 +28,10 @@ _ORDERED = frozenset("tinyint smallint int bigint float double boolean date time
 
 @dataclass(frozen=True, slots=True)
 class OfflineState:
-    """One aggregate of a measure, with the SQL of its partial aggregates. `type` is its result type, `of` its argument's."""
+    """One aggregate of a measure, with the SQL of its partial aggregates.
+
+    `type` is the type of its result, `of` that of its argument.
+    """
 
     call: AggregateCall
     type: str
@@ -132,7 +135,7 @@ class Count:
         return self.parts.render(lambda at: f"({self.states[at].own})")
 
     def merged_sql(self, names: Sequence[str]) -> str:
-        """Return the SQL of the value of all labels together. `names` are the columns of `columns`, in the same order."""
+        """Return the SQL of the value of all labels together. `names` are the columns that store `columns`."""
         if self.parts is None:
             raise AssertionError(f"{self.name} cannot be merged")
         texts, at = [], 0

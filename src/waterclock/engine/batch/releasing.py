@@ -30,7 +30,7 @@ from waterclock.timelabel.label import label_of
 
 
 def group_to_release(work: RunContext, table: Table, label: datetime, now: datetime, why: str) -> Group:
-    """Return the group that releases a held label. Raises  E756 where its inputs have changed. `why` is the user's reason."""
+    """Return the group that releases a held label, for the reason `why`. Raises  E756 where its inputs changed."""
     snapshot = work.ledger.reads.snapshot(work.flow)
     facts = snapshot.of(table.name)
     others = {other: found for other, found in facts.troubles.items() if other != label}

@@ -64,7 +64,10 @@ def compute_rows(
 
 
 def union_by_name(table: Table, branches: Sequence[DataFrame]) -> DataFrame:
-    """Combine the branches of a UNION ALL BY NAME. For some TEMPORAL tables, add a column with each row's missing columns."""
+    """Combine the branches of a UNION ALL BY NAME.
+
+    If a TEMPORAL table needs it, a column lists the columns that a row's branch does not have.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     from waterclock.temporal import union_sources

@@ -90,8 +90,8 @@ def plan_rebuild(work: RunContext, names: Sequence[str]) -> Mapping[str, tuple[D
 def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) -> Remade:
     """Rebuild one table from its sealed slices, in one commit. A log that is lost, damaged or too old is replaced.
 
-    Slices that lost only their manifest are sealed again; the labels of other damaged ones are requested again. The table
-    is paused meanwhile; if the rebuild is killed, until the next one.
+    Slices that lost only their manifest are sealed again; the labels of other damaged ones are requested again. The
+    table is paused meanwhile; if the rebuild is killed, until the next one.
     Raises  E407 where a batch is running, E644 where a rebuild of all tables has started, E752 where a slice is damaged
             that cannot be made again
     """
