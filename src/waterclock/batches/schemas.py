@@ -1,4 +1,4 @@
-"""Versions of the columns of a source, as it was collected, and of a table. Pure data."""
+"""Defines versions of the columns of a source, as it was collected, and of a table. Pure data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from waterclock.flow.schema_changes import SchemaChange, change_between
 
-SCHEMA = "schema"  # key in a batch's source for the delivered columns, where they are new
+SCHEMA = "schema"  # the key in a batch's source notes for the delivered columns, if they are new
 
 
 class Side(StrEnum):
@@ -48,7 +48,7 @@ def version_in_effect(versions: Iterable[SchemaVersion], side: Side, label: date
 def find_matching_version(
     versions: Sequence[SchemaVersion], side: Side, label: datetime, columns: Mapping[str, str]
 ) -> SchemaVersion | None:
-    """Return the version with these columns: that of the label, or the newest. Return None if the columns are new.
+    """Return the version with these columns: the one in effect at the label, or the newest. None for new columns.
 
     So a backfill of old labels records no change, whether its source returns old columns for old rows or new ones.
     """
@@ -67,7 +67,7 @@ def change_at(
 
 
 def changes_of(versions: Sequence[SchemaVersion]) -> list[tuple[SchemaVersion, SchemaChange | None]]:
-    """Return each version of one side, oldest first, with its difference to the previous one; None for the first."""
+    """Return each version of one side, oldest first, with its difference to the previous one. None for the first."""
     ordered = sorted(versions, key=lambda each: each.number)
     before: list[SchemaVersion | None] = [None, *ordered]
     return [

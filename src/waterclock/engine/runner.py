@@ -170,7 +170,7 @@ class Runner:
                 )
 
     def _end_following(self, now: datetime) -> None:
-        """Remove requests to make batches again after their inputs, if these turned out unchanged."""
+        """Remove requests to make batches again after their inputs, where all inputs are settled and unchanged."""
         ledger = self._work.ledger
         for name, labels in self._planner.find_labels_to_follow(ledger.reads.snapshot(self._work.flow), now).items():
             if labels:

@@ -1,4 +1,4 @@
-"""Builds the errors for queries as of a tick that cannot be answered. Each names the batch at fault and a fix. Pure."""
+"""Builds the errors for queries as of a tick that cannot be answered. Each names a batch and a fix. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Missing = Mapping[str, IntervalSet]
 
 
 def can_be_partial(node: Node) -> bool:
-    """Return whether queries can read a table without some labels. Not for REPLACE: one batch makes all its content."""
+    """Return whether queries can read a table without some labels. Not for REPLACE: one batch makes all content."""
     return node.table.mode is not Mode.REPLACE
 
 
 def unmade_windows_error(
     ticks: Ticks, missing: Missing, tick: datetime, *, is_partial: bool, is_newest_known: bool = False
 ) -> WaterclockError:
-    """Build the error for windows up to a tick that are not made, not due yet, or dropped (E522, E518).
+    """Build the error for windows before a tick that are not made, not due yet, or dropped (E522, E518).
 
     `is_newest_known`: `tick` is the newest one that was known at the instant `known_at` of the query.
     """
