@@ -197,7 +197,7 @@ _INSTANTS = ("tick", "looked", "at", "first")
 
 @dataclass(frozen=True, slots=True)
 class ClosedSince:
-    """Facts that show which windows of a table before an instant `high` were closed by an instant `at`, or by a later one.
+    """Facts that show which windows of a table, before an instant `high`, were closed by an instant `at` or later.
 
     `first` is the oldest window that was ever checked, or None. `covered` has the windows that are done or skipped,
     `skipped` those that are skipped. `closed` has the windows that are closed, but neither done nor skipped. `later`
