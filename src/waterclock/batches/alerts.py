@@ -63,7 +63,7 @@ _SEVERITIES = {
 
 @dataclass(frozen=True, slots=True)
 class RootCause:
-    """A root cause as found by one check.
+    """A reason for an alert, such as a failed batch or late data, as found by one check.
 
     `key` identifies the cause. `batches` are the batches that the cause itself stopped. `blocks` counts, by table, the
     other batches that wait for these. `of_run`: only a run can detect the cause, since the ledger alone does not show
@@ -157,7 +157,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A root cause since it was first detected, with the notifications sent about it.
+    """An open or past root cause since it was first detected, with the notifications sent about it.
 
     `resolved` is the time at which the cause was found to be over. `told` has the notifications by target.
     `is_finished` means that it is over and that no further notifications about it are due.
@@ -178,7 +178,7 @@ class Alert:
 
 
 class Telling(StrEnum):
-    """Why a message reports an alert: it is new, it persists, it is over, or it was over before its first report."""
+    """Why a message reports an alert: it is new, it persists, it is over, or it began and ended unreported."""
 
     FIRING = "firing"
     REPEATED = "repeated"
@@ -214,7 +214,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class StoredAlerts:
-    """The alerts in the ledger at the time of a check.
+    """The alerts that the ledger has at the time of a check, with what is needed to decide on messages.
 
     `alerts` are those that are not finished. `recent` maps targets to the times at which their newest messages were
     written. `waiting` contains the targets with unsent messages. `next_number` is the number of the next alert.

@@ -128,7 +128,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One batch upstream or downstream of another, `depth` reads away, and the claim that made its rows.
+    """A batch upstream or downstream of another batch, `depth` reads away, and the claim that made its rows.
 
     `is_replaced`, upstream: other rows have replaced these since they were read. Downstream: the batch was made,
     directly or through other batches, from a revision that other rows have replaced since.

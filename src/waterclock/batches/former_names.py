@@ -1,4 +1,4 @@
-"""Maps former names of renamed tables and code to current ones, and tables to their data folders. Pure data."""
+"""Maps former names of tables and former fingerprints of code to current ones, and tables to their data folders."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _LIMIT = 10 * _GB
 
 
 class Stands(StrEnum):
-    """The state of the log retained for a collect: safe, about to be lost, lost, or missing."""
+    """Whether the log that a source retains for a collect is safe, about to be lost, lost, or missing."""
 
     SAFE = "safe"
     LOSING = "losing"

@@ -45,7 +45,7 @@ FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 class BatchStatus(StrEnum):
-    """The stored states of a batch; all others are derived by the planner."""
+    """The statuses of a batch that the ledger stores. The planner derives all others."""
 
     RUNNING = "running"
     DONE = "done"
@@ -174,7 +174,7 @@ class Closing:
 
     @property
     def in_order(self) -> datetime | None:
-        """The tick at which the window was first closed. Windows close in order; late rows reopen them in any order."""
+        """The tick at which the window was first closed. It ascends from window to window, unlike `tick`."""
         return self.first or self.tick
 
     @classmethod
@@ -213,7 +213,7 @@ class ClosedSince:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """The past of one table.
+    """The ledger's facts about the past of one table, from which its batches are planned.
 
     `covered`: windows that are done, skipped or covered by a later snapshot. `suspects`: done batches with their
     inputs, if the recorded inputs may differ from the current ones, or if the batch depends on such batches (an upper
@@ -252,7 +252,7 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class LedgerSnapshot:
-    """The past of all tables of a flow at one moment. `flow` is the fingerprint of the applied flow.
+    """The ledger's facts about all tables of a flow at one moment. `flow` is the fingerprint of the applied flow.
 
     `sequence` rises with every write to the ledger: two snapshots with the same sequence are equal. `paused` is the
     pause of all tables, including those that the ledger does not know yet. `links` maps tables that collect from other

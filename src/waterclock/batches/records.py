@@ -91,7 +91,7 @@ class Claim:
     lease_until: datetime
 
     def has_expired(self, now: datetime) -> bool:
-        """Return whether the lease has expired.
+        """Return whether the lease of the claim has expired at `now`.
 
         A live runner extends it three times per lease. If it ends more than two leases from now, the clock was set back
         and the runner has not extended it since.
@@ -101,7 +101,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """The result of one label of a committed claim.
+    """The result of a committed claim for one label.
 
     `slice_path` is the sealed slice's folder relative to the table's. `stands_from` is set for snapshots: the batch
     covers `[stands_from, end)`. `digest` is 'rows:high:low' (None if a later scan must compute it). `measures` has

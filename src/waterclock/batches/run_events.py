@@ -13,7 +13,7 @@ from waterclock.timelabel.label import label_of
 
 
 class LineageEventKind(StrEnum):
-    """The kinds of `LineageEvent`: those of the ledger's events, and `left` for a label that its claim did not make."""
+    """The kinds of `LineageEvent`: those of ledger events, and `left` for a label that its claim did not make."""
 
     RUN_BEGAN = "run began"
     RUN_ENDED = "run ended"

@@ -13,7 +13,7 @@ SCHEMA = "schema"  # the key in a batch's source notes for the delivered columns
 
 
 class Side(StrEnum):
-    """Which columns a version describes: those of the collected source, or the table's own."""
+    """Whether a schema version has the columns of the collected source, or those of the table."""
 
     SOURCE = "source"
     TABLE = "table"
@@ -21,7 +21,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaVersion:
-    """Columns with their types, first delivered by the batch of a claim. `label` is the first label that has them.
+    """A set of columns with their types, first delivered by the batch of a claim. `label` is the first that has them.
 
     Numbers of a table's side rise from 1, in the order in which batches were recorded.
     """
@@ -61,7 +61,7 @@ def find_matching_version(
 def change_at(
     versions: Sequence[SchemaVersion], side: Side, label: datetime, columns: Mapping[str, str]
 ) -> SchemaChange | None:
-    """Return how columns differ from the version in effect at a label; None if there is no version yet."""
+    """Return how columns differ from the version in effect at a label. None if there is no version yet."""
     before = version_in_effect(versions, side, label) or newest_of(versions, side)
     return None if before is None else change_between(before.columns, columns)
 

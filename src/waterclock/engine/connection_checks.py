@@ -1,4 +1,4 @@
-"""Tests every system that an environment uses before a run does: ledger, storage, sources, destinations and Spark."""
+"""Tests the systems that an environment uses before a run needs them: ledger, storage, sources, destinations, Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes a damaged file to its batch or table, and names the command that fixes it."""
+"""Finds the batch or table of a damaged file, and the command that fixes it."""
 
 from __future__ import annotations
 

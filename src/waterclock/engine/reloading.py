@@ -58,7 +58,7 @@ class Reloading:
         return False
 
     def _may_be_taken_up_now(self) -> bool:
-        """Whether another flow was applied since a change was refused, so that the change may be possible by now."""
+        """Return whether another flow was applied since a change was refused: the change may now be possible."""
         return self._refused_under is not None and self._refused_under != self._read_applied_flow()
 
     def _read_applied_flow(self) -> str:

@@ -74,7 +74,7 @@ class RunContext:
 
     @property
     def keys(self) -> KeysOfProject:
-        """The keys for functions such as `hash_keyed`, of the project's connections of type `keys`."""
+        """The keys of the project's connections of type `keys`, for functions such as `hash_keyed`."""
         return KeysOfProject.of(self.flow, Secrets.of(self.project.secrets))
 
     def folder(self, table: Table) -> str:
@@ -82,7 +82,7 @@ class RunContext:
         return self.lake.folder(f"publish/{table.name}" if table.kind is Kind.PUBLISH else table.name)
 
     def keep_alive(self, claim: Claim) -> None:
-        """Have the heartbeat renew the claim's lease until `end_lease`."""
+        """Make the heartbeat renew the claim's lease until `end_lease`."""
         with self._lock:
             self._held[claim.number] = claim
 

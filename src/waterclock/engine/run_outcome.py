@@ -39,7 +39,7 @@ class RunOutcome:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing failed in this run, and no batch of its tables and labels is failed or held after it."""
+        """Whether nothing failed in this run, and none of its batches is failed or held after it."""
         left = () if self.plan is None else self.plan.batches
         return not self.has_failed and not any(batch.status in {Status.FAILED, Status.HELD} for batch in left)
 

@@ -196,7 +196,7 @@ class Runner:
             now = upcoming
 
     def _take_over(self) -> bool:
-        """Resolve claims whose runner is gone. Return whether any was. Imports delta-rs only if there are any."""
+        """Resolve claims whose runner is gone. Return whether any was resolved. Imports delta-rs only if needed."""
         self._unsettled = ()
         if left := expired_claims(self._work):
             from waterclock.engine.batch.takeover import take_over
@@ -310,7 +310,7 @@ class Runner:
     def _plan_with_sources(
         self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
     ) -> deque[Group]:
-        """Plan and query the sources. Plan again if windows with PARTIAL AFTER can run without absent inputs."""
+        """Plan and query the sources. Plan again if PARTIAL AFTER lets windows run without the inputs found missing."""
         absent = self._absent
         fresh = self._plan_once(now, tried, clocks, outcome)
         if self._absent != absent and any(table.partial_after for table in self._work.flow.tables.values()):

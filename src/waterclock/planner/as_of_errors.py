@@ -113,7 +113,7 @@ def _dropped_windows_error(ticks: Ticks, node: Node, window: Window, tick: datet
 
 
 def _reason(node: Node, facts: TableFacts, window: Window, now: datetime) -> tuple[str, str]:
-    """Return why a batch is not made, and the command that makes it."""
+    """Return why a batch is not made, and a suggestion how to make it or to avoid it."""
     name, cadence, label = node.table.name, node.table.cadence, label_of(window.start)
     due, trouble = window.end + cadence.delay, facts.troubles.get(window.start)
     if due > now:

@@ -40,7 +40,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class FlowGraph:
-    """The nodes of a flow by name, upstream first."""
+    """The nodes of a flow by table name, upstream first."""
 
     nodes: dict[str, Node]
 

@@ -207,7 +207,7 @@ def _lower_ripe_end(question: _WorkFacts, node: Node) -> bool:
 
 
 def _find_newest_due_end(question: _WorkFacts, node: Node, reads: Iterable[Read], end: datetime) -> datetime:
-    """Return the end of the newest window, not after `end`, whose given reads are due."""
+    """Return the end of the newest window, not after `end`, for which the given reads are due."""
     name, cadence = node.table.name, node.table.cadence
     for read in reads:
         if read.kind is not ReadKind.LATEST and read.table != name:
@@ -259,7 +259,7 @@ def _find_snapshot_work(question: _WorkFacts, node: Node, facts: TableFacts, end
 
 
 def find_snapshot_start(facts: TableFacts) -> datetime:
-    """Return the start of the period that the next snapshot covers: the end of covered time, or `BEGINNING`."""
+    """Return the start of the period that the next snapshot covers: the end of the covered time, or `BEGINNING`."""
     spans = list(facts.covered)
     return spans[0][1] if spans and spans[0][0] == BEGINNING else BEGINNING
 

@@ -199,7 +199,7 @@ class KnownStates:
         return select_awaited(missing, node, self._graph, self._starts) if missing and node is not None else ()
 
     def _is_kept_partial(self, missing: tuple[Missing, ...], at: datetime | None) -> bool:
-        """Return whether a partial batch was not to be made again at an instant, as inputs were still missing."""
+        """Return whether a partial batch was not to be made again at an instant: inputs were missing or dropped."""
         if is_dropped(((it.table, it.low, it.high) for it in missing), self._snapshot) is not None:
             return True
         return not all(self.find_covered_windows(it.table, at).covers(it.low, it.high) for it in missing)
@@ -227,7 +227,7 @@ class KnownStates:
         return content_text(of_high - by_high, of_low - by_low)
 
     def _is_there(self, conflict: Conflict, at: datetime | None, then: datetime) -> bool:
-        """Return whether a conflict at one instant also existed at an earlier one."""
+        """Return whether a conflict that exists at the instant `at` also existed at the earlier instant `then`."""
         made = self.history.tables[conflict.table].made.get(conflict.label)
         is_same = not made or _revision_as_of(made, then) is _revision_as_of(made, at)
         if not is_same or self._is_kept_partial(self._missing_inputs(conflict.table, conflict.label, then), then):
@@ -253,7 +253,7 @@ class KnownStates:
                 yield made[0].at
 
     def _list_agreements(self, fact: InputFact, at: datetime | None) -> Iterator[datetime]:
-        """Yield the instants before `at`, newest first, up to which an interval had the recorded content."""
+        """Yield the ends of the periods before `at` in which an interval had the recorded content, newest first."""
         table = self.history.tables.get(fact.table)
         if table is None or not table.made:
             return
@@ -292,7 +292,7 @@ class KnownStates:
     def _changes(
         self, of_labels: Iterable[tuple[RevisionFact, ...]], until: datetime | None
     ) -> list[tuple[datetime, int, int]]:
-        """Return the content changes of some labels up to an instant, newest first."""
+        """Return the content changes of some labels between `history.since` and an instant, newest first."""
         found = []
         for of_label in of_labels:
             weight = (0, 0)

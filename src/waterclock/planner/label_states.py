@@ -269,7 +269,7 @@ class _StateFacts:
         return LabelState(cell.label, Status.DONE, why, cell)
 
     def _is_given_up(self, cell: Cell) -> bool:
-        """Return whether a snapshot failed and is not retried, because a later one covers it or will do so."""
+        """Return whether a snapshot failed and is not retried, because a later snapshot covers it or will do so."""
         return self.is_snapshot and cell.status in _TROUBLE and cell.current_claim is None
 
 

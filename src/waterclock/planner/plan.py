@@ -71,7 +71,7 @@ class BoundRead:
     high: datetime
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the read as a dictionary for JSON."""
+        """Return the bound reference as a dictionary for JSON."""
         return {
             "table": self.read.table,
             "read": str(self.read),
@@ -91,7 +91,7 @@ class OpenWindow:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The reason why a batch is blocked or waiting: another batch and its status."""
+    """A batch because of which another one is blocked or waiting, with its status."""
 
     table: str
     window: Window
@@ -257,7 +257,7 @@ class Ripple:
         return {name: tuple(sorted({*self.asked.get(name, ()), *self.following.get(name, ())})) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the ripple as a dictionary for JSON."""
+        """Return the labels of `asked` and `following` as a dictionary for JSON."""
         return {
             kind: {name: [window.label for window in windows] for name, windows in of.items()}
             for kind, of in (("asked", self.asked), ("following", self.following))

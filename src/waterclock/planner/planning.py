@@ -43,7 +43,7 @@ class Planner:
         self.graph: FlowGraph = graph_of(flow)
 
     def starts(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
-        """Return the START of every table, by name."""
+        """Map every table to its START."""
         return starts_of(self.flow, self.graph, snapshot, now)
 
     def plan(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest = ALL) -> Plan:
@@ -250,7 +250,7 @@ class Planner:
                 yield node, to_do if chosen is None else to_do.limit_to_labels(*chosen.bounds(node.table.cadence))
 
     def _sort_groups(self, groups: list[Group]) -> tuple[Group, ...]:
-        """Sort groups into the order of claiming: oldest first, upstream before downstream."""
+        """Sort groups into the order in which they are claimed: oldest first, upstream before downstream."""
         nodes = self.graph.nodes
         return tuple(sorted(groups, key=lambda group: (group.batches[0].window.end, nodes[group.table].rank)))
 

@@ -73,7 +73,7 @@ def find_prerequisites(flow: Flow, ticks: Ticks, tables: Collection[str], tick: 
 
 
 def _find_unsettled_windows(ticks: Ticks, node: Node, low: datetime, high: datetime) -> IntervalSet:
-    """Return the unsettled windows of a span that can be made; for ordered tables also the windows before it."""
+    """Return the unsettled windows of a span that can be made. For ordered tables, include the windows before it."""
     name, cadence = node.table.name, node.table.cadence
     facts, end = ticks.snapshot.of(name), cadence.last_due(ticks.now)
     first = max(ticks.starts[name], facts.dropped_before or ticks.starts[name])

@@ -290,7 +290,7 @@ class Judge:
         return None if cause is None else self._build_stopped_batch(node, window, past, (), (cause,))
 
     def _find_known_status(self, node: Node, window: Window, past: TableFacts) -> tuple[Status, str] | None:
-        """Return the status and reason of a batch where they do not depend on its inputs."""
+        """Return the status and reason of a batch if they do not depend on its inputs. Otherwise None."""
         if claim := _claim_of(past, window.start):
             return Status.WAITING if claim.left else Status.RUNNING, claim.left or "running"
         if past.refused is not None:
@@ -450,7 +450,7 @@ class Judge:
         return self._window_cause(node, window)
 
     def _window_cause(self, node: Node, window: Window, detail: str = "") -> Cause:
-        """Return the cause why a window of another table cannot be read yet."""
+        """Return the cause for which a window of another table cannot be read yet."""
         name, due = node.table.name, node.table.cadence.due_at(window)
         if self.is_brief or self._depth > _FAR:
             return Cause(name, window, Status.WAITING, detail)

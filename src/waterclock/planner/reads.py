@@ -117,7 +117,7 @@ def _cut_at_retain(u: Table, low: datetime, high: datetime) -> datetime:
 
 
 def _cut_at_start(bound: BoundRead, start: datetime) -> BoundRead:
-    """Cut a read at START. A read that ends at START or earlier becomes empty."""
+    """Limit a read to START and later. A read that ends at START or earlier becomes empty."""
     if bound.low >= start:
         return bound
     high = max(bound.high, start)

@@ -36,7 +36,7 @@ class PlanRequest:
     absent: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
 
     def labels_of(self, table: str) -> Labels | None:
-        """Return the labels of a table that may run, None where all may."""
+        """Return the labels of a table that may run, or None if all may."""
         return self.labels.get(table) if isinstance(self.labels, Mapping) else self.labels
 
 

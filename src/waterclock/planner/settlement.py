@@ -14,7 +14,7 @@ from waterclock.timelabel.intervals import IntervalSet
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """The windows that may be read, by table.
+    """The settled windows of each table, and the reasons why others are not settled.
 
     `stale`: done labels whose inputs changed since, to be made again. `reported`: those of tables that only report it
     (ON RESTATE REPORT), which count as settled. `unsettled`: covered windows that are stale, requested, being made
@@ -178,7 +178,7 @@ def select_awaited(
 
 
 def _has_lost_inputs(facts: TableFacts, label: datetime, snapshot: LedgerSnapshot) -> bool:
-    """Return whether RETAIN has dropped a partial batch, some of its inputs, or some of its missing inputs."""
+    """Return whether RETAIN has dropped a partial batch, an input that it read, or one of its missing inputs."""
     lacks = ((it.table, it.low, it.high) for it in facts.partial[label])
     return _is_dropped(facts, facts.suspects.get(label, ()), label, snapshot) or is_dropped(lacks, snapshot) is not None
 
@@ -186,7 +186,7 @@ def _has_lost_inputs(facts: TableFacts, label: datetime, snapshot: LedgerSnapsho
 def _find_completable_labels(
     partial: Mapping[datetime, tuple[Missing, ...]], snapshot: LedgerSnapshot, unsettled: Mapping[str, IntervalSet]
 ) -> frozenset[datetime]:
-    """Return the labels whose missing inputs are all settled now, so that they can be made whole."""
+    """Return the partial batches whose missing inputs are all settled now, so that they can be made whole."""
 
     def is_there(missing: Missing) -> bool:
         settled = snapshot.of(missing.table).covered - unsettled.get(missing.table, IntervalSet())
@@ -197,7 +197,7 @@ def _find_completable_labels(
 
 @dataclass(frozen=True, slots=True)
 class _PartialLabels:
-    """The labels with missing inputs: those that can be made `whole`, and those that stay as they are (`kept`)."""
+    """The partial batches of a table: those that can now be made `whole`, and those that stay partial (`kept`)."""
 
     whole: frozenset[datetime]
     kept: frozenset[datetime]
@@ -205,7 +205,7 @@ class _PartialLabels:
 
 @dataclass(frozen=True, slots=True)
 class _OwnState:
-    """The state of one table by itself, before the state of its inputs is considered."""
+    """Which windows of one table are not settled, before the state of its inputs is considered."""
 
     stale: frozenset[datetime]
     unsettled: IntervalSet

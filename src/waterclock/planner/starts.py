@@ -70,7 +70,7 @@ def starts_of(flow: Flow, graph: FlowGraph, snapshot: LedgerSnapshot, now: datet
 
 
 def _first_late_slice(table: Table, late_rows: LateRows, flow: Flow, found: Mapping[str, datetime]) -> datetime:
-    """Return the first slice that windows of the table with CLOSE WHEN may read; older slices have no late rows."""
+    """Return the label of the first slice that can have late rows: the first that any window (CLOSE WHEN) may read."""
     of = flow.tables[late_rows.of]
     return table.cadence.floor(until_start(of, late_rows.reach, found[of.name]))
 
@@ -108,7 +108,7 @@ def _find_latest_bound(
 def _derived_of_choices(
     table: Table, flow: Flow, found: Mapping[str, datetime], cycle: frozenset[str]
 ) -> datetime | None:
-    """Return the first window from which on the inputs of each window's query exist.
+    """Return the first window from which on all windows have the inputs of their own query (WHEN).
 
     Cost: if conditions only compare a window's edges with instants, one check of the windows around these. Otherwise
     one check for each window between the first window of all queries and the last.

@@ -153,7 +153,7 @@ class Ticks:
         return IntervalSet.from_intervals([(low, min(dropped, high))])
 
     def _boundaries(self, tables: Collection[str], *, is_partial: bool) -> Iterator[datetime]:
-        """Yield the boundaries of the tables, newest first, each once, starting at the earliest end of any table."""
+        """Yield the windows' boundaries of all tables, newest first, each once, from the earliest end of any table."""
         nodes = [self.graph.nodes[name] for name in tables]
         ends = [self._end(node, is_partial=is_partial) for node in nodes]
         known = [end for end in ends if end is not None]

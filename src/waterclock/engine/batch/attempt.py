@@ -60,7 +60,7 @@ class GroupAttempt:
 
     @cached_property
     def spark(self) -> SparkSession:
-        """The batch's own session, with the functions that the table's rules call registered."""
+        """The attempt's own Spark session, in which the functions that the table's rules call are registered."""
         session = self.work.sessions.own()
         self.work.record_spark_page()
         register_functions(session, self.work.root, self.work.flow, self.table.expressions, self.work.keys)
@@ -103,7 +103,7 @@ class GroupAttempt:
             self.work.sessions.release(self.spark)
 
     def report(self, error: WaterclockError | None) -> GroupReport:
-        """Return the report of the attempt."""
+        """Build the report of the attempt, with its error if it failed."""
         return GroupReport(
             self.group,
             None if self.claim is None else self.claim.number,

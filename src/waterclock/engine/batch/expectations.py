@@ -178,7 +178,7 @@ def not_null_columns(table: Table) -> list[str]:
 
 
 def never_null_columns(table: Table) -> list[str]:
-    """Return the columns that are never NULL in the table: those where a NULL fails the batch or removes its row."""
+    """Return the columns without NULL in the table, because a NULL fails the batch or removes its row."""
     said = {column.name: column for column in table.columns.named}
     found = []
     for name in not_null_columns(table):

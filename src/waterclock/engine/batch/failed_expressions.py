@@ -71,7 +71,7 @@ def _find_expression(column: Column) -> str:
 
 
 def _queries(table: Table) -> Iterator[Query]:
-    """Yield the query of a table or those of its function, their branches, and the views that they read."""
+    """Yield all queries of a table: its own or those of its function's arguments, with their branches and views."""
     pending = [table.query] if table.query is not None else []
     if table.function is not None:
         pending += [argument.query for argument in table.function.arguments if argument.query is not None]

@@ -110,7 +110,7 @@ class MeasureHistory:
     known: dict[datetime, tuple[int, Mapping[str, Measured]]] = field(default_factory=dict)
 
     def add(self, label: datetime, rows: int, values: Mapping[str, Measured]) -> None:
-        """Add the measured values of a label of this group, in place of those of its earlier revision."""
+        """Add the measured values of a label of this group. They replace those of its earlier revision."""
         self.known[label] = (rows, values)
 
     def last_good(self, label: datetime, aggregate: str) -> Measured | None:
@@ -179,7 +179,7 @@ class LabelMeasurement:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the table measures or compares anything."""
+        """Whether the table declares measures, a profile, or rules that compare batches."""
         return bool(self.table.measures or self.table.is_profiled or list_comparison_rules(self.table))
 
     def of(

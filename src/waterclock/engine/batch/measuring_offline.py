@@ -154,7 +154,7 @@ def _spans(
     labels: Iterable[datetime],
     claims: Mapping[datetime, int],
 ) -> Iterator[SpanFound]:
-    """Yield the merged values of each span, from the stored states of its labels: one small job."""
+    """Yield the merged values of each span, from the stored partial aggregates of its labels: one small job."""
     grid, lows = cadence_of(table), sorted(spans_of(table, labels))
     kept = work.ledger.offline.states(table.name, lows[0], grid.next(lows[-1])) if counts else {}
     of_span: dict[datetime, list[Mapping[str, Sequence[str]]]] = {low: [] for low in lows}

@@ -63,7 +63,7 @@ class OfflineState:
 
     @property
     def own(self) -> str:
-        """The SQL of the value of one label."""
+        """The SQL of the aggregate's value in one label."""
         if self.call.merge_aggregate == "hll":
             return f"hll_sketch_estimate({self._sketch_sql})"
         if self.call.merge_aggregate == "kll":
@@ -129,7 +129,7 @@ class Count:
 
     @property
     def own(self) -> str:
-        """The SQL of the value of one label."""
+        """The SQL of the measure's value in one label."""
         if self.parts is None:
             return expand_aggregates(self.text)
         return self.parts.render(lambda at: f"({self.states[at].own})")

@@ -227,7 +227,7 @@ class _Follower:
         return Origin(maybe=self.everything, how=COMPUTED, why=frozenset({"a column that its plan does not show"}))
 
     def _follow_subquery(self, kind: str, plan: Parts) -> Origin:
-        """Return the origin of the value of a subquery within an expression."""
+        """Return the origin of a subquery's value, for a subquery in an expression."""
         inner = _Follower(self.sources, self.everything, {**self.outer, **self._env}, self.ctes)
         columns = inner.follow(tree(plan))
         for how, of in inner.uses.items():

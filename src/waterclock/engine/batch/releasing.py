@@ -94,10 +94,7 @@ def find_held_batch(
 
 
 def _is_difference(work: RunContext, table: Table, batch: Batch, manifest: Manifest) -> bool:
-    """Return whether held rows are correct only after the deliveries that they were compared with.
-
-    A MERGE stages the changes since the last delivery, or restores rows as earlier labels delivered them.
-    """
+    """Return whether held rows are changes relative to earlier deliveries, so that later deliveries outdate them."""
     if table.kind is not Kind.PUBLISH or table.mode is not Mode.MERGE:
         return False
     return can_restore_rows(work, table, batch) if table.is_delivered_by_label else not manifest.source.get("is_whole")

@@ -28,7 +28,7 @@ def _count_nothing(label: datetime, rows: int) -> Mapping[str, int]:  # noqa: AR
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Notes about a group's rows.
+    """Notes about a group's rows, and functions to call after they were written, recorded or failed.
 
     `source` are positions in the source by label, for the manifest. `set_aside`, called after the rows were written,
     counts rows that belong to no window. `without_parent`, called then with a label and its number of rows, counts by

@@ -92,7 +92,7 @@ def _report_retry(work: RunContext, group: Group, state: RetryCallState) -> None
 
 
 def _format_cause(error: WaterclockError) -> str:
-    """Return an error and its cause, short enough for one line. The final failure reports all of it."""
+    """Format an error and its cause for one line. A long cause is left out; the final report has it."""
     why = (error.why or "").partition("\n")[0]
     return f"{error.what}: {why}" if why and len(why) <= _LONGEST_WHY else error.what
 

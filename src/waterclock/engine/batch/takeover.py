@@ -175,7 +175,7 @@ def _build_result(table: Table, manifest: Manifest) -> BatchResult:
 
 
 def _record_releases(work: RunContext, table: Table, claim: Claim, results: Sequence[BatchResult]) -> None:
-    """Record who released a held batch, and why, as the releasing runner would have done."""
+    """Record in the audit trail who released a held batch, and why, as its runner no longer can."""
     for result in results:
         if said := result.measures.get("released"):
             release = {"why": said["why"], "claim": claim.number}

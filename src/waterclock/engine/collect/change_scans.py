@@ -109,7 +109,7 @@ def _query_changes(
 
 
 def compute_scan_key(table: Table, source: Source) -> str:
-    """Return a hash of a source's declaration. Scans that were made with another hash do not apply to it."""
+    """Return a hash of a source's declaration. The notes of scans with another hash are ignored."""
     options = sorted((name, str(value)) for name, value in source.unit.options.items())
     said = f"{source.unit} {source.unit.query} {options} {source.time_column} {source.changed} {table.cadence}"
     return blake2b(said.encode(), digest_size=8).hexdigest()

@@ -35,7 +35,7 @@ def find_revisited_slices(ledger: Ledger, table: Table, group: Group) -> tuple[S
 
 
 def slack_of(table: Table, end: datetime) -> timedelta:
-    """Return how long after a window's end its rows may arrive: its DELAY, plus the LOOKBACK that finds late rows."""
+    """Return how long after a window's end its rows may arrive: the DELAY plus the LOOKBACK of the table."""
     lookback = None if table.source is None else table.source.lookback
     late = end - lookback.subtract_from(end, table.cadence.zone) if lookback else timedelta(0)
     return table.cadence.delay + late

@@ -93,7 +93,7 @@ def _group_by_rules(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
 
 
 def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
-    """Return the quarantined rows of slices that were checked by the same rules, each of another label."""
+    """Return the quarantined rows of slices of different labels that were checked by the same rules."""
     names = ", ".join(map(sql_text, manifests[0].aside_rules))
     broken = f"filter(array({names}), (it, at) -> ({MASK} & shiftleft(1L, at)) != 0)"
     of_claims = [(label_of(it.label), it.claim, it.code) for it in manifests]

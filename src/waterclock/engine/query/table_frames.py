@@ -64,7 +64,7 @@ def frame_of_table(
 
 
 def _find_retained_start(work: RunContext, table: Table) -> datetime | None:
-    """Return the first window that a table keeps under RETAIN, whether or not older ones are still on disk."""
+    """Return the first window that RETAIN keeps, even if older ones are still on disk. None without RETAIN."""
     newest = work.ledger.reads.newest(table.name) if table.retain is not None and table.mode is Mode.APPEND else None
     return None if newest is None else find_retained_start(table, newest.end)
 

@@ -215,7 +215,7 @@ class _Search:
 
 
 def _find_new_gaps(lacks: Mapping[str, IntervalSet], left_out: Mapping[str, IntervalSet]) -> dict[str, IntervalSet]:
-    """Return the missing labels that are not in `left_out`."""
+    """Return the missing windows by table that are not in `left_out`."""
     found = {name: gaps - left_out.get(name, IntervalSet()) for name, gaps in lacks.items()}
     return {name: gaps for name, gaps in found.items() if gaps}
 

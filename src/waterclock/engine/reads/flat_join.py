@@ -1,4 +1,4 @@
-"""Builds FLAT(u): a table with the attributes of all parents that it refers to, each as of its own time."""
+"""Builds FLAT(u): a table with the attributes of all parents to which it refers, each as of its own time."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class _JoinFollower:
         return rows
 
     def split(self, flat: Flat) -> DataFrame:
-        """Split the versions of a temporal table wherever a parent changes. Parents are split the same way."""
+        """Split the versions of a temporal table wherever a parent changes, and its parents' versions likewise."""
         from waterclock.temporal import denorm_temporal
 
         rows = self.frames[flat.read]

@@ -94,7 +94,7 @@ def write_archive(path: Path, options: str = "") -> None:
 
 
 def _reason(said: str) -> str:
-    """Return the reason of a `WaterclockError` in the output, or its last line."""
+    """Return the reason of a `WaterclockError` in the output of the process, or the output's last line."""
     lines = said.strip().splitlines()
     return next((line[3:].strip() for line in lines if line.startswith("why")), lines[-1] if lines else "")
 

@@ -106,7 +106,7 @@ def describe_java_installation() -> str:
 
 
 def settings_of_java() -> dict[str, str]:
-    """Return the environment variables that add options to every JVM."""
+    """Return those environment variables that are set and add options to every JVM."""
     names = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 

@@ -175,7 +175,7 @@ class Sessions:
             connect.close_session(session)
 
     def has_ended(self) -> bool:
-        """Return whether Spark was started and no longer answers, which explains any error since. Cost: one call."""
+        """Return whether Spark was started and no longer answers, which explains any later error. Cost: one call."""
         return self._root is not None and not _answers(self._root)
 
     def revive(self) -> bool:

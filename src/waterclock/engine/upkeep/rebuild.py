@@ -153,13 +153,13 @@ def _has_unusable_log(work: RunContext, table: Table) -> bool:
 
 
 def _may_be_settled_after(work: RunContext, table: Table) -> bool:
-    """Return whether only abandoned claims are open, which cannot be resolved before the table has a log."""
+    """Return whether all open claims of the table are abandoned ones to resolve once it has a log again."""
     left = _find_resolvable_claims(work, table)
     return all(claim.number in left for claim in work.ledger.claims.open() if claim.request.table == table.name)
 
 
 def _find_resolvable_claims(work: RunContext, table: Table) -> frozenset[int]:
-    """Return the abandoned claims that can be resolved once the table has a log again; none if it has a usable one."""
+    """Return abandoned claims to resolve once the table has a log again. Empty if its log is usable."""
     if table.kind is Kind.PUBLISH or has_usable_log(work, table):
         return frozenset()
     return frozenset(claim.number for claim in expired_claims(work))

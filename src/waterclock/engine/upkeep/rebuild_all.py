@@ -204,7 +204,7 @@ def _seed_collected(work: RunContext, cut: Cut, other: RunContext) -> None:
 
 
 def remove_leftovers(work: RunContext, token: str) -> None:
-    """Remove the leftovers of failed and of finished rebuilds, unless another one has begun since that of `token`."""
+    """Remove files of failed and finished rebuilds, unless a rebuild with another `token` has begun."""
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.token != token:
         return
@@ -258,7 +258,7 @@ def find_earlier_releases(
 
 
 def _list_changed_publishes(work: RunContext, cut: Cut) -> list[str]:
-    """Return the publishes of tables whose declaration changed."""
+    """Return the publishes whose table has a changed declaration."""
     return [
         name
         for name, table in work.flow.tables.items()

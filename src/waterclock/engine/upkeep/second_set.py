@@ -70,12 +70,12 @@ class Cut:
 
     @property
     def transforms(self) -> tuple[str, ...]:
-        """The tables that are made again, upstream first."""
+        """The names of the transforms, which are all made again, upstream first."""
         return tuple(name for name in self.flow.order if self.flow.tables[name].kind is Kind.TRANSFORM)
 
     @property
     def recut_collects(self) -> tuple[str, ...]:
-        """The collected tables whose declaration changed."""
+        """The names of the collected tables whose declaration changed."""
         return tuple(name for name in self.collected if name in self.differing)
 
     def has_other_windows(self, name: str) -> bool:
@@ -271,7 +271,7 @@ class _SetRunner(Runner):
 
 
 def second_set_runner(live: RunContext, cut: Cut, work: RunContext) -> _SetRunner:
-    """Return the runner that makes the second set."""
+    """Build the runner that makes the second set."""
     return _SetRunner(work, cut, _find_latest_ticks(live, cut))
 
 
