@@ -57,7 +57,7 @@ def is_followed(table: Table, connection: str | None = None) -> bool:
 def limit_of(table: Table | None, most: int | None) -> int:
     """Return the number of retained bytes above which a warning is due, for a source with the limit `most`.
 
-    It is the declared number, or else 10 GB, but at most half of the source's limit.
+    It is the declared number. Without one, it is 10 GB, or half of the source's limit if that is less.
     """
     said = None if table is None or table.source is None else table.source.unit.options.get(LOG_LIMIT)
     if said is not None:

@@ -64,7 +64,7 @@ class ChangeScan:
 class ScanNotes:
     """The scan notes of one batch: for its own window and, with the first batch of a group, for past windows.
 
-    `at` is the time of the scan; None as `of_all` means that there are no notes.
+    `at` is the time of the scan. If `of_all` is None, there are no notes.
     """
 
     at: datetime
