@@ -1,4 +1,4 @@
-"""Data classes of access tokens and of recorded accesses, as the ledger stores them."""
+"""Defines access tokens and recorded accesses, as the ledger stores them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from waterclock.permissions.people import Right, expand_rights
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """An access token without its value: whom it is for, the rights it is limited to, and when it ends.
+    """An access token without its value: its user, the rights that it grants at most, and when it ends.
 
     `digest` identifies the value, which is stored nowhere. `streams` are those to which it may send events, if it is
     limited to some.
@@ -38,7 +38,7 @@ class AccessToken:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a person did or was refused: who, what, when, from where.
+    """An action of a person that was allowed or refused: who, what, when, from where.
 
     `who` and `sign_in` are "" for a request without a valid sign-in. `query` is the digest of a query's text. `refusal`
     is the reason of a refused access, None for an allowed one. Equal accesses within a minute are recorded once, with

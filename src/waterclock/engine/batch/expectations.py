@@ -1,4 +1,4 @@
-"""Audits a sealed slice against its table's declaration, before any row is visible."""
+"""Audits a sealed slice by the rules in its table's declaration, before any row is visible."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _MOST_EXAMPLES = 3
 
-# A batch rule of these functions alone is evaluated while the rows are written; any other needs a job of its own.
+# A batch rule that calls only these functions is evaluated while the rows are written; others need a job of their own.
 _AGGREGATES = frozenset("any avg bool_and bool_or count count_if every max mean min some sum".split()) | NAMES
 _OF_VALUES = frozenset(
     "abs and case coalesce else greatest if in isnotnull isnull least not nullif or then when".split()
@@ -55,9 +55,9 @@ class RuleVerdict:
 
 
 def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, Column]]:
-    """Return the aggregates that count broken rules and evaluate batch rules, in the same pass as the write.
+    """Return the aggregates that count broken rules and evaluate batch rules, for the pass that writes the rows.
 
-    Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A rule holds where it is TRUE: NULL breaks it. With
+    Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A row keeps a rule where it is TRUE: NULL breaks it. With
     `at_rest` they are evaluated on the sealed rows, by one scan for all labels. Then only batch rules with measures of
     groups need jobs of their own.
     """
@@ -93,7 +93,7 @@ def measured_batch_rules(table: Table, *, at_rest: bool = False) -> list[Rule]:
 
 
 def has_unmeasured_rules(table: Table, measures: Mapping[str, Any]) -> bool:
-    """Return whether a batch rule was not measured, so that it needs a job of its own."""
+    """Return whether a batch rule is not in `measures`, so that it needs a job of its own."""
     return any(_is_of_batch(rule) and f"batch:{rule.name}" not in measures for rule in list_batch_rules(table))
 
 
@@ -108,12 +108,12 @@ def judge(  # noqa: PLR0913 - the parts of one verdict
     sifted: Sifted | None = None,
     of_table: Iterable[tuple[Action, str]] = (),
 ) -> RuleVerdict:
-    """Judge one sealed label: return its warnings, refusals and holds.
+    """Evaluate the audit of one sealed label: return its warnings, refusals and holds.
 
-    `measures` are the counted `row_measures`. `sifted` is the result of the row filter, if there is one: batch rules
-    apply to the rows that stay. `of_table` are the findings of table rules and of rules that compare. `rows` is the
-    sealed slice, read only where `has_unmeasured_rules` (one job). KEY costs one group-by on the slice; small slices
-    need no Spark job.
+    `measures` are the values of `row_measures`. `sifted` is the result of the row filter, if there is one: batch rules
+    apply to the rows that stay. `of_table` are the findings of table rules and of rules that compare batches. `rows` is
+    the sealed slice, read only where `has_unmeasured_rules` (one job). KEY costs one group-by on the slice; small
+    slices need no Spark job.
     """
     warnings: list[str] = []
     refusals: list[str] = []
@@ -150,7 +150,7 @@ def refused_batch_error(table: Table, where: str, verdict: RuleVerdict) -> Water
 
 
 class HeldBackError(WaterclockError):
-    """The error of a batch that a rule holds, or of the `labels` of a group that are held."""
+    """The error for a batch that a rule holds. If its group has several, `labels` are the held ones."""
 
     labels: frozenset[datetime] = frozenset()
 
@@ -183,7 +183,7 @@ def not_null_columns(table: Table) -> list[str]:
 
 
 def never_null_columns(table: Table) -> list[str]:
-    """Return the columns that are never NULL in the table: those where a NULL fails the batch or removes its row."""
+    """Return the columns without NULL in the table, because a NULL fails the batch or removes its row."""
     said = {column.name: column for column in table.columns.named}
     found = []
     for name in not_null_columns(table):
@@ -195,9 +195,9 @@ def never_null_columns(table: Table) -> list[str]:
 
 
 def unproven_keys(table: Table, source: Table) -> tuple[str, ...]:
-    """Return the keys of a MERGE publish if several rows of a label may have the same ones; else nothing.
+    """Return the keys of a MERGE publish if several rows of a label may have the same ones. Otherwise empty.
 
-    They cannot repeat where they include the KEY of the published table, and its rule fails the batch or removes rows.
+    They are unique if they include the KEY of the published table, and its rule fails the batch or removes rows.
     """
     if table.kind is not Kind.PUBLISH or table.mode is not Mode.MERGE:
         return ()
@@ -249,20 +249,20 @@ def _quarantine_warnings(measures: Mapping[str, Any], rows: int) -> Iterator[str
 
 
 def excluded_row_warnings(counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Return warnings with the number of rows of a source that no batch takes. `counts` has it by reason."""
+    """Return warnings about rows of a source that belong to no batch. `counts` maps reasons to their number."""
     return tuple(f"left out, {what}: {count}" for what, count in counts.items())
 
 
 @dataclass(frozen=True, slots=True)
 class SealedLabel:
-    """The sealed rows of one label."""
+    """The sealed rows of one label, of which aggregates are evaluated to explain a broken rule."""
 
     spark: SparkSession
     folder: str
     manifest: Manifest
 
     def values(self, expression: str, *, by_job: bool) -> list[str]:
-        """Return the value of each aggregate of a rule as text: `count(*) is 2`.
+        """Return the value of each aggregate in a rule's expression as text, such as `count(*) is 2`.
 
         An aggregate other than a count of all rows is included only if `by_job`, which costs a scan of the label.
         """
@@ -300,13 +300,13 @@ def _batch_findings(
 
 
 def evaluate_rules(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
-    """Return the value of each rule with aggregates over some rows. Cost: as `evaluate_aggregates`."""
+    """Evaluate rules with aggregates on `rows`. Returns their values by name. Cost: as `evaluate_aggregates`."""
     values = evaluate_aggregates(rows, [rule.expression for rule in rules])
     return {rule.name: value for rule, value in zip(rules, values, strict=True)}
 
 
 def _is_of_batch(rule: Rule) -> bool:
-    """Return whether a rule is about the batch as a whole, and compares it with nothing else."""
+    """Return whether a rule is about the batch as a whole, without a comparison with other batches."""
     return rule.scope is Scope.BATCH and rule.comparison is None
 
 
