@@ -51,5 +51,6 @@ class PersonalDataAnswer(Answer):
     """The columns with personal data."""
 
     tables: list[PersonalTable]
+    """The tables and PUBLISHes that were searched or have such columns."""
     missing: int
     """The number of columns for which a declaration is missing."""

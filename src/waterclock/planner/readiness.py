@@ -276,10 +276,7 @@ class Judge:
         )
 
     def _check_link(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a batch as waiting or expired if the table of another project requires it. None otherwise.
-
-        A batch made from the stage does not depend on that table.
-        """
+        """Return a batch, unless made from the stage, as waiting or expired by another project's table. Else None."""
         link = self.facts.snapshot.links.get(node.table.name)
         if link is None or past.requested.get(window.start) in {RECOMPUTE, GIVE_UP, RELEASE}:
             return None

@@ -19,8 +19,7 @@ Rows = Annotated[
         "--rows",
         metavar="N",
         min=0,
-        max=2000,
-        help="Also search the values of so many stored rows of each table's newest label. Starts Spark.",
+        help="Also search the values of so many stored rows of each table's newest label, at most 2000. Starts Spark.",
     ),
 ]
 
@@ -33,7 +32,7 @@ def pii(
     rows: Rows = 0,
     json: AsJson = False,
 ) -> None:
-    """Report columns with personal data: by tags, names, lineage, and values with --rows. Prints no values."""
+    """Report columns with personal data: by tags, names, lineage and, with --rows, values. Never prints a value."""
     from waterclock.cli.views.json import print_json
     from waterclock.cli.views.pii import print_personal_data
     from waterclock.operations.opening import open_project

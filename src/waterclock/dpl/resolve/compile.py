@@ -14,7 +14,7 @@ from waterclock.dpl.resolve.connections import Systems, resolve_connections
 from waterclock.dpl.resolve.drafts import draft_of
 from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.flow_building import FlowBuilder
-from waterclock.dpl.resolve.flow_checks import UnresolvedFlow, check_clauses, check_names_and_circles
+from waterclock.dpl.resolve.flow_checks import check_clauses, check_names_and_circles
 from waterclock.dpl.resolve.functions import check_circles, function_of
 from waterclock.dpl.resolve.key_deduplication import resolve_keys
 from waterclock.dpl.resolve.late_rows import with_late_rows
@@ -24,6 +24,7 @@ from waterclock.dpl.resolve.query_choices import resolve_choices
 from waterclock.dpl.resolve.schemas import RecordedColumns, Schemas
 from waterclock.dpl.resolve.table_reads import ReadResolver
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow
 from waterclock.dpl.resolve.views import Queries
 from waterclock.dpl.resolve.watermarks import with_marks
 from waterclock.dpl.syntax.statements import Statement, StatementKind

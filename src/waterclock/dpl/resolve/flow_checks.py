@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from waterclock.dpl.config.model import Config, SparkSection
+from waterclock.dpl.config.model import SparkSection
 from waterclock.dpl.resolve.called_functions import (
     check_called_functions,
     check_calls_in_functions,
@@ -13,7 +12,6 @@ from waterclock.dpl.resolve.called_functions import (
     check_cast_types,
 )
 from waterclock.dpl.resolve.closings import resolve_closings
-from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.copies import check_copies
 from waterclock.dpl.resolve.cycles import check_cycles
 from waterclock.dpl.resolve.deadlines import check_deadlines
@@ -28,27 +26,10 @@ from waterclock.dpl.resolve.reach import check_reach
 from waterclock.dpl.resolve.read_checks import check_reads
 from waterclock.dpl.resolve.renames import check_renames
 from waterclock.dpl.resolve.subjects import check_subjects
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow
 from waterclock.dpl.resolve.variables import check_variables
-from waterclock.dpl.resolve.views import Queries
 from waterclock.dpl.resolve.watermarks import check_marks
-from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import Statement
 from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import Function, Read
-
-
-@dataclass(frozen=True, slots=True)
-class UnresolvedFlow:
-    """A flow while it is compiled; `spans` are the spans of reads, by reading table and read."""
-
-    drafts: Mapping[str, UnresolvedTable]
-    spans: Mapping[tuple[str, Read], Span]
-    statements: Sequence[Statement]
-    queries: Queries
-    functions: Mapping[str, Function]
-    systems: Systems
-    config: Config
 
 
 def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:

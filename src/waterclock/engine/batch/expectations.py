@@ -57,9 +57,9 @@ class RuleVerdict:
 def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, Column]]:
     """Return the aggregates that count broken rules and evaluate batch rules, for the pass that writes the rows.
 
-    Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A row keeps a rule where it is TRUE: NULL breaks it. With
-    `at_rest` they are evaluated on the sealed rows, by one scan for all labels. Then only batch rules with measures of
-    groups need jobs of their own.
+    Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A row keeps a rule where it is TRUE: NULL breaks it.
+    With `at_rest` they are evaluated on the sealed rows, by one scan for all labels. Then only batch rules with
+    measures of groups need jobs of their own.
     """
     from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
