@@ -1,4 +1,4 @@
-"""Finds valid access tokens in the ledger, and remembers them for some seconds."""
+"""Looks up access tokens in the ledger, and caches valid ones for some seconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.batches.access import AccessToken
 from waterclock.ledger.ledger import Ledger
 
 SECONDS = 5.0
-"""For how long a token is accepted without another look into the ledger: a revocation takes effect within it."""
+"""For how long a token is cached: a revocation takes effect within this time."""
 _MOST = 1000
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,6 @@ class PersonalDataReport:
     """The tables with personal data, in the order of the flow."""
 
     tables: tuple[FoundTable, ...]
-    samples: Mapping[str, SampledValues | None] = field(default_factory=dict, repr=False)
 
     @property
     def missing(self) -> int:
@@ -120,8 +119,7 @@ def find_personal_data(project: Project, texts: Iterable[str] = (), *, rows: int
             )
             for name in order
             if name in by_table and name in chosen
-        ),
-        samples,
+        )
     )
 
 

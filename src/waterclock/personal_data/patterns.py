@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date
 
-MOST_SIGNS = 256
+MOST_CHARACTERS = 256
 """Only so many characters of a value are searched."""
 
 _IBAN_LENGTHS = {
@@ -226,7 +226,7 @@ def match_values(values: Iterable[str]) -> list[ValueMatch]:
         >>> match_values(["ann@example.org", "bob@example.org", "none"])
         [ValueMatch(kind='email', name='e-mail address', share=0.6666666666666666)]
     """
-    texts = [text for value in values if (text := value[:MOST_SIGNS].strip())]
+    texts = [text for value in values if (text := value[:MOST_CHARACTERS].strip())]
     found = []
     for pattern in PATTERNS if texts else ():
         share = sum(map(pattern.is_in, texts)) / len(texts)

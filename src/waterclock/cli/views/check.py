@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -199,13 +200,13 @@ def _warnings_of_modes(project: Project) -> Iterator[WaterclockError]:
     if (file := url.removeprefix("sqlite:///")) != url:
         places += [Path(file), Path(f"{file}-wal")]
     for found in find_open_places(places):
-        private = 0o700 if found.path.is_dir() else 0o600
+        command = f"chmod {0o700 if found.path.is_dir() else 0o600:o} {shlex.quote(str(found.path))}"
         yield WaterclockError(
             "W205",
             f"{found.who} can reach {found.path}",
             where=str(found.path),
             why=f"its permissions are {found.mode:04o}",
-            fix=f"`chmod {private:o} {found.path}`, or share it with a group (docs/howto/share-a-project.md)",
+            fix=f"`{command}`, or share it with a group (docs/howto/share-a-project.md)",
         )
 
 

@@ -28,7 +28,8 @@ GROUPED: Mapping[str, int] = {"k_anonymity": 1, "l_diversity": 2}
 
 They have no expansion, because Spark cannot nest aggregates: `group_measures` computes them.
 """
-_EXAMPLES = {"k_anonymity": "k_anonymity(zip, age) >= 5", "l_diversity": "l_diversity(diagnosis, zip, age) >= 2"}
+EXAMPLES = {"k_anonymity": "k_anonymity(zip, age) >= 5", "l_diversity": "l_diversity(diagnosis, zip, age) >= 2"}
+"""A rule for each of them."""
 _BEHIND = frozenset({"FILTER", "OVER", "WITHIN"})  # words behind a call that change what it aggregates
 _FORMS = {"k_anonymity": "k_anonymity(column, ...)", "l_diversity": "l_diversity(sensitive, column, ...)"}
 
@@ -75,7 +76,7 @@ def _check_grouped_call(source: SourceText, tokens: Sequence[Token], index: int)
         what = f"{span.text} has {after}"
     else:
         return None
-    return span.refuse("E238", what, why=f"its form is {_FORMS[name]}", fix=f"name columns: {_EXAMPLES[name]}")
+    return span.refuse("E238", what, why=f"its form is {_FORMS[name]}", fix=f"name columns: {EXAMPLES[name]}")
 
 
 def expand_aggregates(text: str) -> str:

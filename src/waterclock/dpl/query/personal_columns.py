@@ -65,7 +65,7 @@ def find_personal_columns(lineage: ColumnLineage, first: Collection[ColumnOf]) -
     the queries of the flow once, some milliseconds each; no query is parsed if `first` is empty and nothing decrypts.
     """
     flow = lineage.flow
-    if not first and not _may_reveal(flow, lineage.calls):
+    if not first and not may_reveal(flow):
         return []
     spread = _Spread(lineage)
     for column in first:
@@ -92,13 +92,15 @@ def find_first_columns(personal: Collection[PersonalColumn], of: PersonalColumn)
     return list(found)
 
 
-def _may_reveal(flow: Flow, calls: FollowedCalls) -> bool:
+def may_reveal(flow: Flow) -> bool:
+    """Return whether a query, an expression or a SQL function may call one of REVEALING. Nothing is parsed."""
     texts = [text for table in flow.tables.values() for text in table.expressions]
     texts += [table.query.text for table in flow.tables.values() if table.query is not None]
     texts += [branch.text for table in flow.tables.values() if table.query for branch in table.query.branches]
     texts += [view.query.text for view in flow.views.values()]
+    texts += [function.body for function in flow.functions.values() if function.body]
     lower = "\n".join(texts).lower()
-    return any(name in lower for name in calls.starts)
+    return any(name in lower for name in REVEALING)
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from waterclock.dpl.query.aggregates import GROUPED, NAMES
+from waterclock.dpl.query.aggregates import EXAMPLES, GROUPED, NAMES
 from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.dpl.query.references import READS, VALUES
 from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, SCALARS, WINDOWED
@@ -105,9 +105,9 @@ def _check_aggregates_of_rules(said: ParsedQuery, tree: Any) -> Iterator[Watercl
         if name in NAMES | {*GROUPED} and not isinstance(node.parent, exp.Dot | exp.Table | exp.Hint):
             yield _span_of(node, said).refuse(
                 "E286",
-                f"{name} is no function of queries",
-                why="it measures the rows that the query makes",
-                fix=f"write a rule: EXPECT {name}(column) {'<' if name in NAMES else '>='} 5",
+                f"{name} is only for rules",
+                why="it is computed on the rows that the query returns",
+                fix=f"write a rule: EXPECT {EXAMPLES.get(name, f'{name}(column) < 5')}",
             )
 
 

@@ -11,6 +11,7 @@ from waterclock.dpl.query.personal_columns import (
     find_followed_calls,
     find_personal_columns,
     list_tagged_columns,
+    may_reveal,
 )
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.errors import WaterclockError
@@ -24,10 +25,12 @@ _SHOWN = 5
 def check_published_personal_data(flow: Flow, drafts: Mapping[str, UnresolvedTable]) -> Iterator[WaterclockError]:
     """Yield an error for each column with personal data that a PUBLISH sends without a decision.
 
-    Columns that the PUBLISH does not name are reported together.
+    Columns that the PUBLISH does not name are reported together. Cost: none in a flow without such columns.
     """
-    lineage = ColumnLineage(flow, calls=find_followed_calls(flow.functions))
-    personal = find_personal_columns(lineage, list_tagged_columns(flow))
+    tagged = list_tagged_columns(flow)
+    if not tagged and not may_reveal(flow):
+        return
+    personal = find_personal_columns(ColumnLineage(flow, calls=find_followed_calls(flow.functions)), tagged)
     for table, columns in undecided_columns(flow, personal).items():
         draft = drafts[table]
         named = {column.name.lower(): column for column in flow.tables[table].columns.named}

@@ -13,7 +13,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, IntegralType, Ma
 
 from waterclock.engine.damage import reporting_damage
 from waterclock.engine.run_context import RunContext
-from waterclock.personal_data.patterns import MOST_SIGNS, ValueMatch, match_values
+from waterclock.personal_data.patterns import MOST_CHARACTERS, ValueMatch, match_values
 from waterclock.storage.rows import rows_of
 from waterclock.storage.slices.inventory import sealed_newest_first
 from waterclock.storage.slices.manifest import Manifest, read_manifest
@@ -30,7 +30,7 @@ _NEWEST = 20  # so many labels are searched for one with rows
 class SampledValues:
     """The result of a sample: its label, the number of rows, and the matches by column (`address.street` in structs).
 
-    `counts`: the number of values that are not NULL, by column. A column of another type is in none of both.
+    `counts`: the number of values that are not NULL, by column. A column of another type is in neither.
     """
 
     label: datetime
@@ -43,7 +43,7 @@ class SampledValues:
 def sample_values(work: RunContext, table: str, rows: int) -> SampledValues | None:
     """Search at most `rows` rows of the newest slice of a table; None if its newest labels have no rows.
 
-    Cost: one Spark job for all columns of the table. At most MOST_SIGNS characters of a value are fetched.
+    Cost: one Spark job for all columns of the table. At most MOST_CHARACTERS characters of a value are fetched.
     """
     folder = work.lake.folder(table)
     manifest = _newest_with_rows(folder)
@@ -79,7 +79,7 @@ def _text_columns(frame: DataFrame, kind: StructType, path: tuple[str, ...] = ()
         if isinstance(each.dataType, StructType):
             yield from _text_columns(frame, each.dataType, names)
         elif names != (TIMELABEL,) and (text := _as_text(column, each.dataType)) is not None:
-            yield ".".join(names), sql.substring(text, 1, MOST_SIGNS)
+            yield ".".join(names), sql.substring(text, 1, MOST_CHARACTERS)
 
 
 def _as_text(column: Column, kind: DataType) -> Column | None:

@@ -36,7 +36,7 @@ class UnknownKey(RejectedToken):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who signed in at the provider, and those of their groups that give rights."""
+    """A person who signed in at the provider, and those of the person's groups that give rights."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ def verify_id_token(
 ) -> Mapping[str, Any]:
     """Return the claims of a token that the provider signed now, for this client and this sign-in.
 
-    Raises  RejectedToken, and UnknownKey if another look at the provider's keys may help
+    Raises  RejectedToken, or UnknownKey if the key may be in the provider's current key set
     """
     from joserfc import jwt
     from joserfc.errors import BadSignatureError, ClaimError, JoseError, UnsupportedAlgorithmError
@@ -103,7 +103,7 @@ def verify_id_token(
 
 
 def identity_of(claims: Mapping[str, Any], settings: OidcSettings) -> Identity:
-    """Return who the claims of a verified token name. Raises  RejectedToken if they name nobody."""
+    """Return the person that the claims of a verified token name. Raises  RejectedToken if they name no user."""
     claim = settings.user_claim
     name = claims.get(claim)
     if not isinstance(name, str):

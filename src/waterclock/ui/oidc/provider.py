@@ -1,7 +1,7 @@
-"""Asks an OpenID Connect provider: its configuration, its keys, and the ID token for a code.
+"""Requests the configuration, the keys and ID tokens of an OpenID Connect provider.
 
-Each answer is limited in bytes and time. The configuration and the keys are kept for an hour. After a failure the
-provider is left alone for some seconds, so that strangers cannot make these pages send it many requests.
+Each response is limited in bytes and time. The configuration and the keys are cached for an hour. After a failure no
+request is sent for some seconds, so that strangers cannot make these pages send many to the provider.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_BYTES = 512 * 1024
 _TIMEOUT, _SECONDS = 5.0, 10.0  # for one piece of an answer, and for all of it
 _KEPT = 3600.0  # seconds
 _REST = 5.0  # seconds after a failure
-_KEYS_AGAIN = 60.0  # seconds between two looks for keys that are not known
+_KEYS_AGAIN = 60.0  # seconds between two requests for unknown keys
 _ADDRESSES = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _TOKEN_ERRORS = frozenset({
     "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type",
@@ -96,7 +96,7 @@ class Provider:
             self._refuse("the answer names another issuer, or none", "start again; see who sent the browser here")
 
     def identify(self, code: str, *, verifier: str, nonce: str, redirect: str) -> Identity:
-        """Return who signed in, by the ID token that the provider gives for a code. Raises  E945, E225."""
+        """Exchange a code for an ID token, and return the person whom it names. Raises  E945, E225."""
         try:
             token = self._exchange(code, verifier, redirect)
             try:
@@ -176,7 +176,7 @@ class Provider:
         return bool(parts.hostname) and (parts.scheme == "https" or (own.scheme == parts.scheme == "http" and is_same))
 
     def _read(self, address: str) -> Mapping[str, Any]:
-        """Return a JSON object of the provider; called with the lock. After a failure, the provider is left alone."""
+        """Return a JSON object of the provider; called with the lock. Repeats a recent failure."""
         if self._failed is not None and self.clock() < self._failed[0] + _REST:
             raise self._failed[1]
         try:

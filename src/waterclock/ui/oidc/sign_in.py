@@ -64,7 +64,7 @@ class ProviderSignIn:
         return f"waterclock_sign_in_{self.place}" if self.place.isdecimal() else "waterclock_sign_in"
 
     async def answer(self, request: Request, provider: Provider | None) -> Response | Credential:
-        """Return the response to a request of a sign-in, or what the browser has signed in with."""
+        """Return the response to a request of a sign-in, or the credential of a person who has signed in."""
         if provider is None or request.method != "GET":
             return RefusedSignIn("the project declares no provider", HTTPStatus.NOT_FOUND)
         if self._waiting >= _MOST:
