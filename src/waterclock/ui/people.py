@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from waterclock.batches.access import Access
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
+from waterclock.ledger.ledger import Ledger
 from waterclock.operations.accesses import AccessLog
 from waterclock.operations.known_tokens import KnownTokens
 from waterclock.permissions.people import AccessRules, Person, SignIn, owner
@@ -32,7 +33,10 @@ class People:
     _tokens: KnownTokens = field(init=False)
 
     def __post_init__(self) -> None:
-        self.log, self._tokens = AccessLog(self.live.ledger), KnownTokens(self.live.ledger)
+        self.log, self._tokens = AccessLog(self.live.ledger), KnownTokens(self._ledger)
+
+    def _ledger(self) -> Ledger | None:
+        return self.live.ledger()
 
     async def record(self, access: Access) -> None:
         """Record an access that has happened. A ledger that cannot be written does not undo it."""
