@@ -46,7 +46,7 @@ ACCEPTED = {
             "COMMENT 'c'", "KEY COMMENT 'c' NOT NULL", "KEY ORDER BY y ELSE DROP",
             "ELSE QUARANTINE KEY ELSE DROP NOT NULL ELSE WARN AT MOST 3",
             "AS (y) RETIRE '2027-12-31'", "RETIRE '2027-12-31'", "AS (_source.file)", "AS (_source.file) HIDDEN",
-            "HIDDEN",
+            "HIDDEN", "SUBJECT person", "KEY SUBJECT person NOT NULL",
         )
     ],
     "stays": [TRANSFORM.format(f"PARTITIONED (one KEY {text} ELSE DROP)") for text in (
@@ -112,7 +112,6 @@ REFUSED = {
     "`ON RESTATE RESEND`": TRANSFORM.format("ON RESTATE RESEND"),
     "`AS (expression)` without `RETIRE`": "COLLECT a.b (x AS (y + 1)) FROM c.d",
     "`DEFAULT`": "COLLECT a.b (x DEFAULT 1) FROM c.d",
-    "`SUBJECT`": "COLLECT a.b (x SUBJECT person) FROM c.d",
     "`EXCEPT`": "COLLECT a.b (x, * EXCEPT (y)) FROM c.d",
 }
 

@@ -14,7 +14,7 @@ from waterclock.dpl.config.model import (
     _File,
     _ProjectSection,
 )
-from waterclock.dpl.config.people_sections import SignInSection, UserSection
+from waterclock.dpl.config.people_sections import OidcSection, SignInSection, UserSection
 from waterclock.dpl.resolve.alerts import _RULE_KEYS, _SECTION_KEYS, _TARGET_KEYS
 from waterclock.dpl.resolve.openlineage import _KEYS as OPENLINEAGE_KEYS
 from waterclock.error_codes.catalog import CODES
@@ -62,6 +62,8 @@ def test_every_setting_and_right_of_people_is_documented_and_no_other() -> None:
     assert [row[0] for row in rows_of(SETTINGS, "roles")] == [right.value for right in Right]
     assert [row[0] for row in rows_of(SETTINGS, "users")] == list(UserSection.model_fields)
     assert [row[0] for row in rows_of(SETTINGS, "sign_in")] == list(SignInSection.model_fields)
+    of_provider = SETTINGS.partition("`[sign_in.oidc]`")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", of_provider, re.MULTILINE) == list(OidcSection.model_fields)
 
 
 def test_every_setting_of_spark_is_documented_and_no_other() -> None:

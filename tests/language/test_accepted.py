@@ -113,6 +113,7 @@ def parts_of(table: Table) -> Iterator[str]:
         otherwise = [f"{what} else {format_ladder(ladder)}" for what, ladder in ladders.items() if ladder]
         of_column = (*references_of(column), column.comment, column.tags, rules, *otherwise, column.stays, column.tells)
         of_column = (*of_column, column.made_as and column.made_as.expression)
+        of_column = (*of_column, column.subject and f"subject {column.subject}")
         notes = [note for note in of_column if note]
         yield f"  column {column.name} {column.type} {marks} {notes or ''}".rstrip()
     yield f"  open: {table.columns.is_open}"

@@ -75,7 +75,7 @@ class Fail(Part):
 
     @classmethod
     def fits(cls, of: Declared) -> bool:
-        return of.mode in BY_LABEL | FOLDS and not of.is_snapshot and not of.has(Hold)
+        return of.mode in BY_LABEL | FOLDS and not of.is_snapshot and not of.has(Hold, Groups)
 
     @property
     def clause(self) -> str:
@@ -83,6 +83,21 @@ class Fail(Part):
 
     def verdict(self, rows: Rows) -> str:
         return FAILED if any(row.v % 20 == 9 for row in rows) else DONE
+
+
+@dataclass(frozen=True)
+class Groups(Fail):
+    """As Fail, by a rule about the smallest group: each value has a kind, and 9 has none."""
+
+    word = "l_diversity"
+
+    @classmethod
+    def fits(cls, of: Declared) -> bool:
+        return super().fits(of) and not of.has(Fail)
+
+    @property
+    def clause(self) -> str:
+        return "EXPECT l_diversity(nullif(v % 20, 9), v) >= 1 AND k_anonymity(v) >= 1 AS no_nine"
 
 
 @dataclass(frozen=True)
@@ -413,8 +428,8 @@ class Closes(Part):
 
 
 PARTS: tuple[type[Part], ...] = (
-    Quarantine, Drop, Hold, Fail, OverTable, KeyOnce, KeyPast, Lookback, Changed, Report, Sequential, Deletes, ByTime,
-    Retire, Retain, Partial, Closes,
+    Quarantine, Drop, Hold, Fail, Groups, OverTable, KeyOnce, KeyPast, Lookback, Changed, Report, Sequential, Deletes,
+    ByTime, Retire, Retain, Partial, Closes,
 )  # fmt: skip
 """What is drawn by chance; REFERENCES is drawn where a parent is there."""
 READS = ("PLAIN", "PAST", "HISTORY", "PREVIOUS", "UNTIL", "FLAT", "LATEST")

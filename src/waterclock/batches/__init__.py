@@ -1,1 +1,1 @@
-"""Data classes for batches, their revisions and audit trail, shared by ledger, planner and engine. Pure data."""
+"""Defines data classes for batches, their revisions and audit trail, for ledger, planner and engine. Pure data."""

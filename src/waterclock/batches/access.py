@@ -1,18 +1,19 @@
-"""Data classes of access tokens and of recorded accesses, as the ledger stores them."""
+"""Defines access tokens and recorded accesses, as the ledger stores them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from waterclock.permissions.people import Right
+from waterclock.permissions.people import Right, expand_rights
 
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """An access token without its value: whom it is for, the rights it is limited to, and when it ends.
+    """An access token without its value: its user, the rights that it grants at most, and when it ends.
 
-    `digest` identifies the value, which is stored nowhere.
+    `digest` identifies the value, which is stored nowhere. `streams` are those to which it may send events, if it is
+    limited to some.
     """
 
     name: str
@@ -24,6 +25,11 @@ class AccessToken:
     until: datetime
     revoked_at: datetime | None = None
     revoked_by: str | None = None
+    streams: tuple[str, ...] = ()
+
+    def may_send_to(self, stream: str) -> bool:
+        """Return whether the token's scope contains a stream. Its user needs the right, too."""
+        return Right.SEND in expand_rights(self.rights) and (not self.streams or stream in self.streams)
 
     def is_valid_at(self, now: datetime) -> bool:
         """Return whether the token is accepted at an instant: before its end, and not revoked."""
@@ -32,7 +38,7 @@ class AccessToken:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a person did or was refused: who, what, when, from where.
+    """An action of a person that was allowed or refused: who, what, when, from where.
 
     `who` and `sign_in` are "" for a request without a valid sign-in. `query` is the digest of a query's text. `refusal`
     is the reason of a refused access, None for an allowed one. Equal accesses within a minute are recorded once, with

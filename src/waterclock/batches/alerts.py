@@ -1,4 +1,4 @@
-"""Data classes for alerts as the ledger stores them: root causes, notifications sent to targets, pending messages."""
+"""Defines alerts as the ledger stores them: root causes, notifications sent to targets, and pending messages."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ _SEVERITIES = {
 
 @dataclass(frozen=True, slots=True)
 class RootCause:
-    """A root cause as found by one check.
+    """A reason for an alert, such as a failed batch or late data, as found by one check.
 
     `key` identifies the cause. `batches` are the batches that the cause itself stopped. `blocks` counts, by table, the
-    other batches that wait for these. `of_run` is set where only a run can detect the cause, since the ledger alone
-    does not show it.
+    other batches that wait for these. `of_run`: only a run can detect the cause, since the ledger alone does not show
+    it.
     """
 
     key: str
@@ -129,13 +129,16 @@ class RootCause:
 
 
 def cause_key(*parts: str) -> str:
-    """Return the key of a root cause. Equal parts give the same key, in every check and for every runner."""
+    """Return the key of a root cause: a hash of `parts`, the same in every check and for every runner."""
     return sha256("\n".join(map(str, parts)).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """The notifications that one target has received about an alert: first, last, how often, and whether of its end."""
+    """The notifications that one target has received about an alert: the first, the last, and their number.
+
+    `of_end`: the end of the alert was reported.
+    """
 
     first: datetime
     last: datetime
@@ -154,10 +157,10 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A root cause since it was first detected, with the notifications sent about it.
+    """An open or past root cause since it was first detected, with the notifications sent about it.
 
-    `resolved` is the time at which the cause was found to be over. `is_finished` means that it is over and that no
-    further notifications of it are due.
+    `resolved` is the time at which the cause was found to be over. `told` has the notifications by target.
+    `is_finished` means that it is over and that no further notifications about it are due.
     """
 
     number: int
@@ -175,7 +178,7 @@ class Alert:
 
 
 class Telling(StrEnum):
-    """Why a message reports an alert: it is new, it persists, it is over, or it was over before its first report."""
+    """Why a message reports an alert: it is new, it persists, it is over, or it began and ended unreported."""
 
     FIRING = "firing"
     REPEATED = "repeated"
@@ -198,7 +201,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message that waits in the ledger to be sent. `body` is sent as it is, even if the alerts change afterwards."""
+    """A message in the ledger that is still to be sent. `body` is sent unchanged, even if the alerts change."""
 
     number: int
     target: str
@@ -211,10 +214,10 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class StoredAlerts:
-    """The alerts in the ledger at the time of a check.
+    """The alerts that the ledger has at the time of a check, with what is needed to decide on messages.
 
-    `alerts` are the alerts that are not finished. `recent` lists, by target, when its newest messages were written.
-    `waiting` contains the targets with unsent messages. `next_number` is the number of the next alert.
+    `alerts` are those that are not finished. `recent` maps targets to the times at which their newest messages were
+    written. `waiting` contains the targets with unsent messages. `next_number` is the number of the next alert.
     """
 
     alerts: tuple[Alert, ...] = ()
@@ -232,7 +235,7 @@ class AlertsNow:
 
 
 Decide = Callable[[StoredAlerts, datetime], AlertsNow]
-"""Decides how the known alerts change at an instant of the ledger's clock, and which messages are sent."""
+"""A function that decides how stored alerts change at an instant of the ledger's clock, and what messages to send."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +249,7 @@ class Warned:
 
 @dataclass(frozen=True, slots=True)
 class WarnedSince:
-    """The warnings since an earlier check: of the `batches` recorded after sequence `since`, up to sequence `up_to`.
+    """The warnings since an earlier check: of `batches` recorded after the sequence number `since`, up to `up_to`.
 
     `newest` has the warnings of each table's newest batch, for these tables and for others that the caller named.
     """

@@ -1,4 +1,4 @@
-"""Data classes for the history of a batch: its state, each attempt at it, and its inputs. Pure data."""
+"""Defines the history of a batch: its state, each attempt at it, and its inputs. Pure data."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from waterclock.batches.records import Input
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The state of one batch. `status` is None where nothing about it is stored; the planner then derives it.
+    """The state of one batch. `status` is None if nothing about it is stored; the planner then derives it.
 
-    `rows`, `code` and `current_claim` belong to the revision that readers see, and are None where there is none.
-    `claim` is the claim of the newest attempt.
+    `rows`, `code` and `current_claim` belong to the current revision, and are None without one. `claim` is the claim of
+    the newest attempt.
     """
 
     table: str
@@ -36,7 +36,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The stored states of a span's batches: by table the labels that are done, ascending, and all other batches."""
+    """The stored states of the batches in a time span: the done labels of each table, ascending, and all others."""
 
     done: Mapping[str, Sequence[datetime]] = field(default_factory=dict)
     others: tuple[Cell, ...] = ()
@@ -44,7 +44,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A batch that readers see, with its number of rows and its other measures by name."""
+    """A done batch, with the number of rows of its current revision and its other measures by name."""
 
     label: datetime
     rows: int
@@ -69,7 +69,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One claim of a label, open, done, failed, held or lost; `revision` is set where it committed this label."""
+    """One claim of a label, open, done, failed, held or lost. `revision` is set if the claim committed this label."""
 
     claim: int
     status: str
@@ -88,7 +88,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One entry of the append-only log."""
+    """One entry of the ledger's append-only event log."""
 
     id: int
     at: datetime
@@ -114,7 +114,7 @@ class RuleNote:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """Everything the ledger has about one batch, oldest first."""
+    """Everything that the ledger has recorded about one batch, oldest first."""
 
     cell: Cell
     attempts: tuple[Attempt, ...]
@@ -122,13 +122,13 @@ class Audit:
 
     @property
     def current(self) -> Attempt | None:
-        """The attempt whose rows readers see."""
+        """The attempt that made the current revision, or None."""
         return next((each for each in self.attempts if each.claim == self.cell.current_claim), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One batch upstream or downstream of another, `depth` reads away, and the claim that made its rows.
+    """A batch upstream or downstream of another batch, `depth` reads away, and the claim that made its rows.
 
     `is_replaced`, upstream: other rows have replaced these since they were read. Downstream: the batch was made,
     directly or through other batches, from a revision that other rows have replaced since.
@@ -157,7 +157,7 @@ class RunRecord:
 
 
 DECLARED = "declared"
-"""The kind of event that records the statement by which a table is made from then on."""
+"""The kind of event that records a table's new statement."""
 
 RENAMED = "renamed"
 """The kind of event that records the former name of a table."""
@@ -175,7 +175,7 @@ RESET = "reset"
 """The kind of event that records who reset a table, when and why."""
 
 BEGUN_ANEW = ("rebuilt", RESET)
-"""The kinds of event that can invalidate a table's whole earlier history. They do so where `is_recut` is set."""
+"""The kinds of event that can invalidate a table's whole earlier history. They do so if `is_recut` is set."""
 
 SPARK_PAGE = "spark page"
 """The kind of event that records the address of the Spark UI of a run."""
@@ -196,7 +196,7 @@ class PauseEvent:
 class CodeVersion:
     """One version of a table's code: when and by whom it was declared, and which current labels it made.
 
-    `statement` and the fields before it are None where the ledger kept no text yet. `count` is the number of labels
+    `statement` and the fields before it are None if the ledger did not record them yet. `count` is the number of labels
     from `first` to `last`; there may be gaps between them.
     """
 

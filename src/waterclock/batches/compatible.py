@@ -1,4 +1,4 @@
-"""Compares a table's new columns with its stored schema versions: COMPATIBLE promises and announced retirements."""
+"""Checks a table's new columns against its stored schema versions: COMPATIBLE promises and announced retirements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY, NOT_NULL, RETIRE = " KEY", " NOT NULL", " RETIRE "
 
 
 def table_schema(columns: Mapping[str, str]) -> TableSchema:
-    """Build a schema from a stored version of a table: each column has its type, followed by KEY or NOT NULL."""
+    """Build a schema from the columns of a stored version, whose types may be followed by KEY or NOT NULL."""
     keys = tuple(name for name, said in columns.items() if said.endswith(KEY))
     found = tuple(
         SchemaColumn(name, type_of(kind) or kind.lower(), is_nullable=_is_nullable(said))
@@ -29,7 +29,7 @@ def table_schema(columns: Mapping[str, str]) -> TableSchema:
 def broken_promises(
     table: Table, columns: Mapping[str, str], versions: Sequence[SchemaVersion], code: str
 ) -> list[tuple[CompatibilityViolation, WaterclockError]]:
-    """Return an error for each change of a table's columns that COMPATIBLE forbids."""
+    """Return each change of a table's columns that COMPATIBLE forbids, with the error `code` for it."""
     if table.compatible is None:
         return []
     kept = sorted((each for each in versions if each.side is Side.TABLE), key=lambda each: -each.number)
@@ -59,7 +59,7 @@ _FIX = "keep the former declaration, allow NULL, or declare another table with t
 
 
 def retirement_of(columns: Mapping[str, str], column: str) -> date | None:
-    """Return the day on which a column ends according to a schema version; None if the version has no such day."""
+    """Return the day on which a column retires according to a schema version. None if the version has no such day."""
     said = next((said for name, said in columns.items() if name.lower() == column.lower()), "")
     _, _, day = said.partition(RETIRE)
     return date.fromisoformat(day) if day else None
@@ -68,7 +68,7 @@ def retirement_of(columns: Mapping[str, str], column: str) -> date | None:
 def past_retirement_error(
     table: Table, column: Column, versions: Iterable[SchemaVersion], now: datetime
 ) -> WaterclockError | None:
-    """Return an error if a column's day has come at `now` and the table has batches, none of which announced it.
+    """Return an error if a column's RETIRE day has come at `now` and no batch of the table has announced it. Else None.
 
     A table without batches has no readers to inform. `check` and each batch of the table use this one rule.
     """

@@ -1,4 +1,4 @@
-"""Maps former names of renamed tables and code to current ones, and tables to their data folders. Pure data."""
+"""Maps former names of tables and former fingerprints of code to current ones, and tables to their data folders."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _NAMED_WHOLE = re.compile(r"(?<![\w.])\w+\.\w+")  # the form of table names in t
 
 @dataclass(frozen=True, slots=True)
 class FormerNames:
-    """Renamed tables and codes by their former names, and the folders of tables where these differ from the name.
+    """Maps the former names of tables and codes to current ones, and tables to folders that differ from their names.
 
-    Files in a storage keep the names of their time; the folder identifies the table.
+    Files in a storage are not renamed; the folder identifies the table.
     """
 
     tables: Mapping[str, str] = field(default_factory=dict)
@@ -23,14 +23,17 @@ class FormerNames:
     folders: Mapping[str, str] = field(default_factory=dict)
 
     def code(self, code: str, own: str = "") -> str:
-        """Return the current form of a code. `own` is the code of the table itself.
+        """Return the current code for a former one. The code `own` of the table itself is returned unchanged.
 
         A reader of a new table under an old name has the same code as the former readers of the renamed table.
         """
         return code if code == own else self.codes.get(code, code)
 
     def request(self, request: ClaimRequest, table: str, own: str = "") -> ClaimRequest:
-        """Return the request of a claim of `table`, whose code is now `own`, with the current names."""
+        """Return a copy of the claim request in which former names are replaced by current ones.
+
+        `table` is the current name of the claim's table, `own` its current code.
+        """
         if not (self.folders or self.tables or self.codes):
             return request
         by_folder = {folder: name for name, folder in self.folders.items()}
@@ -41,18 +44,18 @@ class FormerNames:
         return replace(request, table=table, code=self.code(request.code, own), inputs=inputs)
 
     def _current_name(self, read: Input) -> str:
-        """Return the current name of an input's table. Keep its name if the folder does not match the renamed table."""
+        """Return the current name of an input's table. If the folder is not that of the renamed table, keep it."""
         now = self.tables.get(read.table, read.table)
         return now if read.location == folder_of(now) else read.table
 
 
 def folder_of(table: str) -> str:
-    """Return the folder that follows from a table's name, relative to the storage."""
+    """Return the default folder of a table with this name, relative to the storage."""
     return f"tables/{table.replace('.', '/')}"
 
 
 def replace_table_names(text: str, names: Mapping[str, str]) -> str:
-    """Return a text with whole table names replaced, all in one pass, so that two names may be swapped."""
+    """Replace whole table names in a text, all in one pass, so that two names may be swapped."""
     return _NAMED_WHOLE.sub(lambda found: names.get(found[0], found[0]), text)
 
 

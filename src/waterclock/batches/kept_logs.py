@@ -1,4 +1,4 @@
-"""State of the log that a source database retains for a collect, and the limit above which it is reported. Pure."""
+"""Defines how much log a source database retains for a collect, and the limit above which it is reported. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LIMIT = 10 * _GB
 
 
 class Stands(StrEnum):
-    """The state of the log retained for a collect: safe, about to be lost, lost, or missing."""
+    """Whether the log that a source retains for a collect is safe, about to be lost, lost, or missing."""
 
     SAFE = "safe"
     LOSING = "losing"
@@ -28,8 +28,7 @@ class Stands(StrEnum):
 class RetainedLog:
     """The log that a source retains under a name: `held` bytes that it cannot discard, of which `behind` were not read.
 
-    `most` is the limit in bytes above which the source discards log, whether it was read or not. It is None where the
-    source has no limit.
+    `most` is the limit in bytes above which the source discards log, whether it was read or not. None: no limit.
     """
 
     stands: Stands
@@ -38,12 +37,12 @@ class RetainedLog:
     most: int | None = None
 
     def to_entry(self, name: str) -> dict[str, Any]:
-        """Return the entry that the ledger stores."""
+        """Return the entry for the log named `name` that the ledger stores."""
         return {"name": name, "stands": self.stands.value, "held": self.held, "behind": self.behind, "most": self.most}
 
 
 def parse_retained_log(noted: Mapping[str, Any]) -> RetainedLog:
-    """Build the state from the ledger's entry."""
+    """Build a `RetainedLog` from the ledger's entry."""
     return RetainedLog(Stands(noted["stands"]), int(noted["held"]), int(noted["behind"]), noted["most"])
 
 
@@ -56,9 +55,9 @@ def is_followed(table: Table, connection: str | None = None) -> bool:
 
 
 def limit_of(table: Table | None, most: int | None) -> int:
-    """Return the number of retained bytes above which a warning is due.
+    """Return the number of retained bytes above which a warning is due, for a source with the limit `most`.
 
-    The default is at most half of the source's limit.
+    It is the declared number. Without one, it is 10 GB, or half of the source's limit if that is less.
     """
     said = None if table is None or table.source is None else table.source.unit.options.get(LOG_LIMIT)
     if said is not None:

@@ -1,4 +1,4 @@
-"""The planner's view of the past: an immutable snapshot of the ledger, without a database behind it.
+"""Defines the planner's view of the past: an immutable snapshot of the ledger, without a database connection.
 
 Intervals are of instants (aware UTC). A label is represented by the start of its window (an instant); its text form is
 made only for display. `BEGINNING` and `FOREVER` replace missing bounds.
@@ -35,8 +35,8 @@ RELEASE = "release"
 LOOK_AGAIN = "look again"
 # Of two requests for one batch the stronger one counts.
 STRENGTH = {BACKFILL: 0, FOLLOW: 0, RELEASE: 0, REOPEN: 1, RECOMPUTE: 1, LOOK_AGAIN: 2, "recollect": 3, "skip": 3}
-# The earlier request that a release request replaced, written after it. It counts again once there is nothing to
-# release.
+# The prefix of a release request that replaced an earlier request, which follows it. The earlier one is in effect again
+# once there is nothing to release.
 _ELSE = f"{RELEASE}, else "
 # The maximum number of missing spans that a text lists.
 _TOLD = 3
@@ -45,7 +45,7 @@ FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 class BatchStatus(StrEnum):
-    """The stored states of a batch; all others are derived by the planner."""
+    """The statuses of a batch that the ledger stores. The planner derives all others."""
 
     RUNNING = "running"
     DONE = "done"
@@ -60,9 +60,9 @@ HELD_BACK = "E755"
 
 @dataclass(frozen=True, slots=True)
 class InputFact:
-    """The content that a batch read from one table, and the content that it would read there now.
+    """The content that a batch read from one table (`recorded`), and the content that it would read now (`current`).
 
-    `content` is the sum over the slices in `[low, high)` of a hash of (label, digest): two equal contents are equal
+    A content is the sum over the slices in `[low, high)` of a hash of (label, digest): two equal contents are equal
     data. For a REPLACE table the interval is the one window whose state was read.
     """
 
@@ -88,7 +88,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class FailedBatch:
-    """A batch whose last claim did not commit, or whose audit failed. `due_again` is set where a retry is scheduled.
+    """A batch whose last claim failed, or was held by a rule. `due_again` is set if a retry is scheduled.
 
     `read`: the inputs of a held batch, in the order of its references.
     """
@@ -111,7 +111,7 @@ class FailedBatch:
 class OpenClaim:
     """A claim that is not closed, with its runner and the end of its lease by the ledger's real clock.
 
-    `left` is a notice for users where the runner is known to be gone, so that no runner is making the labels now.
+    `left` is a notice for users if the runner is known to be gone, so that no runner is making the labels now.
     """
 
     claim: int
@@ -123,7 +123,10 @@ class OpenClaim:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A decision that no new batch is claimed until a resume: of one table, or of any (`is_of_all`), `at` real time."""
+    """A decision that no new batch is claimed until a resume, for one table or for all tables (`is_of_all`).
+
+    `at` is its time by the real clock.
+    """
 
     at: datetime
     who: str
@@ -150,13 +153,13 @@ UNCHECKED = "not checked"
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """The state of closing a window (CLOSE WHEN): the tick at which it was closed, None while it is open.
+    """The state of closing a window (CLOSE WHEN). `tick` is when it was closed, None while it is open.
 
-    `looked` is the newest boundary at which the condition was not TRUE, and `asked` is that condition. `reason` is why
-    the window is closed, or UNCHECKED. `behind` lists, as far as known, the data that the condition waited for when it
-    was checked. `who` checked or closed the window, at the instant `at` of the ledger's clock; `why` is the reason
-    given for closing by hand, or the code of the error of the last check. `first` is the original tick, before late
-    rows reopened the window up to `tick`.
+    `looked` is the newest boundary at which the condition was not TRUE, and `asked` is the hash of that condition.
+    `reason` is why the window is closed, or UNCHECKED. `behind` lists, as far as known, the data that the condition
+    waited for when it was checked. `who` checked or closed the window, at the instant `at` of the ledger's clock; `why`
+    is the reason given for closing by hand, or the code of the error of the last check. `first` is the original tick,
+    before late rows reopened the window up to `tick`.
     """
 
     tick: datetime | None = None
@@ -171,7 +174,7 @@ class Closing:
 
     @property
     def in_order(self) -> datetime | None:
-        """The tick at which the window was first closed. Windows close in order; late rows reopen them in any order."""
+        """The tick at which the window was first closed. It ascends from window to window, unlike `tick`."""
         return self.first or self.tick
 
     @classmethod
@@ -194,11 +197,11 @@ _INSTANTS = ("tick", "looked", "at", "first")
 
 @dataclass(frozen=True, slots=True)
 class ClosedSince:
-    """The windows of a table that were closed, and when. `later` has the ticks, after `at`, of windows before `high`.
+    """Facts that show which windows of a table, before an instant `high`, were closed by an instant `at` or later.
 
-    `first` is the oldest window that was ever checked, None where there is none. `covered` has the windows that are
-    done or skipped, `skipped` those that are skipped. `closed` has the windows that are closed, but neither done nor
-    skipped.
+    `first` is the oldest window that was ever checked, or None. `covered` has the windows that are done or skipped,
+    `skipped` those that are skipped. `closed` has the windows that are closed, but neither done nor skipped. `later`
+    maps windows that were closed after `at` to their closing ticks.
     """
 
     first: datetime | None
@@ -210,20 +213,21 @@ class ClosedSince:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """The past of one table.
+    """The ledger's facts about the past of one table, from which its batches are planned.
 
-    `covered`: done, skipped or covered by a later snapshot. `suspects`: done batches with their inputs, where the
-    recorded inputs may differ from the current ones, or where the batch depends on such batches (an upper bound; the
-    planner compares). `requested`: done batches that a user asked to make again, by `recompute` or `recollect`, or to
-    give up, by `skip`. `following`: done batches that a user asked to follow their inputs: they are made again if their
-    inputs have changed, even if no other batch needs them. `wanted`: labels that are not done and that a user asked
-    for. `latest`: the tick that LATEST picked at a label's first run, by read table. `codes`: the number of done labels
-    by fingerprint of their code. `stands`: for a requested or claimed snapshot label, the start of the period that it
-    covers. `dropped_before`: the bound before which RETAIN has dropped data on disk; no window before it can be read.
-    `partial`: the missing inputs of done batches. `paused`: the table's own pause. `closings`: the closing of each
-    window that is not done, of done ones that may be made again, and of the last one before each gap (CLOSE WHEN).
-    `closings_from`: from this tick on, `closings` has every closed window, for tables of open windows. `refused`: the
-    error E405 where the current declaration would change the meaning of the table's batches, so that none is made.
+    `covered`: windows that are done, skipped or covered by a later snapshot. `suspects`: done batches with their
+    inputs, if the recorded inputs may differ from the current ones, or if the batch depends on such batches (an upper
+    bound; the planner compares). `troubles`: failed and held batches. `requested`: done batches that a user asked to
+    make again, by `recompute` or `recollect`, or to give up, by `skip`. `following`: done batches that a user asked to
+    follow their inputs: they are made again if their inputs have changed, even if no other batch needs them. `wanted`:
+    labels that are not done and that a user asked for. `latest`: the tick that LATEST picked at a label's first run, by
+    read table. `codes`: the number of done labels by fingerprint of their code. `stands`: for a requested or claimed
+    snapshot label, the start of the period that it covers. `dropped_before`: the instant before which RETAIN has
+    dropped data on disk; no window before it can be read. `partial`: the missing inputs of done batches. `paused`: the
+    table's own pause. `closings`: the closing of each window that is not done, of done ones that may be made again, and
+    of the last one before each gap (CLOSE WHEN). `closings_from`: from this tick on, `closings` has every closed
+    window, for tables of open windows. `refused`: the error E405 if the current declaration would change the meaning of
+    the table's batches, so that none is made.
     """
 
     start: datetime | None = None
@@ -248,11 +252,11 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class LedgerSnapshot:
-    """The past of all tables of a flow at one moment. `flow` is the fingerprint of the applied flow.
+    """The ledger's facts about all tables of a flow at one moment. `flow` is the fingerprint of the applied flow.
 
     `sequence` rises with every write to the ledger: two snapshots with the same sequence are equal. `paused` is the
-    pause of all tables, including those that the ledger does not know yet. `links` has the progress of the upstream
-    tables for tables that collect from other projects.
+    pause of all tables, including those that the ledger does not know yet. `links` maps tables that collect from other
+    projects to the progress of their table there.
     """
 
     tables: Mapping[str, TableFacts] = field(default_factory=dict)
@@ -270,7 +274,7 @@ class LedgerSnapshot:
         return self.of(table).paused or self.paused
 
     def add_followers(self, asked: Mapping[str, Collection[datetime]]) -> LedgerSnapshot:
-        """Return this snapshot as if users had asked these done batches of REPLACE transforms, by table, to follow.
+        """Return a copy as if users had asked these done batches of REPLACE transforms to follow their inputs.
 
         The result equals the ledger's own (`ledger.reads.snapshot`, `asking`) if each of the batches is already a
         suspect.
@@ -288,9 +292,9 @@ _NOTHING = TableFacts()
 
 @dataclass(frozen=True, slots=True)
 class RevisionFact:
-    """One revision of a batch, recorded `at`, that covers `[low, high)`. `weight` is its part of a content sum.
+    """One revision of a batch, recorded `at`, that covers `[low, high)`.
 
-    `missing`: the inputs that it was made without.
+    `weight` is its summand in a content sum, in two parts. `missing`: the inputs without which it was made.
     """
 
     claim: int
@@ -305,9 +309,9 @@ class RevisionFact:
 class TableHistory:
     """The changes of one table since an instant.
 
-    `covered`: done, skipped or covered by a later snapshot, as of now. `made`: by label, the revisions recorded since
-    then, oldest first, after the one that was current before; no other label has changed. `read`: by label and claim,
-    the inputs of revisions whose inputs may at some time since then have differed from the current content.
+    `covered`: windows done, skipped or covered by a later snapshot, as of now. `made`: by label, the revisions recorded
+    since then, oldest first, after the one that was current before; no other label has changed. `read`: by label and
+    claim, the inputs of revisions whose inputs may at some time since then have differed from the current content.
     """
 
     mode: Mode
@@ -325,7 +329,7 @@ class History:
 
 
 def build_release_request(before: str | None) -> str:
-    """Return a request to release a batch that keeps an earlier request, such as to recollect it."""
+    """Build the request to release a batch. It contains the batch's earlier request, such as to recollect it."""
     if before is None or is_release(before):
         return before or RELEASE
     return _ELSE + before
@@ -337,19 +341,19 @@ def is_release(requested: str | None) -> bool:
 
 
 def request_without_release(requested: str | None) -> str | None:
-    """Return the request that was stored before a release request. Return any other request unchanged."""
+    """Return the earlier request that a release request contains, or None. Any other request is returned unchanged."""
     if not is_release(requested) or requested is None:
         return requested
     return requested.removeprefix(_ELSE) if requested.startswith(_ELSE) else None
 
 
 def content_text(high: int, low: int) -> str:
-    """Return the text form of a content sum, as in `InputFact`."""
+    """Format a content sum, given as two numbers, as in `InputFact`."""
     return f"{int(high):x}.{int(low):x}"
 
 
 def content_sums(text: str) -> tuple[int, int]:
-    """Parse a content sum from the text that `content_text` returned."""
+    """Parse the two numbers of a content sum from the text that `content_text` returned."""
     high, _, low = text.partition(".")
     return int(high, 16), int(low, 16)
 
@@ -361,7 +365,7 @@ def parse_missing_inputs(noted: Iterable[Mapping[str, str]]) -> tuple[Missing, .
 
 
 def describe_missing_inputs(missing: Collection[Missing]) -> str:
-    """Return a text that lists the missing inputs of a batch."""
+    """Describe the missing inputs of a batch in a text."""
     said = [f"{it.table} {label_of(it.low)}..{label_of(it.high)}" for it in missing]
     more = f" and {len(said) - _TOLD} more" if len(said) > _TOLD else ""
     return f"without {', '.join(said[:_TOLD])}{more}"

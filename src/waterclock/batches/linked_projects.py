@@ -1,4 +1,4 @@
-"""Data classes for an upstream table of another project that is collected here, without its ledger behind it."""
+"""Defines the facts about another project's table that is collected here."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from waterclock.timelabel.intervals import IntervalSet
 
 @dataclass(frozen=True, slots=True)
 class LinkFacts:
-    """The progress of a table of another project.
+    """The progress of a table of another project, which a table here collects.
 
-    `upstream` is its name here, `connection.schema.table`. `cadence` is None where that project has not run yet, or
-    where there is a `problem` with it. `settled` has the windows that may be read there. `past` has the facts of the
-    table, which explain why the others may not be read. `circle` is a table of this project that the upstream table
-    waits for in turn. `changed` has, by label of this project, the recorded and the current input where these differ.
-    `sequence` rises with every write to that ledger.
+    `upstream` is its name here, `connection.schema.table`. `cadence` is None if that project has not run yet, or if it
+    cannot be read (`problem`). `settled` has the windows that may be read there. `past` has the facts of the table,
+    which explain why other windows may not be read. `circle` is a table of this project that the upstream table waits
+    for in turn. `changed` has, by label of this project, the recorded and the current input if these differ.
+    `is_dropped`: that project no longer declares the table. `sequence` rises with every write to that ledger.
     """
 
     upstream: str

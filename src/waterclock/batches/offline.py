@@ -1,4 +1,4 @@
-"""Data classes and schedule of offline measurements of a table: when they ran, and their results by label and span."""
+"""Defines offline measurements of a table: when they are due, when they ran, and their results by label and span."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class OfflineRun:
-    """The newest offline measurement of a table: its instant, the declaration it used, and its outcome.
+    """The newest offline measurement of a table: its time, the declaration it used, and its outcome.
 
-    `labels` is how many labels it measured. `error` is why it failed. `taken_until` is set while a runner is measuring.
+    `looked_at` is the run's `now`. `labels` is how many labels it measured. `error` is why it failed. `taken_until` is
+    set while a runner is measuring.
     """
 
     code: str
@@ -33,7 +34,10 @@ class OfflineRun:
 
 @dataclass(frozen=True, slots=True)
 class KeptLabel:
-    """The claim and the declaration under which a label was measured, and whether its states can still be merged."""
+    """The claim and the declaration with which a label was measured.
+
+    `has_states`: its partial aggregates can still be merged.
+    """
 
     claim: int
     code: str
@@ -42,7 +46,10 @@ class KeptLabel:
 
 @dataclass(frozen=True, slots=True)
 class LabelFound:
-    """The measurements of a label as a claim made it, and the partial states from which spans are merged."""
+    """The measurements of a label's rows, as made by `claim`.
+
+    `states` are the partial aggregates to merge into spans.
+    """
 
     label: datetime
     claim: int
@@ -52,7 +59,7 @@ class LabelFound:
 
 @dataclass(frozen=True, slots=True)
 class SpanFound:
-    """The merged measurements of all labels in `[low, high)`, of which `labels` were present."""
+    """The merged measurements of a span `[low, high)`, of which `labels` labels existed."""
 
     low: datetime
     high: datetime
@@ -68,13 +75,16 @@ def cadence_of(table: Table) -> Cadence:
 
 
 def merges(table: Table) -> bool:
-    """Return whether labels are merged into spans: where a span has several labels, each with rows of its own."""
+    """Return whether labels are merged into spans: if a span has several labels, each with rows of its own."""
     is_several = table.offline is not None and cadence_of(table).period != table.cadence.period
     return is_several and table.mode is not Mode.REPLACE and not table.is_snapshot
 
 
 def next_measurement_time(table: Table, look: OfflineRun | None) -> datetime:
-    """Return the instant from which a table is to be measured again; `NEVER` if a measurement is due at once."""
+    """Return the instant from which a table is to be measured again. `NEVER` if a measurement is due at once.
+
+    `look` is its newest measurement.
+    """
     if table.offline is None or look is None or look.looked_at == NEVER or look.code != table.offline.code:
         return NEVER
     return cadence_of(table).next(cadence_of(table).floor(look.looked_at))
@@ -90,8 +100,8 @@ def to_measure(
 ) -> list[datetime]:
     """Return the labels to measure, newest first: those whose current rows have not been measured yet.
 
-    `current` are the claims whose rows are current. The result has at most `most` labels, plus labels of the same spans
-    whose states can no longer be merged.
+    `current` maps labels to their current claims, `kept` to their measurements. The result has at most `most` labels,
+    plus labels of the same spans whose partial aggregates can no longer be merged.
     """
     code = table.offline.code if table.offline else ""
     known = {label for label, it in kept.items() if (it.claim, it.code) == (current.get(label), code)}

@@ -1,4 +1,4 @@
-"""State of a `rebuild --all`: its owner, and until when it blocks all claims. Pure data, kept as JSON in the ledger."""
+"""Defines the state of a `rebuild --all`, stored as JSON in the ledger: its owner, and until when it blocks claims."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _INSTANTS = ("at", "until")
 
 @dataclass(frozen=True, slots=True)
 class Rebuilding:
-    """A running `rebuild --all`, since `at`. It blocks every claim.
+    """A `rebuild --all` that began `at`. It blocks every claim.
 
     `token` identifies the rebuild. While the new tables are made, the lock lasts `until` the end of the lease. Once it
-    `is_moving`, some tables may show the new set already, and the lock lasts until all of them do, whichever runner
-    finishes the move. A rebuild that `is_done` locks nothing. `standing` is the token of the previous set that was
-    moved in. `sequence` is that of the ledger's write that began it: later requests are not met by it. Instants are of
-    the ledger's real clock.
+    `is_moving`, some tables may be replaced by new ones already, and the lock lasts until all are, whichever runner
+    finishes the move. A rebuild that `is_done` locks nothing. `standing` is the token of the previous set of tables.
+    `sequence` is that of the ledger's write that began it: later requests are not met by it. Instants are of the
+    ledger's real clock.
     """
 
     token: str
@@ -38,11 +38,11 @@ class Rebuilding:
 
     @property
     def current_token(self) -> str | None:
-        """The token of the set that was moved in last."""
+        """The token of the rebuild whose tables are in use, or None."""
         return self.token if self.is_done else self.standing
 
     def pause(self) -> Pause:
-        """Return the rebuild as a pause of all tables, with a pause's texts."""
+        """Convert the rebuild to a pause of all tables, to show it like one."""
         what = "is moving the new tables in" if self.is_moving else "rebuilds every table"
         return Pause(self.at, self.who, f"`rebuild --all` {what} ({self.runner})", is_of_all=True)
 
@@ -60,12 +60,12 @@ def read_rebuilding(text: str | None) -> Rebuilding | None:
 
 
 def is_moving(known: Rebuilding | None) -> bool:
-    """Return whether some tables may show a new set while others show the old one."""
+    """Return whether a rebuild is replacing tables, so that some may be new while others are old."""
     return known is not None and known.is_moving
 
 
 def is_of_one_set(before: Rebuilding | None, after: Rebuilding | None) -> bool:
-    """Return whether all reads between two checks saw one set: no rebuild started or finished moving in between."""
+    """Return whether reads between two checks saw one set of tables: no rebuild began or finished its move."""
     return _set_of(before) == _set_of(after)
 
 

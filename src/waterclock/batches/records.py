@@ -1,4 +1,4 @@
-"""Records written to the ledger: claims with their pinned inputs, and their results. Pure data."""
+"""Defines the records that are written to the ledger: claims with their pinned inputs, and their results. Pure data."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 QUARANTINED = "quarantined"
 """The measure of a batch that counts its quarantined rows."""
 INPUTS_FOUND = "input_rules"
-"""The measure of a batch that has, by table, the results of the rules on its inputs, applied before its query."""
+"""The measure of a batch with the results of the rules on its inputs, by table."""
 MISSING = "missing"
-"""The entry of a batch's source that lists its missing inputs."""
+"""The entry in a batch's source notes that lists its missing inputs."""
 WARNINGS = "warnings"
-"""The measure of a batch that lists the warnings about its rows, one text each."""
+"""The measure of a batch that lists the warnings about its rows."""
 
 
 def warnings_of(measures: Mapping[str, Any]) -> tuple[str, ...]:
@@ -33,8 +33,8 @@ class Input:
     """One pinned reference of one batch: interval `[low, high)` of `table`, read at a Delta version.
 
     `kind` is 'slices' (rows by timelabel) or 'state' (the table as of `high`). `location` is the Delta table's folder
-    relative to the storage, `version` its version at claim. `content` is as in `ledger_snapshot.InputFact`. `changes`
-    is taken from the pin: if it is still the same at the claim, the table has not changed in between.
+    relative to the storage, `version` its version when it was claimed. `content` has the form of `InputFact.recorded`.
+    `changes` is taken from the pin: if it is still the same at the claim, the table has not changed in between.
     """
 
     table: str
@@ -55,12 +55,12 @@ class ClaimRequest:
     `inputs` are by label. `now` is the logical now of the run; `lease_seconds` runs on the ledger's real clock.
     `target_version` is the table's Delta version known to the ledger (-1 before its first commit): verification walks
     the log forward from it. `restates` is why done labels are made again that no user requested and whose inputs did
-    not change: late rows within a LOOKBACK. `run` names the run, where there is one. `pool` is the table's pool, with
-    how many of its batches may run at once, on any runner. `seen`: done labels that are restated only if the claim that
-    made them is still this one. `closed`: the planned closing ticks of windows. `held`: labels to release, each with
-    the claim that sealed it; they must still be held. Where `restates` is None, the release must still be requested.
-    `owned`: by label, the log entries that belong to the label from this claim on, whatever its outcome: JSON objects
-    with a `name`.
+    not change: late rows within a LOOKBACK. `run` is the name of the run, if there is one. `pool` is the table's pool,
+    with how many of its batches may run at once, on any runner. `seen`: done labels that are restated only if the claim
+    that made them is still this one. `closed`: the planned closing ticks of windows. `held`: labels to release, each
+    with the claim that sealed it; they must still be held. If `restates` is None, the release must still be requested.
+    `owned`: by label, the ranges of a log that belong to the label from this claim on, whatever its outcome: JSON
+    objects with a `name`.
     """
 
     table: str
@@ -84,14 +84,14 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to commit given labels of one table, once. Numbers always rise, above the clock in milliseconds."""
+    """The right to commit given labels of one table, once. Numbers rise, and are at least the time in milliseconds."""
 
     number: int
     request: ClaimRequest
     lease_until: datetime
 
     def has_expired(self, now: datetime) -> bool:
-        """Return whether the lease has expired.
+        """Return whether the lease of the claim has expired at `now`.
 
         A live runner extends it three times per lease. If it ends more than two leases from now, the clock was set back
         and the runner has not extended it since.
@@ -101,10 +101,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """The result of one label of a committed claim.
+    """The result of a committed claim for one label.
 
     `slice_path` is the sealed slice's folder relative to the table's. `stands_from` is set for snapshots: the batch
-    covers `[stands_from, end)`. `digest` is 'rows:high:low' (None where a later scan must compute it). `measures` has
+    covers `[stands_from, end)`. `digest` is 'rows:high:low' (None if a later scan must compute it). `measures` has
     EXPECT counts and quarantined rows; `timings` has seconds by step; `source` has positions in the source.
     """
 
@@ -123,7 +123,7 @@ class BatchResult:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The current sealed slice of one label, as readers of the table see it."""
+    """The current sealed slice of one label."""
 
     table: str
     label: datetime
@@ -151,7 +151,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class TableRecord:
-    """The ledger's record of a table itself: the properties that may not change, and the position of its head."""
+    """The ledger's record of a table: the properties that may not change, and its newest version and label (head)."""
 
     name: str
     kind: str
@@ -168,12 +168,12 @@ class TableRecord:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """The resolution of a reference at one moment: the table's folder, the Delta version to read, and the content.
+    """A reference resolved at one moment: the table's folder, the Delta version to read, and the content.
 
     For APPEND, `version` is the table's newest. For REPLACE and MERGE it is the stored version of the state as of the
-    interval's end, or `NO_VERSION` where the table keeps none. (Older REPLACE states are in its history; others are
-    made again.) `content` is as in `ledger_snapshot.InputFact`. `slices` are those to read, by label: of APPEND all in
-    the interval, of REPLACE and MERGE the one that made the state. `changes` counts all changes of the table so far.
+    interval's end, or `NO_VERSION` if the table keeps none. (Older REPLACE states are in its history; others are made
+    again.) `content` has the form of `InputFact.recorded`. `slices` are those to read, by label: of APPEND all in the
+    interval, of REPLACE and MERGE the one that made the state. `changes` counts all changes of the table so far.
     """
 
     table: str
@@ -186,14 +186,14 @@ class Pin:
     changes: int
 
     def input(self, read: str, kind: str) -> Input:
-        """Return the pin as the input of a batch: `read` is the reference as written, `kind` 'slices' or 'state'."""
+        """Convert the pin to an input of a batch: `read` is the reference as written, `kind` 'slices' or 'state'."""
         place = (self.low, self.high, self.location, self.version)
         return Input(self.table, read, kind, *place, self.content, self.changes)
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The changes made by a claim: `changed` labels with other content, and the number of new `suspects`."""
+    """The effect of recording a claim: `changed` labels with other content, and the number of new `suspects`."""
 
     changed: tuple[datetime, ...]
     suspects: int

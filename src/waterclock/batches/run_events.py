@@ -1,4 +1,4 @@
-"""Data classes for the outcomes of attempts and runs, as reported to lineage tools. Pure data."""
+"""Defines the outcomes of attempts and runs, as reported to lineage tools. Pure data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waterclock.timelabel.label import label_of
 
 
 class LineageEventKind(StrEnum):
-    """The kinds of `LineageEvent`: those of the ledger's events, and `left` for a label that its claim did not make."""
+    """The kinds of `LineageEvent`: those of ledger events, and `left` for a label that its claim did not make."""
 
     RUN_BEGAN = "run began"
     RUN_ENDED = "run ended"
@@ -31,7 +31,7 @@ LEFT_OUT = "left out of lineage"
 
 @dataclass(frozen=True, slots=True)
 class MadeRows:
-    """The result of a done batch. `location` is the table's folder in the storage; `measures` are the revision's."""
+    """The rows of a done batch. `location` is the table's folder in the storage; `measures` are the revision's."""
 
     end: datetime
     version: int
@@ -43,9 +43,10 @@ class MadeRows:
 
 @dataclass(frozen=True, slots=True)
 class LineageEvent:
-    """The start or outcome of an attempt at one label, or the start or end of a run. `number` is that of its event.
+    """The start or outcome of an attempt at one label, or the start or end of a run.
 
-    `code` is the fingerprint of the table's code at its claim. `word` is the command of the run, or its outcome.
+    `number` is that of the ledger's event. `code` is the fingerprint of the table's code at its claim. `word` is the
+    command of the run, or its outcome.
     """
 
     number: int
@@ -64,13 +65,13 @@ class LineageEvent:
 
     @property
     def place(self) -> str:
-        """The batch or the run that it belongs to."""
+        """The batch or the run to which the event belongs."""
         return f"run {self.run}" if self.label is None else f"{self.table}@{label_of(self.label)}"
 
 
 @dataclass(frozen=True, slots=True)
 class LineageEventPage:
-    """A page of happenings, in order; the next page starts after the event `up_to`. `is_all`: there are no more."""
+    """A page of events, in order. The next page starts after the event number `up_to`. `is_all`: there are no more."""
 
     found: tuple[LineageEvent, ...]
     up_to: int
@@ -79,10 +80,10 @@ class LineageEventPage:
 
 @dataclass(frozen=True, slots=True)
 class OpenLineageState:
-    """How far events have been sent: `waiting` ones are not sent yet. `error` is why the last attempt failed.
+    """How many events were sent to the lineage server: `waiting` ones are not sent yet, `event` is the last one sent.
 
-    The server rejected `left_out` of the sent events although it accepted later ones. `refusal` is why it rejected the
-    last of these.
+    `error` is why the last attempt failed. The server rejected `left_out` of the sent events although it accepted later
+    ones. `refusal` is why it rejected the last of these.
     """
 
     waiting: int

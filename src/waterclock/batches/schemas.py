@@ -1,4 +1,4 @@
-"""Versions of the columns of a source, as it was collected, and of a table. Pure data."""
+"""Defines versions of the columns of a source, as it was collected, and of a table. Pure data."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from enum import StrEnum
 
 from waterclock.flow.schema_changes import SchemaChange, change_between
 
-SCHEMA = "schema"  # key in a batch's source for the delivered columns, where they are new
+SCHEMA = "schema"  # the key in a batch's source notes for the delivered columns, if they are new
 
 
 class Side(StrEnum):
-    """Which columns a version describes: those of the collected source, or the table's own."""
+    """Whether a schema version has the columns of the collected source, or those of the table."""
 
     SOURCE = "source"
     TABLE = "table"
@@ -21,7 +21,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaVersion:
-    """Columns with their types, first delivered by the batch of a claim. `label` is the first label that has them.
+    """A set of columns with their types, first delivered by the batch of a claim. `label` is the first that has them.
 
     Numbers of a table's side rise from 1, in the order in which batches were recorded.
     """
@@ -48,7 +48,7 @@ def version_in_effect(versions: Iterable[SchemaVersion], side: Side, label: date
 def find_matching_version(
     versions: Sequence[SchemaVersion], side: Side, label: datetime, columns: Mapping[str, str]
 ) -> SchemaVersion | None:
-    """Return the version with these columns: that of the label, or the newest. Return None if the columns are new.
+    """Return the version with these columns: the one in effect at the label, or the newest. None for new columns.
 
     So a backfill of old labels records no change, whether its source returns old columns for old rows or new ones.
     """
@@ -61,13 +61,13 @@ def find_matching_version(
 def change_at(
     versions: Sequence[SchemaVersion], side: Side, label: datetime, columns: Mapping[str, str]
 ) -> SchemaChange | None:
-    """Return how columns differ from the version in effect at a label; None if there is no version yet."""
+    """Return how columns differ from the version in effect at a label. None if there is no version yet."""
     before = version_in_effect(versions, side, label) or newest_of(versions, side)
     return None if before is None else change_between(before.columns, columns)
 
 
 def changes_of(versions: Sequence[SchemaVersion]) -> list[tuple[SchemaVersion, SchemaChange | None]]:
-    """Return each version of one side, oldest first, with its difference to the previous one; None for the first."""
+    """Return each version of one side, oldest first, with its difference to the previous one. None for the first."""
     ordered = sorted(versions, key=lambda each: each.number)
     before: list[SchemaVersion | None] = [None, *ordered]
     return [

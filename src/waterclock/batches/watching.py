@@ -1,4 +1,4 @@
-"""Data classes for the progress of tables and the time it took. Pure data."""
+"""Defines the progress of tables and the time it took. Pure data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class AtWork:
-    """An open claim: its number of labels, the oldest label, and when it started by the ledger's clock."""
+    """An open claim: its number of labels, the oldest label, and when it was taken by the ledger's clock."""
 
     table: str
     claim: int
@@ -19,7 +19,7 @@ class AtWork:
 
 @dataclass(frozen=True, slots=True)
 class MadeLabel:
-    """A label that readers see.
+    """A done label.
 
     `rows` counts the rows of its current revision, including quarantined ones. `done` is when it was first done, by the
     logical clock of runs. `took` is the label's share of the duration of that claim.
@@ -34,7 +34,7 @@ class MadeLabel:
 
 @dataclass(frozen=True, slots=True)
 class LabelRows:
-    """The number of rows of a label that readers see, including quarantined rows."""
+    """The number of rows of a done label, including quarantined rows."""
 
     label: datetime
     rows: int

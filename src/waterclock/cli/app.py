@@ -29,6 +29,7 @@ from waterclock.cli.commands.maintain import maintain
 from waterclock.cli.commands.model import model
 from waterclock.cli.commands.openlineage import openlineage
 from waterclock.cli.commands.pause import pause
+from waterclock.cli.commands.pii import pii
 from waterclock.cli.commands.plan import plan
 from waterclock.cli.commands.query import query
 from waterclock.cli.commands.rebuild import rebuild
@@ -77,7 +78,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         pause,
         resume,
     ),
-    "Inspect": (status, alerts, show, query, files, audit, lineage, openlineage, model, runners, ui),
+    "Inspect": (status, alerts, show, query, files, audit, lineage, pii, openlineage, model, runners, ui),
     "Maintain": (maintain, drop, rebuild, reset, ledger, trust, token, session, access, warm),
 }
 

@@ -25,7 +25,8 @@ from waterclock.secrets.reader import SecretPlaces, Secrets
 from waterclock.spark_sql import option_text
 
 if TYPE_CHECKING:
-    from waterclock.dpl.config.model import Config, SecretSetting, SparkSection
+    from waterclock.dpl.config.model import Config, SparkSection
+    from waterclock.dpl.config.secret_setting import SecretSetting
     from waterclock.dpl.resolve.schemas import RecordedColumns
     from waterclock.dpl.syntax.statements import Statement
 

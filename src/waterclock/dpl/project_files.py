@@ -42,7 +42,7 @@ def _find_files(root: Path, pattern: str, errors: list[WaterclockError]) -> list
     try:
         found = [path for path in root.glob(pattern) if path.is_file()]
     except (ValueError, NotImplementedError):
-        what, why = f"{pattern!r} is not a pattern of files", "it matches files below the project's folder"
+        what, why = f"{pattern!r} is not a valid file pattern", "it matches files below the project's folder"
         errors.append(WaterclockError("E242", what, where=FILE, why=why, fix='write one such as "flows/**/*.dpl"'))
         return []
     if not found and not any(sign in pattern for sign in "*?["):

@@ -1,4 +1,4 @@
-"""Caches the column lineage of Python transforms, as their plans show it, in the ledger by code fingerprint."""
+"""Caches the column lineage of Python transforms, read from their Spark plans, in the ledger by code fingerprint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waterclock.ledger.ledger import Ledger
 
 
 class CodeLineages:
-    """The column lineages that this process has found. The ledger is written to only when a plan shows a new one."""
+    """Caches column lineage that this process read from Spark plans, and writes to the ledger only what is new."""
 
     def __init__(self, root: Path, ledger: Ledger) -> None:
         self._root = root
@@ -31,12 +31,12 @@ class CodeLineages:
             return self._looks[key]
 
     def is_shown(self, table: Table, inputs: object) -> bool:
-        """Return whether the lineage of a table's current code with these inputs was added before."""
+        """Return whether `add` was called before for the table's current code with these inputs."""
         with self._lock:
             return (table.name, table.fingerprint, inputs) in self._shown
 
     def add(self, table: Table, inputs: object, found: CodeLineage) -> None:
-        """Merge the lineage that a plan shows into the known one. Cost: a ledger transaction if something is new."""
+        """Merge lineage read from a plan into the known lineage. Cost: a ledger transaction if something is new."""
         key = (table.name, table.fingerprint)
         with self._lock:
             known = self._known.get(key)

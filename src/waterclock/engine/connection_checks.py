@@ -1,4 +1,4 @@
-"""Tests every system that an environment uses before a run does: ledger, storage, sources, destinations and Spark."""
+"""Tests the systems that an environment uses before a run needs them: ledger, storage, sources, destinations, Spark."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from waterclock.storage.lake import require_latch
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The result of one connection test: `said` briefly describes the system, `error` is why it cannot be used.
+    """The result of one connection test. `said` briefly describes the system; `error` is why it cannot be used.
 
-    `kind` is ledger, storage, source, destination, keys or spark. `name` is the place, the table that needs the system,
-    or the connection with the keys.
+    `kind` is ledger, storage, source, destination, keys or spark. `name` is the ledger's URL or the storage's path, the
+    table of a source or destination, or the connection with the keys.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class Probe:
 
 
 def probes(project: Project) -> Iterator[Probe]:
-    """Test one system after the other, even if earlier ones failed. Spark is last because it takes seconds to start.
+    """Test each system in turn, even if earlier tests failed. Spark is last because it takes seconds to start.
 
     All tests only read, except that one file is created in the storage and removed again.
     """

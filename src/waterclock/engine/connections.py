@@ -43,7 +43,7 @@ class Connections:
             return opened[1]
 
     def deliverer(self, name: str) -> Deliverer:
-        """Return the deliverer of a connection. Raises  E825 as `collector`."""
+        """Return the deliverer of a connection. Raises  E825 where its driver is not installed."""
         setting = self._setting(name)
         with self._lock:
             opened = self._deliverers.get(name)
@@ -52,7 +52,7 @@ class Connections:
             return opened[1]
 
     def resolve_unit(self, unit: Unit) -> Unit:
-        """Return the unit with its secrets resolved."""
+        """Return a copy of the unit (an object of a connection, such as a table or a path) with secrets resolved."""
         return dataclasses.replace(unit, options=self._resolve_options(unit.options))
 
     def _connector(self, name: str) -> Connector:
@@ -73,7 +73,7 @@ class Connections:
 
 
 def connections_of(project: Project) -> Connections:
-    """Return the connections of a project, opened on first use. Archived originals are stored below the storage."""
+    """Build a project's `Connections`, each opened on first use. Original files are archived below the storage."""
     return Connections(
         project.root, entry_path(project.storage, "archive"), project.flow.connections, Secrets.of(project.secrets)
     )

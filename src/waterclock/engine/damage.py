@@ -1,4 +1,4 @@
-"""Attributes a damaged file to its batch or table, and names the command that fixes it."""
+"""Finds the batch or table of a damaged file, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ def _find_place(lake: Lake, text: str) -> FilePlace | None:
 
 
 def damage_error(work: RunContext, error: BaseException) -> WaterclockError | None:
-    """Convert an error to that of a damaged batch (E752) or table (E753). None if no file of a table is damaged.
+    """Convert an error to that of a damaged batch (E752), table (E753) or log (E643). None if no file is damaged.
 
-    A slice that no batch uses any more, and that the table does not show, does not count: states that are no longer
-    kept are E640.
+    A file that is neither of a current slice nor of the table's newest version does not count: reading a state that is
+    no longer kept is E640.
     """
     of_log = error if isinstance(error, WaterclockError) and error.code == "E643" else None
     place = damaged_file(work.lake, error) if of_log is None else _find_place(work.lake, of_log.where or "")
@@ -136,18 +136,18 @@ def reporting_damage(
 
 
 def current_slice(work: RunContext, table: str, label: datetime) -> Slice | None:
-    """Return the slice that readers of a batch see, or None if the batch is not done."""
+    """Return the current slice of a batch, which readers use, or None if the batch is not done."""
     end = work.flow.tables[table].cadence.next(label)
     return next((piece for piece in work.ledger.reads.slices(table, label, end) if piece.label == label), None)
 
 
 def verb_of(work: RunContext, table: Table, label: datetime) -> str | None:
-    """Return the command that makes a damaged slice again: `recompute`, `recollect`, or None if no source has it."""
+    """Return the command that restores a damaged slice: `recompute`, `recollect`, or None if no source has the rows."""
     batching = None if table.source is None else table.source.batching
     if table.kind is not Kind.COLLECT or batching in {Batching.ARRIVAL_TIME, Batching.EACH}:
         return RECOMPUTE
     if batching is Batching.CHANGES:
-        return None  # the source keeps no changes that were committed
+        return None  # the source may have discarded changes once their batch was committed
     if batching is Batching.SNAPSHOT:
         newest_due = table.cadence.previous(table.cadence.last_due(work.real_now()))
         return RECOLLECT if label == newest_due else None
@@ -175,7 +175,7 @@ def require_versions(work: RunContext, name: str) -> None:
 
 
 def find_log_errors(work: RunContext) -> dict[str, WaterclockError]:
-    """Return by table the error of a log that disagrees with the ledger.
+    """Map each table whose Delta log disagrees with the ledger to its error.
 
     A log is older than the ledger, missing or recreated without rows (E754), or newer than the ledger (E758). It is
     newer if it has commits of batches whose claims the ledger does not know: an older copy of the ledger was restored.
@@ -194,7 +194,7 @@ def _log_errors(work: RunContext, records: Sequence[TableRecord]) -> dict[str, W
 
 
 def _check_log(work: RunContext, record: TableRecord) -> WaterclockError | frozenset[int]:
-    """Return the error of a log in itself, or else the claims of its commits that the ledger has not recorded."""
+    """Return an error if a log is older than the ledger or unfinished, or else the claims of its newer commits."""
     folder = work.lake.folder(record.name)
     if is_older_than(folder, record.head_version):
         return _older_log_error(work, record.name, record.head_version, head(folder))

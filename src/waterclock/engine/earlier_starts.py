@@ -1,4 +1,4 @@
-"""Finds batches that a new flow makes again because the START of one of their inputs moved back."""
+"""Finds batches to make again because a new flow moves the START of one of their inputs back."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from waterclock.planner.planning import Planner
 def find_shortened_reads(
     ledger: Ledger, flow: Flow, now: datetime, snapshot: LedgerSnapshot | None = None
 ) -> dict[str, tuple[datetime, ...]]:
-    """Return by table the labels that read less than they would under `flow`, whose tables start earlier.
+    """Map each table to its labels that read fewer windows than they would under `flow`, where an input starts earlier.
 
-    They are done or being made. `snapshot` is the ledger's, if the caller has it. Call this before the flow is applied,
-    and right after it: batches that are claimed later already use the new START.
+    The labels are done or being made. `snapshot` is the ledger's, if the caller has it. Call this before the flow is
+    applied, and right after it: batches that are claimed later already use the new START.
 
     Cost: a snapshot, plus one ledger query of all recorded reads for each table whose START is before its first label.
     """
@@ -32,7 +32,7 @@ def find_shortened_reads(
 
 
 def snapshot_once_applied(ledger: Ledger, flow: Flow, now: datetime) -> LedgerSnapshot:
-    """Return the ledger's snapshot as it will be once `flow` is applied, with the batches that this requests again."""
+    """Return the ledger's snapshot as if `flow` were applied, with the requests that this adds for batches to redo."""
     snapshot = ledger.reads.snapshot(flow)
     if snapshot.flow == flow.fingerprint:
         return snapshot

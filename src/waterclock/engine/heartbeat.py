@@ -14,7 +14,10 @@ from waterclock.timelabel.label import label_of
 
 
 class Heartbeat:
-    """Renews the leases of open claims three times per lease. With a `command`, other runners can see this one."""
+    """Renews the leases of open claims three times per lease, as a context manager.
+
+    With a `command`, it also lists the runner among the live ones, under that command.
+    """
 
     def __init__(self, work: RunContext, command: str | None = None) -> None:
         self._work = work

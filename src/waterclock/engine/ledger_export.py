@@ -1,4 +1,4 @@
-"""Writes the ledger to the storage as a chain of exports, and finds the chain from which it can be rebuilt."""
+"""Exports the ledger to the storage as chains of files, and finds the chain from which it can be rebuilt."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from waterclock.ledger.refusals import unusable_export
 from waterclock.ledger.store.export import Head
 from waterclock.storage.ledger_exports import export_name, export_names, first_line, remove_export, write_export
 
-# The maximum length of a chain, so that a rebuild reads few files and depends little on any one of them. Only the
-# newest two chains are kept.
+# The maximum number of exports in a chain, so that a rebuild reads few files. A chain is a full export and those that
+# each add the changes since the one before. Only the newest two chains are kept.
 MOST_IN_CHAIN = 30
 _CHAINS_KEPT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """The result of an export: its name below `ledger/`, its size, and the export it follows (None: it is a full one).
+    """The result of an export: its name below `ledger/`, its size, and the export whose changes it continues.
 
-    `name` is None if nothing was written to the ledger since the newest export.
+    `name` is None if nothing was written to the ledger since the newest export. `follows` is None for a full export.
     """
 
     name: str | None
@@ -29,7 +29,7 @@ class ExportResult:
 
 
 def export_ledger(ledger: Ledger, root: str, *, is_whole: bool = False) -> ExportResult:
-    """Write the ledger's changes since the newest export, or all of it. Remove chains that newer ones replace."""
+    """Write the ledger's changes since the newest export, or all of it if `is_whole`. Remove chains no longer kept."""
     moment = ledger.keeping.moment()
     known = list_exports(root)
     newest = next(((name, head) for name, head in known if moment.continues(head)), None)
@@ -46,10 +46,10 @@ def export_ledger(ledger: Ledger, root: str, *, is_whole: bool = False) -> Expor
 
 
 def list_exports(root: str) -> list[tuple[str, Head]]:
-    """Return the exports of a storage with their heads, newest first. Unreadable exports are left out.
+    """Return the exports of a storage with their headers, newest first. Unreadable exports are left out.
 
-    Those of one ledger are in the order of its sequence, since the clock, and with it their names, may have been set
-    back.
+    Exports of one ledger are in the order of its sequence number: their names contain the time, and a clock may have
+    been set back.
     """
     found = []
     for name in export_names(root):
@@ -61,7 +61,7 @@ def list_exports(root: str) -> list[tuple[str, Head]]:
 
 
 def chain_of(root: str, name: str) -> list[str]:
-    """Return an export and those that it follows, newest first. Raises  E418 for a missing or damaged one."""
+    """Return an export and all those that it continues, newest first. Raises  E418 for a missing or damaged one."""
     by_name = dict(list_exports(root))
     chain = [name]
     while True:
@@ -81,7 +81,7 @@ def _can_extend(root: str, name: str) -> bool:
 
 
 def _remove_old_exports(root: str) -> None:
-    """Remove the exports before the oldest full one that is kept."""
+    """Remove the exports before the oldest full export that is still to be kept."""
     known = list_exports(root)
     whole = [name for name, head in known if head.follows is None]
     if len(whole) > _CHAINS_KEPT:

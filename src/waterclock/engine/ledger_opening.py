@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def open_ledger(project: Project, *, even_moved: bool = False) -> Ledger | None:
-    """Open a project's ledger for reading, or return None if the project never ran. Raises  E421, E422, E425."""
+    """Open a project's ledger for reading, or return None if the project never ran. Raises  E421, E422, E425.
+
+    `even_moved` opens also a ledger that was moved to another database (otherwise E425).
+    """
     from waterclock.ledger.ledger import Ledger
 
     reach_storage(project)  # a caller that reads the ledger may read the tables next
@@ -68,7 +71,7 @@ def ledger_url(project: Project) -> str:
 
 
 def refuse_unknown_url(project: Project) -> None:
-    """Check that a ledger URL is valid, without connecting. Raises  E403, E424 without its driver, E225."""
+    """Check that a project's ledger URL is valid, without connecting. Raises  E403, E424 without its driver, E225."""
     url = ledger_url(project)
     if not url.startswith("sqlite:///"):
         from waterclock.ledger.store.locations import check_ledger_url
@@ -77,7 +80,7 @@ def refuse_unknown_url(project: Project) -> None:
 
 
 def refuse_lost_ledger(project: Project) -> None:
-    """Raise E421 if a storage with the project's tables has no ledger. An empty one would make all of them again."""
+    """Raise E421 if a storage with the project's tables has no ledger: an empty one would make all batches again."""
     from waterclock.ledger.refusals import lost_ledger_error
     from waterclock.ledger.store.locations import place_of, redact_url_text
 
@@ -91,7 +94,7 @@ def refuse_lost_ledger(project: Project) -> None:
 
 
 def _is_of_other_project(folder: str, project: str) -> bool:
-    """Return whether another project made the table; its batches will report that. False if its log is unreadable."""
+    """Return whether another project made the table in this folder. False if its log is unreadable."""
     from deltalake.exceptions import DeltaError  # imported only if a ledger is missing next to tables
 
     from waterclock.storage.commit.creation import require_owner

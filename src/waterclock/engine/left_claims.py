@@ -1,4 +1,4 @@
-"""Finds claims that were taken and will not be closed by their runner."""
+"""Finds open claims that their runner will not close."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from waterclock.engine.runner_name import has_ended
 
 
 def expired_claims(work: RunContext) -> list[Claim]:
-    """Return the open claims whose lease has expired by the ledger's real clock, or that need no such wait.
+    """Return the open claims of runners that are gone: the lease has expired, or the process is known to have ended.
 
-    The latter are claims of a runner that has ended on this machine, and those that this runner left open itself. The
-    caller must kill each claim before it resolves it: a runner that is gone may have left a JVM at work.
+    Claims that this runner left open itself are included. The caller must kill each claim before it resolves its
+    outcome: a runner that is gone may have left a JVM at work.
     """
     now, left = work.real_now(), work.abandoned_claims()
     return [

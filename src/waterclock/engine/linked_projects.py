@@ -1,4 +1,4 @@
-"""Polls the other projects that this one collects from: their progress, and the labels that they have restated."""
+"""Polls the other projects that this one collects from: their progress, and the labels that they restated."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from waterclock.planner.linked_projects import add_links, explain_window_mismatc
 from waterclock.planner.plan import Batch
 from waterclock.timelabel.window import Window
 
-# by label: the claim that made it, and its recorded and its current input, where the two differ
+# For each label whose recorded input differs from the current one: the claim that made it, and both inputs.
 _Changed = Mapping[datetime, tuple[int, InputFact]]
 
 
 class Links:
-    """The other projects that a flow collects from. Inputs are compared again only if one of the ledgers changed."""
+    """The other projects that a flow collects from. Inputs are compared again only after one of the ledgers changed."""
 
     def __init__(self, flow: Flow, connections: Connections, own: ProjectPlace | None = None) -> None:
         self._flow = flow
@@ -39,13 +39,13 @@ class Links:
         self.tables = linked_tables(flow)
 
     def read_progress(self, ledger: Ledger | None) -> dict[str, LinkFacts]:
-        """Return the progress of each other project, by table of this one. Never raises for a fault of theirs."""
+        """Map each linked table of this project to the other project's progress. Errors are in it, never raised."""
         return {name: link for name, (link, _) in self._read_links(ledger).items()}
 
     def marked_snapshot(self, ledger: Ledger, who: str, asking: Asking = NOBODY) -> LedgerSnapshot:
-        """Mark restatements of other projects in the ledger, and return its snapshot with the facts of these projects.
+        """Record restatements of other projects in the ledger, and return its snapshot with these projects' facts.
 
-        Each revision is marked once, whoever polls and however often.
+        Each revision is recorded once, whoever polls and however often.
         """
         snapshot = ledger.reads.snapshot(self._flow, asking=asking)
         if not self.tables:
@@ -60,9 +60,9 @@ class Links:
         return add_links(snapshot, {name: link for name, (link, _) in seen.items()})
 
     def is_at_hand(self, table: Table) -> bool:
-        """Return whether the ledger and the storage of the other project are on this machine.
+        """Return whether the ledger and the storage of a table's other project are on this machine.
 
-        Also True if it cannot be found: that is an error to report, and no server is needed to find it.
+        Also True if the project cannot be found: that is an error to report, and no server is needed to find it.
         """
         try:
             place = self._open_source(table)[1].place()
@@ -71,7 +71,7 @@ class Links:
         return place.ledger.startswith("sqlite:") and not is_remote(place.storage)
 
     def pins(self, table: Table, windows: list[Window]) -> list[tuple[Window, Pin]]:
-        """Pin the versions of the other project that a table's windows read, or raise the error that prevents it."""
+        """Return each window with the version of the other project to read for it. Raises  E833 to E838 without one."""
         unit, collector = self._open_source(table)
         link = self._check_link(table, collector.facts(unit))
         if link.problem is not None:
@@ -106,7 +106,7 @@ class Links:
         return replace(link, changed={label: fact for label, (_, fact) in changed.items()}), changed
 
     def _circle(self, table: Table, unit: Unit, collector: LinkedCollector, link: LinkFacts) -> str | None:
-        """Return a table of this project that the other project waits for in turn, as far as files and ledger show."""
+        """Return a table of this project that the other project waits for in turn, or None as far as is known here."""
         known = self._circles.get(table.name)
         if self._own is not None and (known is None or known[0] != link.sequence):
             known = link.sequence, collector.circle(unit, self._own, self._find_descendants(table.name))
@@ -125,7 +125,7 @@ class Links:
         return frozenset(found)
 
     def _check_link(self, table: Table, link: LinkFacts) -> LinkFacts:
-        """Add an error to `link` if the table may not be read as it is declared."""
+        """Return `link`, with an error in it if the table cannot be read as it is declared."""
         if link.problem is not None or link.cadence is None:
             return link
         is_of_slices = link.mode is Mode.APPEND
@@ -138,10 +138,10 @@ class Links:
         return replace(link, problem=WaterclockError("E835", what, where=str(table.place), why=why, fix=fix))
 
     def _find_changed_labels(self, ledger: Ledger, table: Table, link: LinkFacts) -> _Changed:
-        """Return by label the claim that made it, and its recorded and its current input, where the two differ.
+        """Map each label whose recorded input differs from the current one to the claim that made it and both inputs.
 
-        Labels that RETAIN has dropped in the other project do not count as changed. A state of a MERGE or TEMPORAL
-        table has all slices from the first on, also from one that is older than it was. Cost: a read of both ledgers if
+        Labels that RETAIN has dropped in the other project do not count as changed. The input of a MERGE or TEMPORAL
+        table is all its slices from the first on, even if an older one was added since. Cost: a read of both ledgers if
         one of them has changed.
         """
         unit, collector = self._open_source(table)
@@ -165,15 +165,15 @@ class Links:
 
 
 def links_of(project: Project, connections: Connections) -> Links:
-    """Return the other projects from which tables of a project collect."""
+    """Build the `Links` of a project: the other projects from which its tables collect."""
     ledger = project.ledger if isinstance(project.ledger, str) else ""
     return Links(project.flow, connections, ProjectPlace(ledger, project.storage, project.root))
 
 
 def link_errors(project: Project) -> list[WaterclockError]:
-    """Return the errors that prevent tables from collecting from other projects, each at its table; queries no server.
+    """Return the errors that prevent tables from collecting from other projects, located at each table's declaration.
 
-    A project that has not run yet, or does not answer now, is no error: its tables wait for it.
+    No server is queried. A project that has not run yet is no error: its tables wait for it.
     """
     links = links_of(project, connections_of(project))
     links.tables = {name: table for name, table in links.tables.items() if links.is_at_hand(table)}
@@ -186,15 +186,15 @@ def link_errors(project: Project) -> list[WaterclockError]:
 
 
 def linked_inputs(table: Table, pins: Iterable[tuple[Window, Pin]]) -> dict[datetime, tuple[Input, ...]]:
-    """Return the inputs of a linked table's labels, for the audit trail."""
+    """Map each label of a linked table to its inputs, for the audit trail."""
     kind = "slices" if is_by_label(table) else "state"
     return {window.start: (replace(pin.input(pin.table, kind), changes=None),) for window, pin in pins}
 
 
 def recorded_inputs(ledger: Ledger, table: Table, labels: Iterable[datetime]) -> dict[datetime, tuple[Input, ...]]:
-    """Return the recorded inputs of linked labels that are made again from the rows collected before.
+    """Map each linked label that is made again from rows collected before to its recorded inputs.
 
-    They stay as of that collection, so that later restatements of the other project are still detected.
+    The inputs stay as of that collection, so that later restatements of the other project are still detected.
     """
     if upstream_of(table) is None:
         return {}
@@ -202,9 +202,9 @@ def recorded_inputs(ledger: Ledger, table: Table, labels: Iterable[datetime]) ->
 
 
 def problems(links: Mapping[str, LinkFacts], batches: tuple[Batch, ...]) -> dict[str, tuple[Batch, WaterclockError]]:
-    """Return by table the error that prevents it from reading the other project, with the first batch that is due.
+    """Map each due table that cannot read the other project to its first due batch and the error.
 
-    Transient errors, such as a server that is unavailable, are waited for instead.
+    Transient errors are left out, such as a server that is unavailable: the table waits.
     """
     found: dict[str, tuple[Batch, WaterclockError]] = {}
     for batch in batches:

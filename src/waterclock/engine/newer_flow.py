@@ -1,4 +1,4 @@
-"""Checks whether another flow was applied since a runner read its own. Under that flow it cannot claim anything."""
+"""Checks whether another flow was applied since a runner loaded its own. Such a runner can claim nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.ledger import refusals
 
 UNDER_NEWER_FLOW = "E406"
-"""The code of the refusal of a claim whose runner has another flow than the applied one."""
+"""The error code of a claim that is refused because its runner loaded another flow than the applied one."""
 
 
 def has_newer_flow(work: RunContext, *, is_told: bool = True) -> bool:
@@ -24,9 +24,9 @@ def has_newer_flow(work: RunContext, *, is_told: bool = True) -> bool:
 
 
 def refused_for_newer_flow(work: RunContext, report: GroupReport) -> GroupReport:
-    """Convert the report of an attempt that failed before its claim because another flow was applied meanwhile.
+    """Replace the error of a report by E406 if the attempt failed before its claim and another flow is now applied.
 
-    The table may have another name in that flow and not be found, so nothing has failed. Any other report is returned
+    A table may have another name in that flow and not be found, so nothing has failed. Any other report is returned
     unchanged.
     """
     if report.error is None or report.is_of_other_runner or report.claim is not None:

@@ -12,9 +12,9 @@ from waterclock.engine.run_context import RunContext
 
 
 def measure_due(work: RunContext, now: datetime, only: Collection[str] | None, stop: Event) -> None:
-    """Measure the tables that are due at `now`, one after the other. Never raises if a measurement fails.
+    """Run the OFFLINE measurements that are due at `now`, one table after the other. A failing one raises nothing.
 
-    Cost: nothing if no table declares OFFLINE. Otherwise one statement, plus two for each table that is due.
+    Cost: nothing if no table declares OFFLINE. Otherwise one ledger query, plus two for each table that is due.
     """
     tables = [it for it in work.flow.tables.values() if it.offline and (only is None or it.name in only)]
     looks = work.ledger.offline.newest_runs() if tables else {}

@@ -43,11 +43,11 @@ def open_workplace(
     is_question: bool = False,
     lasts: bool = False,
 ) -> Iterator[RunContext]:
-    """Open a project for work, and close its resources at the end. `sessions` given by the caller are left open.
+    """Open a project's resources as a context manager, and close them at the end.
 
     Creates the storage folder and the ledger on the first run. A query (`is_question`) gets a ledger in memory instead.
-    `ledger` is one that is being rebuilt. Starts no JVM. If the work `lasts`, a JVM that starts later is set to run for
-    days.
+    `sessions` given by the caller are left open. `ledger` is one that is being rebuilt. No JVM is started here; if the
+    caller `lasts`, a JVM that starts later is set up to run for days.
 
     Raises  E421 where the ledger is missing from a storage that has tables, E422 where it is damaged
     """
@@ -123,7 +123,7 @@ def _find_shortened_reads(work: RunContext, now: datetime) -> Mapping[str, Colle
 
 
 def _follow_renames(work: RunContext) -> None:
-    """Map renamed tables to their folders, and export the ledger: earlier exports have the old names.
+    """Map renamed tables to their folders, and export the ledger if the exports still have the old names.
 
     Only the ledger knows the folder of a renamed table, so the export must not wait for `maintain`.
     """

@@ -1,4 +1,4 @@
-"""The events of a runner, which it reports to a listener such as a terminal, a log or a test."""
+"""Defines the events that a runner sends to a listener, such as a terminal, a log or a test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TAKEN_OVER = "E750"  # the claim was killed before its data was committed
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """The result of one group: rows of its labels, seconds of each step, and the error if there was one.
+    """The result of one group of batches that share a claim: its rows, the seconds of each step, and the error if any.
 
     `earlier`: the number of done labels that LOOKBACK made again with it; their rows are included in `rows`.
     `is_repeat`: an earlier poll already reported that another runner has the batch.
@@ -45,7 +45,7 @@ class GroupReport:
 
 
 class Listener:
-    """Receives the events of a runner. Calls come from several threads concurrently; each returns at once.
+    """Receives the events of a runner, from several threads concurrently. Each method must return at once.
 
     This one ignores all events.
     """

@@ -17,7 +17,7 @@ from waterclock.errors import ProjectErrors, WaterclockError
 
 _OF_A_START = ("storage", "storage_options", "ledger", "publish", "spark")
 Stamps = dict[str, tuple[int, int]]
-"""By file: its modification time, in nanoseconds, and its size."""
+"""Maps each file to its modification time in nanoseconds and its size."""
 
 
 class Reloading:
@@ -58,7 +58,7 @@ class Reloading:
         return False
 
     def _may_be_taken_up_now(self) -> bool:
-        """Whether another flow was applied since a change was refused, so that the change may be possible by now."""
+        """Return whether another flow was applied since a change was refused: the change may now be possible."""
         return self._refused_under is not None and self._refused_under != self._read_applied_flow()
 
     def _read_applied_flow(self) -> str:
@@ -88,7 +88,7 @@ class Reloading:
 
 
 def stamps_of(project: Project) -> Stamps:
-    """Return modification time and size of each file of the project, and of files that could become part of it."""
+    """Map each file of the project, and each that could become part of it, to its modification time and size."""
     stamps: Stamps = {}
     for path in {project.root / FILE, *(project.root / name for name in project.files), *_list_other_files(project)}:
         with suppress(OSError):
@@ -98,7 +98,7 @@ def stamps_of(project: Project) -> Stamps:
 
 
 def _list_other_files(project: Project) -> Iterator[Path]:
-    """Yield other files next to the statements, since a new file is a change too, and the project's own modules."""
+    """Yield files next to those of the statements, since a new file is a change too, and the project's own modules."""
     root = project.root
     for folder in {(root / name).parent for name in project.files}:
         yield from (path for path in folder.glob("*") if path.suffix in {".dpl", ".py"})

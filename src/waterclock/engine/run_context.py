@@ -32,8 +32,8 @@ from waterclock.storage.lake import Lake
 class RunContext:
     """The resources of a run, shared by its threads. The run's `now` is passed separately.
 
-    `run` is the name of the run in the ledger, if it has one. `past` is the ledger that has the schema versions of
-    tables, if it is not `ledger`: a table set is then being made next to the live one. `former` maps renamed tables.
+    `run` is the name of the run in the ledger, if it has one. `past` is given while a second table set is made next to
+    the live one: the live ledger, which has the tables' schema versions. `former` maps the old names of renamed tables.
     """
 
     project: Project
@@ -74,15 +74,15 @@ class RunContext:
 
     @property
     def keys(self) -> KeysOfProject:
-        """The keys for functions such as `hash_keyed`, of the project's connections of type `keys`."""
+        """The keys of the project's connections of type `keys`, for functions such as `hash_keyed`."""
         return KeysOfProject.of(self.flow, Secrets.of(self.project.secrets))
 
     def folder(self, table: Table) -> str:
-        """Return the absolute path of the folder for a table's sealed slices. A publish has a stage of its own."""
+        """Return the absolute path of a table's folder. A PUBLISH has a folder of its own for its slices."""
         return self.lake.folder(f"publish/{table.name}" if table.kind is Kind.PUBLISH else table.name)
 
     def keep_alive(self, claim: Claim) -> None:
-        """Have the heartbeat renew the claim's lease until `end_lease`."""
+        """Make the heartbeat renew the claim's lease until `end_lease`."""
         with self._lock:
             self._held[claim.number] = claim
 
@@ -92,7 +92,7 @@ class RunContext:
             self._held.pop(claim.number, None)
 
     def schemas_of(self, table: str) -> tuple[SchemaVersion, ...]:
-        """Return the schema versions of a table, cached; code that misses one clears the cache and looks again."""
+        """Return the schema versions of a table, from a cache. `forget_schemas` clears it."""
         with self._lock:
             known = self._schemas.get(table)
         if known is None:
@@ -107,7 +107,7 @@ class RunContext:
             self._schemas.pop(table, None)
 
     def is_time_for(self, what: str, seconds: float) -> bool:
-        """Return whether an action was not done in the last `seconds`, or never. If so, it counts as done now."""
+        """Return whether `what` was not done in the last `seconds`, or never. If so, it counts as done now."""
         now = time.monotonic()
         with self._lock:
             is_time = what not in self._times or now - self._times[what] >= seconds
@@ -125,7 +125,7 @@ class RunContext:
             self.ledger.past.add_event(SPARK_PAGE, who=self.settings.who, run=self.run, data={"address": page})
 
     def leave(self, claim: Claim) -> None:
-        """Note that a claim is still open although this runner no longer works on it: its outcome is unknown."""
+        """Remember that this runner stopped working on a claim that is still open, since its outcome is unknown."""
         with self._lock:
             self._left.add(claim.number)
 

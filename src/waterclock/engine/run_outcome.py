@@ -1,4 +1,4 @@
-"""The outcome of a run: batches done and failed, and the plan after it."""
+"""Defines the outcome of a run: batches done and failed, and the plan after it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class RunOutcome:
     """The result of a run: batches done and failed, the plan after it, and the batches that wait for their source.
 
     `unsettled` has the errors of abandoned claims that could not be resolved: the outcome of their batches is unknown.
-    `away` is the error of a store that became unavailable while the run looked for more work. `unclaimed`: by table,
-    the error that prevents its batches from being claimed now, reported in this round or an earlier one. `is_outdated`:
-    another flow was applied, so the run claims nothing more.
+    `away` is the error of a store that became unavailable during the run. `unclaimed` maps each table whose batches
+    cannot be claimed now to a report with the error, whether it is new or not. `is_outdated`: another flow was applied,
+    so the run claims nothing more.
     """
 
     done: int = 0
@@ -39,12 +39,12 @@ class RunOutcome:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing failed in this run, and no batch of its tables and labels is failed or held after it."""
+        """Whether nothing failed in this run, and none of its batches is failed or held after it."""
         left = () if self.plan is None else self.plan.batches
         return not self.has_failed and not any(batch.status in {Status.FAILED, Status.HELD} for batch in left)
 
     def add(self, later: RunOutcome) -> None:
-        """Add the outcome of a later round; the current state is taken from that round.
+        """Add the outcome of a later round: counts add up, and the current state is taken from that round.
 
         A batch that fails in every round for a transient reason counts as failed once: a watch polls for months.
         """
@@ -58,6 +58,6 @@ class RunOutcome:
 
 
 def _batches_of(report: GroupReport) -> tuple[str, datetime, int]:
-    """Return the key of a report: its table, its first label and the number of labels, which are consecutive."""
+    """Return a key for the batches of a report: table, first label and number of labels, which are consecutive."""
     batches = report.group.batches
     return report.group.table, batches[0].label, len(batches)

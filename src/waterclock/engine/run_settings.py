@@ -1,4 +1,4 @@
-"""Settings of a run: how many batches run concurrently, the length of a lease, and how often to retry."""
+"""Defines the settings of a run: how many batches run concurrently, the length of a lease, and how often to retry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a flow: plans, hands ready groups to threads within their pools, and plans again until nothing is ready."""
+"""Runs a flow: plans, starts ready groups in threads, limited by pools, and plans again until nothing is ready."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels
 from waterclock.timelabel.label import label_of
 
-# Refusals of a claim that may pass: held by another runner, changed inputs, taken over, a full pool, a pause, a past
-# window read meanwhile, all tables recreated.
+# Errors of refused claims that a later plan may not have: another runner has the claim or took it over, an input
+# changed, a pool is full, a table is paused, a past window was collected meanwhile, all tables are being recreated.
 _MAY_PASS = frozenset({"E407", "E410", "E411", "E427", "E429", "E644", "E750", "E828"})
 _LOOK_SECONDS = 0.5  # between two polls of the other runners' progress
 
@@ -42,10 +42,10 @@ _LOOK_SECONDS = 0.5  # between two polls of the other runners' progress
 class Runner:
     """Runs a flow from one process: many batches concurrently, each once.
 
-    Due work is taken oldest first in dependency order. A regular table has one batch at a time; a pool limits how many
-    of its tables' batches run at once; `threads` limits all. Calls are from one thread. `labels` limits the labels of a
-    table that run. `force` names labels to run although no reader needs them, until they are done. A runner that
-    `waits` continues as long as another runner makes batches that are due here.
+    Due batches are taken oldest first in dependency order. A regular table has one batch at a time; a pool limits how
+    many of its tables' batches run at once; `threads` limits all. Call the methods from one thread, except `stop`.
+    `labels` limits the labels of a table that run. `force` names labels to run although no reader needs them. A runner
+    that `waits` continues as long as another runner makes batches that are due here.
     """
 
     def __init__(
@@ -130,8 +130,8 @@ class Runner:
     def run_once(self, now: datetime) -> RunOutcome:
         """Run all batches that are due at `now`, and those that become ready by it, until nothing is ready.
 
-        Batches that are lost because the Spark JVM ends are made once more in a new JVM; a second loss is a failure. If
-        the object store stops answering, running batches are finished, and the outcome has the error.
+        Batches that are lost because the Spark JVM ends are tried once more in a new JVM; a second loss is a failure.
+        If the object store stops answering, running batches are finished, and the outcome has the error.
 
         Raises  E701 to E704 where Spark does not start; nothing was claimed in that case
         """
@@ -170,14 +170,14 @@ class Runner:
                 )
 
     def _end_following(self, now: datetime) -> None:
-        """Withdraw follow requests of batches whose inputs have not changed."""
+        """Remove requests to make batches again after their inputs, where all inputs are settled and unchanged."""
         ledger = self._work.ledger
         for name, labels in self._planner.find_labels_to_follow(ledger.reads.snapshot(self._work.flow), now).items():
             if labels:
                 ledger.decisions.end_following(name, labels, who=self._work.settings.who)
 
     def _refuse_releases(self, now: datetime) -> None:
-        """Record that a release was refused for batches whose release was requested and that are no longer due."""
+        """Record as refused the requested releases of held batches that are no longer due."""
         ledger = self._work.ledger
         for name, labels in self._planner.find_unreleasable(ledger.reads.snapshot(self._work.flow), now).items():
             for label in labels:
@@ -196,7 +196,7 @@ class Runner:
             now = upcoming
 
     def _take_over(self) -> bool:
-        """Resolve claims whose runner is gone. Return whether any was. Imports delta-rs only if there are any."""
+        """Resolve claims whose runner is gone. Return whether any was resolved. Imports delta-rs only if needed."""
         self._unsettled = ()
         if left := expired_claims(self._work):
             from waterclock.engine.batch.takeover import take_over
@@ -247,7 +247,7 @@ class Runner:
                 )
 
     def _wait_for_progress(self) -> bool:
-        """Wait until another runner that has batches due here makes progress. False if there is none to wait for.
+        """Wait until another runner that makes batches due here changes the ledger. False if there is none to wait for.
 
         Claims that this runner left open are resolved first: no other runner does so before their lease expires.
         """
@@ -258,7 +258,7 @@ class Runner:
         if self._take_over():
             return True
         others = self._find_live_claims()
-        if not others:  # the refusing runner has ended by now; one more plan is enough if nothing was written since
+        if not others:  # the other runner has finished by now; one more plan is enough if nothing was written since
             is_new, self._seen = bool(self._refused) and before != self._seen, before
             return is_new
         self._work.report_once(f"waiting for {others[0].runner}, which makes {others[0].table}")
@@ -268,7 +268,7 @@ class Runner:
         return True
 
     def _find_live_claims(self) -> list[ClaimRequest]:
-        """Return the claims of live runners on batches that are due here; all of them if a batch was refused here."""
+        """Return live runners' claims on batches that are due here; all their claims if one of ours was refused."""
         own = self._work.settings.runner
         left = {claim.number for claim in expired_claims(self._work)}
         others = [claim for claim in self._work.ledger.claims.open() if claim.request.runner != own]
@@ -310,7 +310,7 @@ class Runner:
     def _plan_with_sources(
         self, now: datetime, tried: set[tuple[str, datetime]], clocks: SourceClocks, outcome: RunOutcome
     ) -> deque[Group]:
-        """Plan and query the sources. Plan again if windows with PARTIAL AFTER can run without absent inputs."""
+        """Plan and query the sources. Plan again if PARTIAL AFTER lets windows run without the inputs found missing."""
         absent = self._absent
         fresh = self._plan_once(now, tried, clocks, outcome)
         if self._absent != absent and any(table.partial_after for table in self._work.flow.tables.values()):
@@ -356,7 +356,7 @@ class Runner:
         return fresh
 
     def _report_refused(self, plan: Plan, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
-        """Note each table whose declaration is refused (E405), with its first due batch or else its newest window."""
+        """Report each table whose declaration is refused (E405), at its first due batch or else its newest window."""
         for name, error in plan.refused.items():
             cadence = self._work.flow.tables[name].cadence
             newest = cadence.window_of(cadence.previous(cadence.last_due(plan.now)))
@@ -366,14 +366,14 @@ class Runner:
                 self._report_unclaimed(GroupReport(Group(name, (batch,)), None, error=error), tried, outcome)
 
     def _record_incomplete(self, group: Group, there: Iterable[Batch]) -> None:
-        """Note the labels for which the source is not complete yet, or could not be queried."""
+        """Remember the labels for which the source is not complete yet, or could not be queried."""
         known = self._absent.get(group.table, frozenset())
         found = {batch.label for batch in group.batches} - {batch.label for batch in there}
         if not found <= known:
             self._absent = {**self._absent, group.table: known | found}
 
     def _report_unclaimed(self, report: GroupReport, tried: set[tuple[str, datetime]], outcome: RunOutcome) -> None:
-        """Note the error that prevents a table's batches from being claimed. A watching run reports it once."""
+        """Report the error that prevents a table's batches from being claimed. A watching run reports it once."""
         table, said = report.group.table, str(report.error)
         outcome.unclaimed[table] = report
         if self._unclaimed.get(table) == said:
@@ -383,7 +383,10 @@ class Runner:
         self._record_report(report, tried, outcome)
 
     def _mark_repeated(self, report: GroupReport) -> GroupReport:
-        """Mark a report as a repeat if it was reported before, or if it is reported once for all tables."""
+        """Mark a report about another runner's batch as a repeat if its error was sent before.
+
+        E406, that another flow was applied, is always a repeat: `has_newer_flow` reports it.
+        """
         table = report.group.table
         if not report.is_of_other_runner or report.error is None:
             self._told.pop(table, None)
@@ -441,7 +444,7 @@ class Runner:
             self._lost |= batches
             return
         if report.is_of_other_runner and report.error.code == REOPENED_SINCE:
-            return  # the next plan reads up to the later tick
+            return  # late rows reopened a closed window: the next plan has its later closing tick
         if report.is_of_other_runner:
             if report.error.code in _MAY_PASS:
                 self._refused.update(batches)

@@ -28,7 +28,7 @@ def has_ended(runner: str) -> bool:
 
 @lru_cache
 def _place() -> str:
-    """Return letters that identify boot and pid namespace: containers on one host do not see each other's pids."""
+    """Return letters that identify this boot and pid namespace: containers on one host do not see each other's pids."""
     said = [socket.gethostname()]
     with suppress(OSError):
         said.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))

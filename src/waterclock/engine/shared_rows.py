@@ -26,7 +26,7 @@ class _SharedRows:
 
 
 class SharedRows:
-    """The rows of SHARED views that this run has computed, by label. `made` and `used` count labels."""
+    """Stores the rows of SHARED views by key, one for each label of a view. `made` and `used` count keys."""
 
     def __init__(self, storage: str, runner: str) -> None:
         self._storage = storage
@@ -38,11 +38,11 @@ class SharedRows:
     def find_or_make(
         self, keys: Sequence[str], make: Callable[[str, Sequence[str]], str]
     ) -> tuple[tuple[str, str], ...] | None:
-        """Return for each key the folder of its rows and their schema.
+        """Return for each key the folder of its rows and their schema, or None if any rows could not be made.
 
-        `make` writes the rows of some keys to a folder, by one job, and returns their schema. Keys that no batch has
-        computed or is computing are computed now. Keys that another batch is computing are waited for, and none of that
-        batch's other keys. None if any of them failed: the caller computes its own.
+        `make` writes the rows of some keys to a folder, by one job, and returns their schema. It is called for the keys
+        that no batch of this run has computed or is computing. If another batch is computing a key now, this waits for
+        its result. If None is returned, the caller computes the rows itself.
         """
         with self._lock:
             own = [key for key in dict.fromkeys(keys) if key not in self._rows]

@@ -12,13 +12,13 @@ from waterclock.secrets.reader import Secrets
 
 
 def reach_storage(project: Project) -> None:
-    """Register the access options of the project's storage, without connecting to it. Raises  E225, E609."""
+    """Register the access options of the storage's object store, without connecting to it. Raises  E225, E609."""
     if is_remote(project.storage):
         register_bucket(project.storage, resolve_options(project.storage_options, Secrets.of(project.secrets)))
 
 
 def reach_all(project: Project) -> tuple[Store, ...]:
-    """Register the options of every object store. Return the stores, the storage's first. Raises  E225, E609."""
+    """Register the access options of all object stores, and return them, the storage's first. Raises  E225, E609."""
     reach_storage(project)
     connections, urls = connections_of(project), [project.storage]
     for name, said in project.flow.connections.items():

@@ -9,8 +9,8 @@ from waterclock.errors import Code
 ACCESS: Mapping[str, Code] = {
     "E940": Code(
         "missing right",
-        "The person has no right to do this. Rights are look, query, run, release, erase and administer. A user has "
-        "the rights of all their roles, which waterclock.toml declares. An access token can have fewer.",
+        "The person has no right to do this. Rights are look, query, run, release, erase, send and administer. A user "
+        "has the rights of all their roles, which waterclock.toml declares. An access token can have fewer.",
     ),
     "E941": Code(
         "invalid role or user",
@@ -23,11 +23,16 @@ ACCESS: Mapping[str, Code] = {
         "has, and an end in the future.",
     ),
     "E943": Code("unknown access token", "There is no such token, or it was revoked before."),
+    "E944": Code(
+        "unusable certificate",
+        "The pages cannot be served by HTTPS. The certificate or its private key cannot be read, the two do not belong "
+        "together, or the key has a password.",
+    ),
     "E945": Code(
-        "invalid grant",
-        "A GRANT shows rows and columns of tables to roles or users. It names a role, a user or an attribute that "
-        "waterclock.toml does not declare, or a view or another object that cannot be granted. Masks and conditions "
-        "are deterministic SQL expressions of one row. Each table with a GRANT must be visible to some user.",
+        "sign-in at a provider",
+        "People cannot sign in by OpenID Connect: a setting of [sign_in.oidc] is not valid, the provider does not "
+        "answer as it should, or its answer proves nothing about the person. The person who signs in sees no reason; "
+        "`waterclock access` shows it.",
     ),
     "E946": Code(
         "not granted",
@@ -39,9 +44,10 @@ ACCESS: Mapping[str, Code] = {
         "The query of a person who does not see all tables failed while it ran. The reason is not shown, because it "
         "could contain values that are not granted.",
     ),
-    "E944": Code(
-        "unusable certificate",
-        "The pages cannot be served by HTTPS. The certificate or its private key cannot be read, the two do not belong "
-        "together, or the key has a password.",
+    "E948": Code(
+        "invalid grant",
+        "A GRANT shows rows and columns of tables to roles or users. It names a role, a user or an attribute that "
+        "waterclock.toml does not declare, or a view or another object that cannot be granted. Masks and conditions "
+        "are deterministic SQL expressions of one row. Each table with a GRANT must be visible to some user.",
     ),
 }

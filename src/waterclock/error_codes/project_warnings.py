@@ -33,4 +33,11 @@ WARNINGS: Mapping[str, Code] = {
         "a text parse a time without an offset in UTC. A column that is declared TIMESTAMP parses it in the zone of "
         "the table. Literals and patterns with an offset give no warning.",
     ),
+    "W205": Code(
+        "data that other users can reach",
+        "A warning of `check`: the project runs. The storage, the work folder, the file of the ledger or the folder of "
+        "secrets has permissions for other users of this machine, and no folder above it keeps them out. New "
+        "ones are private. The group of a folder with the setgid bit gives no warning, because that is how a group "
+        "shares a storage.",
+    ),
 }

@@ -21,7 +21,8 @@ PUBLISHING: Mapping[str, Code] = {
     ),
     "E286": Code(
         "unknown function",
-        "Neither Spark nor Waterclock has this function, and no CREATE FUNCTION declares it. Queries, rules, functions "
+        "Neither Spark nor Waterclock has this function, and no CREATE FUNCTION declares it. A query also cannot call "
+        "`skew`, `k_anonymity` or `l_diversity`, which are aggregates for rules. Queries, rules, functions "
         "and computed columns of a PUBLISH are checked. Queries and functions are not checked if a Spark Connect "
         "server, `packages` or `spark.sql.extensions` may add functions.",
     ),
@@ -30,6 +31,13 @@ PUBLISHING: Mapping[str, Code] = {
         "A PUBLISH with `format 'raw'` to files copies the files of a COLLECT with `format 'raw'`, whole and label by "
         "label. The published table is not such a COLLECT. Rows read from files or returned by a query need a format "
         "of their own.",
+    ),
+    "E381": Code(
+        "personal data published without a decision",
+        "A PUBLISH sends a column that has the tag `pii`, inherits it, or comes from `decrypt`. Mask the column in the "
+        "list of the PUBLISH, or write TAGS (pii) there to send it, or TAGS (no_pii) if it identifies no person. A "
+        "column inherits the tag from the columns that it is computed from, unless `mask_text`, `hash_keyed`, "
+        "`tokenize`, `encrypt` or `generalize` is applied to them, or they are only counted.",
     ),
 }
 COPIES: Mapping[str, Code] = {

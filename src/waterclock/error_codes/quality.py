@@ -98,6 +98,11 @@ QUALITY: Mapping[str, Code] = {
         "part of `*`. Declare it once, on a column of a COLLECT or a TRANSFORM that is not a key, and not on all "
         "columns. PUBLISH and VIEW select columns with their own lists. A NATURAL JOIN uses the columns of `*`.",
     ),
+    "E340": Code(
+        "invalid SUBJECT",
+        "SUBJECT marks a column whose values identify persons, so that all rows of one can be found. Its type is a "
+        "text or an integer. All columns of a subject have the same kind of type and the same spelling of its name.",
+    ),
     "E320": Code(
         "EXPECT ... OF outside of a TRANSFORM",
         "The rule is not on a TRANSFORM, or combines OF with OVER. EXPECT ... OF a table checks the rows that a "

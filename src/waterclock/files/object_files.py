@@ -78,7 +78,7 @@ def object_changed_error(where: str) -> WaterclockError:
         "the file changed while it was read",
         where=where,
         why="its size or its ETag is another one now, so that the parts read belong to different contents",
-        fix="put a file once, under a name of its own; it is read again at the next attempt",
+        fix="upload each file once, under a unique name; it is read again at the next attempt",
         transient=True,
     )
 

@@ -86,6 +86,7 @@ class Column:
     - `tells`: the origin that the column contains ('file'), None for a column of the source's rows.
     - `made_as`: the expression that a PUBLISH sends under this name.
     - `is_hidden`: queries get the column only by name, not by `*`.
+    - `subject`: the kind of persons, such as `customer`, that the column's values identify (SUBJECT).
     """
 
     name: str
@@ -105,6 +106,7 @@ class Column:
     tells: str | None = None
     made_as: MadeAs | None = None
     is_hidden: bool = False
+    subject: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

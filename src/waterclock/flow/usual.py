@@ -16,6 +16,7 @@ stable until half of the values are outliers.
 from __future__ import annotations
 
 import math
+import sys
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -149,7 +150,8 @@ def _running_medians(values: Sequence[float], width: int) -> list[float]:
 def _offset(values: Sequence[float], *, is_count: bool) -> float:
     """Return the offset added before logarithms are taken: 1 for counts, a small part of the median for shares."""
     positive = [] if is_count else [value for value in values if value > 0]
-    return min(1.0, _LEAST_SPREAD * median(positive)) if positive else 1.0
+    # a median of subnormal numbers would give 0, which has no logarithm
+    return min(1.0, max(_LEAST_SPREAD * median(positive), sys.float_info.min)) if positive else 1.0
 
 
 def _counting_spread(middle: float) -> float:

@@ -13,6 +13,8 @@ class TokenPart(AnswerPart):
     user: str
     """The user who has its rights, as far as the user has them at the moment of use."""
     rights: SortedTexts
+    streams: list[str]
+    """The streams of the receiver to which `send` is limited; empty if it is not limited."""
     created_at: Instant
     created_by: str
     until: Instant
@@ -50,7 +52,7 @@ class SessionPart(PagePart):
     number: int
     who: str
     sign_in: str
-    """`owner` for a one-time link or the token of the pages, `token` for an access token."""
+    """`owner` for a one-time link or the token of the pages, `token` for an access token, `oidc` for the provider."""
     began_at: Instant
     idle_seconds: float
     """The time since its last request."""

@@ -34,6 +34,7 @@ from waterclock.json_models.decisions import (
 )
 from waterclock.json_models.lineage import ColumnLineageAnswer, ImpactAnswer, LineageAnswer
 from waterclock.json_models.parts import Answer
+from waterclock.json_models.personal_data import PersonalDataAnswer
 from waterclock.json_models.plan import PlanAnswer
 from waterclock.json_models.runs import HeldAgainAnswer, RetryAnswer, RippleAnswer, RunAnswer, RunnersAnswer
 from waterclock.json_models.setup import CheckAnswer, InitAnswer, ReceiveAnswer, SpecAnswer, TrustAnswer, UiAnswer
@@ -61,6 +62,7 @@ ANSWERS: Mapping[str, tuple[type[Answer], ...]] = MappingProxyType(
         "model": (ModelAnswer, FlatModelAnswer),
         "audit": (AuditAnswer, AuditListAnswer),
         "lineage": (LineageAnswer, ColumnLineageAnswer, ImpactAnswer),
+        "pii": (PersonalDataAnswer,),
         "openlineage": (OpenLineageAnswer, LineageSentAnswer),
         "drop": (DropAnswer,),
         "files": (FilesAnswer,),

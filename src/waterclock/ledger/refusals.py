@@ -148,7 +148,7 @@ def read_since(table: str, label: datetime, claim: int | None) -> ClaimRefused:
         "E828",
         "another runner has collected a past window in the meantime",
         where=f"{table}@{label_of(label)}",
-        why=f"claim {claim} made it after this runner had checked its source",
+        why=f"another runner made it under claim {claim}, after this runner had checked its source",
         fix="this runner checks again, and takes later changes",
         transient=True,
     )

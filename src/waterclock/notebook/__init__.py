@@ -1,1 +1,4 @@
-"""Waterclock's commands as functions for notebooks and programs. The command line's modules document their meaning."""
+"""Waterclock's commands as functions for notebooks and programs; there are no magics (`%…`).
+
+The command line's modules document their meaning.
+"""

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from waterclock.cli.actions.access import record_query
 from waterclock.cli.actions.plan import Planned, plan_selection
 from waterclock.cli.actions.run import RunOptions, execute_run
 from waterclock.cli.project_folder import project_folder
@@ -147,7 +148,7 @@ def query(
     """Query the tables, now or as of a tick, and the status tables in Spark SQL: `waterclock query`.
 
     The function uses the existing Spark session, or starts one and leaves it open. `wc.resolve` returns a table as a
-    DataFrame.
+    DataFrame. If the project declares users, the query is recorded before it runs.
 
     Args:
         sql: The query.
@@ -175,6 +176,7 @@ def query(
     if as_of is None and (known_at is not None or partial):
         raise TypeError(f"{'partial' if partial else 'known_at'} goes with as_of, as in as_of='latest'")
     loaded = open_project(project_folder(project), env)
+    record_query(loaded, sql)
     sessions = sessions_to_keep(loaded)
     tick, known = _format_instant(as_of), _format_instant(known_at)
     return QueryResult(answer_query(loaded, sql, limit, as_of=tick, known_at=known, partial=partial, sessions=sessions))

@@ -172,7 +172,7 @@ def write(
     how = _mode(loaded, unit, mode, (key,) if isinstance(key, str) else tuple(key))
     _refuse_published(loaded, unit)
     if TIMELABEL in (name.lower() for name in frame.columns):
-        why = f"{TIMELABEL} says of each row which batch made it, and these rows are of none"
+        why = f"{TIMELABEL} names the batch that made a row, and no batch made these rows"
         raise _not_so(f"the frame has a column {TIMELABEL}", why, f"frame.drop('{TIMELABEL}')")
     reach_storage(loaded)
     connections = connections_of(loaded)

@@ -182,11 +182,11 @@ def _missing_files_error(found: Resolved, why: str) -> WaterclockError:
     tick: datetime = found.tick
     return WaterclockError(
         "E435",
-        f"the files of {found.table} as of {label_of(tick)} are not kept",
+        f"the files of {found.table} as of {label_of(tick)} are no longer stored",
         where=found.table,
         why=why,
-        fix=f'`waterclock query --as-of {label_of(tick)} "SELECT * FROM {found.table}"` makes it again '
-        "where it can be; then ask once more",
+        fix=f'`waterclock query --as-of {label_of(tick)} "SELECT * FROM {found.table}"` recomputes the '
+        "state if possible; then repeat this command",
     )
 
 

@@ -37,6 +37,7 @@ def describe_columns(at: OpenedProject, table: Table) -> tuple[ColumnDescription
         says += [f"EXPECT {rule.expression}" for rule in column.rules]
         says += [f"REFERENCES {column.references.table}"] if column.references else []
         says += ["HIDDEN"] if column.is_hidden else []
+        says += [f"SUBJECT {column.subject}"] if column.subject else []
         found.append(
             ColumnDescription(name, stored.get(name) or column.type or "", ", ".join(says), column.comment or "")
         )

@@ -274,7 +274,7 @@ def _skip(at: OpenedProject, selection: str, labels: str | None, most: int | Non
             f"{name}@{label_of(done[0].label)} cannot be skipped",
             where=f"{name}@{label_of(done[0].label)}",
             why="it is done, and other tables may have read its rows",
-            fix="recompute makes it again",
+            fix=f"`waterclock recompute {name}@{label_of(done[0].label)}` makes it again",
         )
     freed = find_blocked_batches(plan_of_readers(at, [name]), {name: [window.start for window in windows]})
     return _Found({name: windows}, _windows(at.flow, freed))

@@ -97,7 +97,7 @@ def _revision(table: Table, audit: Audit, claim: int) -> Revision:
         where = f"{table.name}@{label_of(audit.cell.label)}"
         raise WaterclockError(
             "E516",
-            f"claim {claim} committed nothing of it",
+            f"claim {claim} is not a revision of {where}",
             where=where,
             why="a revision is the claim that committed it",
             fix=f"waterclock audit {where} lists them",

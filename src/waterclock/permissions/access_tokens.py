@@ -13,6 +13,8 @@ from waterclock.permissions.people import AccessRules, Right, expand_rights
 
 PREFIX = "wct_"
 """The start of each token, by which scanners of code and logs recognize one."""
+SEND_TO = f"{Right.SEND}:"
+"""The start of a scope that limits the right to send to one stream: `send:connection/stream`."""
 DAYS = 90
 """The days after which a token ends, unless it has another end."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}")
@@ -39,6 +41,31 @@ def require_name(name: str) -> str:
             fix="use up to 80 letters, digits and _ . -",
         )  # fmt: skip
     return name
+
+
+def streams_of_token(said: str | None, streams: Collection[str]) -> tuple[str | None, tuple[str, ...]]:
+    """Return the rights of `--may` without its streams, and the streams: of `look,send:a.b`, `look,send` and `a.b`.
+
+    Without a stream, the right `send` is for all of them.
+    Raises  E942 for an unknown stream, or for `send` both with and without one
+    """
+    names = [part.strip() for part in (said or "").split(",")]
+    found = sorted({name.removeprefix(SEND_TO) for name in names if name.startswith(SEND_TO)})
+    if not found:
+        return said, ()
+    for stream in found:
+        if stream not in streams:
+            raise WaterclockError(
+                "E942", f"unknown stream {stream[:80]}",
+                why=f"the streams are {', '.join(sorted(streams))}" if streams else "no table collects events",
+                fix=did_you_mean(stream, streams, otherwise="write send:CONNECTION/STREAM"),
+            )  # fmt: skip
+    if Right.SEND in names:
+        raise WaterclockError(
+            "E942", "send is listed with a stream and without one", why="without a stream it allows all of them",
+            fix="leave one of them out",
+        )  # fmt: skip
+    return ",".join((*(name for name in names if not name.startswith(SEND_TO)), Right.SEND)), tuple(found)
 
 
 def rights_of_token(said: str | None, user: str, rules: AccessRules) -> frozenset[Right]:

@@ -40,7 +40,7 @@ def foreign_writer(status: os.stat_result, place: int | str) -> str | None:
         return f"it belongs to {_user_name(status.st_uid)}"
     if status.st_mode & stat.S_IWOTH:
         return "every user of this machine can write to it"
-    if status.st_mode & stat.S_IWGRP and (_has_acl(place) or not _is_private_group(status.st_gid, status.st_uid)):
+    if status.st_mode & stat.S_IWGRP and (_has_acl(place) or not is_private_group(status.st_gid, status.st_uid)):
         return f"its group {_group_name(status.st_gid)} can write to it"
     return None
 
@@ -148,7 +148,8 @@ def _shared_mode(folder: Path) -> int | None:
 
 
 @lru_cache
-def _is_private_group(group: int, owner: int) -> bool:
+def is_private_group(group: int, owner: int) -> bool:
+    """Return whether a group has only its owner: the group of the owner's name, in which no other user is."""
     try:
         user, found = pwd.getpwuid(owner), grp.getgrgid(group)
     except KeyError:

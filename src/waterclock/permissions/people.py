@@ -1,4 +1,4 @@
-"""Users, roles and rights: who may look, query, run, release, erase and administer. Pure logic.
+"""Users, roles and rights: who may look, query, run, release, erase, send and administer. Pure logic.
 
 The project file declares roles, which are lists of rights, and users, who have roles. A project without users has one
 person, its owner: the user of the operating system, with all rights.
@@ -6,6 +6,7 @@ person, its owner: the user of the operating system, with all rights.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -22,10 +23,13 @@ class Right(StrEnum):
     RUN = "run"
     RELEASE = "release"
     ERASE = "erase"
+    SEND = "send"
+    """Send events to the receiver. An access token can be limited to streams."""
     ADMINISTER = "administer"
 
 
 ALL_RIGHTS = frozenset(Right)
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+|:-]{0,79}")
 
 
 class SignIn(StrEnum):
@@ -35,6 +39,8 @@ class SignIn(StrEnum):
     """With the token or a one-time link of the process that serves the pages."""
     TOKEN = "token"  # noqa: S105 - a kind of sign-in
     """With an access token of `waterclock token create`."""
+    OIDC = "oidc"
+    """At the OpenID Connect provider of the project."""
     COMMAND = "command"
     """As the user of the operating system who runs a command."""
 
@@ -66,6 +72,23 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
+class OidcSettings:
+    """The OpenID Connect provider at which people sign in, and what its claims mean.
+
+    `client_secret` is the name of a secret, or None for a public client. `user_claim` names the person, `group_claim`
+    the person's groups, and `group_rights` the rights that a group gives.
+    """
+
+    issuer: str
+    client_id: str
+    client_secret: str | None = None
+    scopes: tuple[str, ...] = ()
+    user_claim: str = "sub"
+    group_claim: str = "groups"
+    group_rights: Mapping[str, frozenset[Right]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class AccessRules:
     """The users that a project declares, by name, and its settings of signing in.
 
@@ -75,6 +98,12 @@ class AccessRules:
     users: Mapping[str, User] = field(default_factory=dict)
     proxies: tuple[str, ...] = ()
     keep: timedelta = timedelta(days=400)
+    oidc: OidcSettings | None = None
+
+    @property
+    def has_people(self) -> bool:
+        """Whether other people than the owner can sign in."""
+        return bool(self.users) or self.oidc is not None
 
     def person(
         self, name: str, sign_in: SignIn, *, scope: Collection[Right] = ALL_RIGHTS, token: str = ""
@@ -85,9 +114,28 @@ class AccessRules:
             return None
         return Person(name, user.rights & expand_rights(scope), sign_in, user.attributes, token, user.roles)
 
+    def person_of_provider(self, issuer: str, name: str, groups: Collection[str]) -> Person | None:
+        """Return a person who signed in at the provider of `issuer`, with the rights of the user and of all groups.
+
+        None if that is not the provider any more, or neither the user nor one of the groups is declared.
+        """
+        user = self.users.get(name)
+        if self.oidc is None or self.oidc.issuer != issuer:
+            return None
+        of_groups = [self.oidc.group_rights[group] for group in groups if group in self.oidc.group_rights]
+        if user is None and not of_groups:
+            return None
+        own = User(name) if user is None else user
+        return Person(name, expand_rights(own.rights.union(*of_groups)), SignIn.OIDC, own.attributes)
+
     def administrators(self) -> tuple[str, ...]:
         """Return the names of the users that may administer, sorted."""
         return tuple(sorted(name for name, user in self.users.items() if Right.ADMINISTER in user.rights))
+
+
+def is_user_name(name: str) -> bool:
+    """Return whether a name can be that of a user: the audit trail and tables of the terminal show it as it is."""
+    return _USER.fullmatch(name) is not None
 
 
 def owner(name: str, sign_in: SignIn = SignIn.OWNER) -> Person:

@@ -1,4 +1,4 @@
-"""Builds the errors for queries as of a tick that cannot be answered. Each names the batch at fault and a fix. Pure."""
+"""Builds the errors for queries as of a tick that cannot be answered. Each names a batch and a fix. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Missing = Mapping[str, IntervalSet]
 
 
 def can_be_partial(node: Node) -> bool:
-    """Return whether queries can read a table without some labels. Not for REPLACE: one batch makes all its content."""
+    """Return whether queries can read a table without some labels. Not for REPLACE: one batch makes all content."""
     return node.table.mode is not Mode.REPLACE
 
 
 def unmade_windows_error(
     ticks: Ticks, missing: Missing, tick: datetime, *, is_partial: bool, is_newest_known: bool = False
 ) -> WaterclockError:
-    """Build the error for windows up to a tick that are not made, not due yet, or dropped (E522, E518).
+    """Build the error for windows before a tick that are not made, not due yet, or dropped (E522, E518).
 
     `is_newest_known`: `tick` is the newest one that was known at the instant `known_at` of the query.
     """
@@ -113,7 +113,7 @@ def _dropped_windows_error(ticks: Ticks, node: Node, window: Window, tick: datet
 
 
 def _reason(node: Node, facts: TableFacts, window: Window, now: datetime) -> tuple[str, str]:
-    """Return why a batch is not made, and the command that makes it."""
+    """Return why a batch is not made, and a suggestion how to make it or to avoid it."""
     name, cadence, label = node.table.name, node.table.cadence, label_of(window.start)
     due, trouble = window.end + cadence.delay, facts.troubles.get(window.start)
     if due > now:

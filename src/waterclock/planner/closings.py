@@ -4,9 +4,9 @@
 
 Here c(L) is the closing tick of the window L, and e(L) its end. Windows close in order: a window stays open as long as
 the one before it is open. Each boundary is checked once, when all slices before it are settled. With PARTIAL AFTER p
-the first boundary at e + p or later closes the window whatever the condition's value. If the condition's definition
-changes, all boundaries of open windows are checked again; closed windows stay closed. The rows that are too late for
-their windows, and the windows that they reopen, are determined by `late_rows`.
+the first boundary at e + p or later closes the window even if the condition is not TRUE. If the condition's definition
+changes, all boundaries of open windows are checked again; closed windows stay closed. `late_rows` determines which
+rows are too late for their windows, and which windows these reopen.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import local_text
 
 MOST_PAIRS = 48
-"""The maximum number of boundaries in one check, over all windows. Each boundary is one more read of the rows."""
+"""The maximum number of boundaries in one check, over all windows. Spark reads the rows once more for each."""
 _OF_OPEN, _OF_NEW = 24, 4
-"""The maximum for one window that was checked before, and for one that was not."""
+"""The maximum number of boundaries for one window that was checked before, and for one that was not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class ClosingCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """The state that decides when the windows of one table close, at one moment.
+    """The facts that decide when the windows of one table close, at one moment.
 
     `missing` are the windows still to be made. `settlement` has the settled windows of the tables that are read.
     """
@@ -61,7 +61,7 @@ class Books:
 
     @property
     def open_ended_reads(self) -> tuple[Read, ...]:
-        """The references that are read until the window closes."""
+        """The UNTIL references of the table: they are read up to the closing tick of a window."""
         return list_until_reads(self.table)
 
     @property
@@ -71,26 +71,26 @@ class Books:
 
     @property
     def condition_hash(self) -> str:
-        """A short hash of the condition checked at a boundary. Results of another condition do not count for it."""
+        """A short hash of the condition. Results that were recorded for another condition are ignored."""
         return sha256(repr((self.table.closes, str(self.table.partial_after))).encode()).hexdigest()[:12]
 
     def last(self, window: Window) -> datetime | None:
-        """Return the boundary at which a window closes whatever its condition's value; None if there is none."""
+        """Return the boundary at which PARTIAL AFTER closes a window in any case, or None without PARTIAL AFTER."""
         after = self.table.partial_after
         return None if after is None else self.cadence.ceil(after.add_to(window.end, self.table.cadence.zone))
 
     def windows(self) -> Iterator[Window]:
-        """Yield the windows that are to be made, oldest first."""
+        """Yield the windows that are still to be made, oldest first."""
         return (window for low, high in self.missing for window in self.table.cadence.windows(low, high))
 
     def previous_closing(self, window: Window) -> datetime | None:
-        """Return the tick at which the last window before this one that was not skipped closed; None without one."""
+        """Return the closing tick of the last window before this one that was not skipped. None if there is none."""
         known = self.past.closings.items()
         closed = [(label, it.in_order) for label, it in known if label < window.start and it.in_order is not None]
         return max(closed)[1] if closed else None
 
     def first_open(self) -> Window | None:
-        """Return the oldest open window; None if all are closed."""
+        """Return the oldest open window, or None if all are closed."""
         return next((window for window in self.windows() if not self.is_closed(window)), None)
 
     def is_closed(self, window: Window) -> bool:
@@ -99,7 +99,7 @@ class Books:
         return closing is not None and closing.tick is not None
 
     def find_settled_boundary(self, window: Window) -> datetime | None:
-        """Return the newest boundary before which all inputs of a window are settled; None where there is none.
+        """Return the newest boundary before which all inputs of a window are settled, or None.
 
         Slices after `now` are ignored, so a replay of the past closes windows at the same ticks as the past did.
         """
@@ -134,22 +134,22 @@ class Books:
 
     @property
     def needs_check(self) -> bool:
-        """Whether there are boundaries to check, or requested windows, to which late rows are added."""
+        """Whether there are boundaries to check, or requested windows to which late rows may have to be added."""
         return bool(self.past.requested) or bool(self.pairs())
 
     def is_decided(self, boundary: datetime) -> bool:
-        """Return whether all checks have passed a boundary, so that it is known which windows had closed by then."""
+        """Return whether it is known which windows were closed at a boundary, since all checks have passed it."""
         first, closes = self.first_open(), self.table.closes
         if first is None or closes is None:
             return True
         begins = self.find_first_boundary(first, is_first=True)
-        if not closes.is_asked:  # closing by hand happens after all data that has arrived
+        if not closes.is_asked:  # only a user closes windows, at a tick after all data that has arrived
             last = self.last(first)
             return last is None or max(begins, last) > boundary
         return begins > boundary
 
     def pairs(self) -> tuple[ClosingCandidate, ...]:
-        """Return the windows to check with their boundaries, oldest first; empty where a check can find nothing new.
+        """Return the windows to check with their boundaries, oldest first. Empty if a check can find nothing new.
 
         If the oldest open window was checked before, only its own new boundaries are checked. The results of later
         windows count only after it closes. If it stays open for long, they would be checked at every boundary with the
@@ -224,12 +224,12 @@ class Books:
 
 
 def list_until_reads(table: Table) -> tuple[Read, ...]:
-    """Return the references of a table that are read until its windows close."""
+    """Return the UNTIL references of a table: they are read until its windows close."""
     return tuple(read for read in table.reads if read.kind is ReadKind.UNTIL)
 
 
 def open_words(books: Books, window: Window) -> str:
-    """Return a text that states how far an open window was checked, and what it waits for."""
+    """Describe how far an open window was checked, and what it waits for."""
     closes, closing = books.table.closes, books.past.closings.get(window.start, Closing())
     if closes is None:
         raise AssertionError(f"{books.table.name} closes no books")
@@ -242,13 +242,13 @@ def open_words(books: Books, window: Window) -> str:
 
 
 def failed_check_words(closing: Closing) -> str:
-    """Return a text that states that the condition could not be evaluated at the last check, or ""."""
+    """Describe the error if the condition could not be evaluated at the last check. Otherwise return ""."""
     said = f"its condition failed at the last check ({closing.why}; `waterclock run` shows the error)"
     return said if closing.reason == UNCHECKED else ""
 
 
 def part_words(behind: str) -> str:
-    """Return a text such as `site MUC2` for the part of the data that is furthest behind, a JSON object of columns."""
+    """Format the part of the data that is furthest behind, a JSON object of columns, as text such as `site MUC2`."""
     try:
         columns = json.loads(behind)
     except ValueError:
@@ -257,7 +257,7 @@ def part_words(behind: str) -> str:
 
 
 def closed_words(closing: Closing, zone: str, written: Callable[[datetime, str], str] = local_text) -> str:
-    """Return a text that states where a closed window closed, and why."""
+    """Describe at which tick a closed window closed, and why. `written` formats an instant in a zone."""
     if closing.tick is None:
         raise AssertionError("its books are open")
     because = f": {closing.why}" if closing.why else ""
@@ -268,13 +268,13 @@ def closed_words(closing: Closing, zone: str, written: Callable[[datetime, str],
 
 
 def newest_closed(past: TableFacts, cadence: Cadence) -> datetime | None:
-    """Return the end of the newest window that is known to be closed or that is done."""
+    """Return the end of the newest window that is closed or done, or None."""
     ends = [cadence.next(label) for label, closing in past.closings.items() if closing.tick is not None]
     return max([*ends, *(high for _, high in past.covered)], default=None)
 
 
 def closed_windows(past: TableFacts, cadence: Cadence) -> IntervalSet:
-    """Return the windows that are known to be closed."""
+    """Return the windows whose closing tick is known."""
     labels = (label for label, closing in past.closings.items() if closing.tick is not None)
     return IntervalSet.from_intervals((label, cadence.next(label)) for label in labels)
 
@@ -289,7 +289,7 @@ def require_closing_by_hand(table: Table) -> None:
 
 
 def manual_closing_tick(books: Books, window: Window) -> datetime:
-    """Return the tick at which a user can close a window now: the newest boundary with all inputs before it settled.
+    """Return the tick at which a user can close a window now: the newest boundary before which all inputs are settled.
 
     Raises E266 if the window cannot be closed by hand.
     """

@@ -13,7 +13,7 @@ from waterclock.flow.graph import circles_of
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One table with the properties that the planner uses all the time.
+    """One table with the properties that the planner needs often.
 
     `rank` is its position in the order, upstream first. `readers` are the tables that read it, with their references.
     `cycle` has the tables that read each other through PREVIOUS, including this one; it is empty unless another table
@@ -33,20 +33,20 @@ class Node:
 
     @property
     def groups_in_order(self) -> bool:
-        """Whether this is a partitioned collect BY ARRIVAL TIME: it seals windows in order, and some share a claim."""
+        """Whether labels are made in order and may still share a claim: a partitioned collect BY ARRIVAL TIME."""
         source = self.table.source
         return self.table.is_partitioned and source is not None and source.batching is Batching.ARRIVAL_TIME
 
 
 @dataclass(frozen=True, slots=True)
 class FlowGraph:
-    """The nodes of a flow by name, upstream first."""
+    """The nodes of a flow by table name, upstream first."""
 
     nodes: dict[str, Node]
 
 
 def graph_of(flow: Flow) -> FlowGraph:
-    """Build the graph of a flow: order, cycles and readers, once for all plans of it."""
+    """Build the graph of a flow, with order, cycles and readers, for use by all its plans."""
     parents = {
         name: {read.table for read in table.reads if read.table in flow.tables and read.table != name}
         for name, table in flow.tables.items()
@@ -104,8 +104,8 @@ def _order(flow: Flow, cycles: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
                 and read.table != name
                 and not (read.kind is ReadKind.PREVIOUS and read.table in cycle)
             ),
-            *([table.open_of] if table.open_of else []),  # a table of open windows begins where that table does
-            # which rows a table of late rows keeps depends on when that table's windows closed
+            *([table.open_of] if table.open_of else []),  # a table of open windows has the START of its table
+            # the rows in a table of late rows depend on when the windows of its table closed
             *([table.late_rows.of] if table.late_rows else []),
         )
     return tuple(sorter.static_order())

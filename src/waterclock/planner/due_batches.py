@@ -1,4 +1,4 @@
-"""Finds the batches to do: due windows that are missing and needed, and done ones that must run again."""
+"""Finds the batches to make: due windows that are missing and needed, and done ones that must be made again."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _NOTHING = IntervalSet()
 
 @dataclass(frozen=True, slots=True)
 class TableWork:
-    """The work of one table: needed windows that are `missing`, and done labels to run again, oldest first.
+    """The batches to make of one table: needed windows that are `missing`, and done labels to make again (`revisions`).
 
-    `awaited`: needed done windows that are not settled yet, including the revisions. `behind`: done windows that are
-    not settled and that no batch needs; they are made again only on request.
+    `revisions` are oldest first. `awaited`: needed done windows that are not settled yet, including the revisions.
+    `behind`: done windows that are not settled and that no batch needs; they are made again only on request.
     """
 
     missing: IntervalSet
@@ -38,20 +38,20 @@ class TableWork:
     behind: IntervalSet = field(default_factory=IntervalSet)
 
     def windows(self, cadence: Cadence) -> Iterator[Window]:
-        """Return all windows to do, oldest first."""
+        """Yield all windows to make, oldest first."""
         missing = (window for low, high in self.missing for window in cadence.windows(low, high))
         return merge(missing, (Window(label, cadence.next(label)) for label in self.revisions))
 
     def count(self, cadence: Cadence) -> int:
-        """Return the number of windows to do, without building them."""
+        """Return the number of windows to make, without building them."""
         return len(self.revisions) + sum(cadence.count(low, high) for low, high in self.missing)
 
     def limit_missing(self, reached: IntervalSet) -> TableWork:
-        """Return the same work with its missing windows limited to `reached`."""
+        """Return a copy whose missing windows are limited to `reached`."""
         return replace(self, missing=self.missing & reached)
 
     def limit_to_labels(self, low: datetime | None, high: datetime | None) -> TableWork:
-        """Return the same work with only the labels in `[low, high)`; a bound of None is open."""
+        """Return a copy with only the labels in `[low, high)`; a bound of None is open."""
         if low is None and high is None:
             return self
         low, high = low or BEGINNING, high or FOREVER
@@ -63,14 +63,14 @@ class TableWork:
         )
 
     def front(self, cadence: Cadence) -> TableWork:
-        """Return the same work with only the oldest missing window."""
+        """Return a copy with only the oldest missing window."""
         oldest = next(iter(self.missing), None)
         if oldest is None:
             return self
         return replace(self, missing=IntervalSet.from_intervals([(oldest[0], cadence.next(oldest[0]))]))
 
     def first(self) -> datetime | None:
-        """Return the oldest label that is to be made or not settled yet."""
+        """Return the oldest label that is to be made or not settled yet, or None."""
         oldest = [next(iter(spans))[0] for spans in (self.missing, self.awaited) if spans]
         return min([*oldest, *self.revisions[:1]], default=None)
 
@@ -80,9 +80,10 @@ _IDLE = TableWork(_NOTHING, ())
 
 @dataclass(frozen=True, slots=True)
 class _WorkFacts:
-    """The data from which the work of all tables is computed.
+    """The data from which the batches to make of all tables are computed.
 
-    `ripe`: by table, the end of the newest window that is due and whose inputs are all due; filled on first use.
+    `forced`: labels to make although they are done or no batch needs them. `ripe`: by table, the end of the newest
+    window that is due and whose inputs are all due; filled on first use.
     """
 
     flow: Flow
@@ -104,7 +105,10 @@ def work_by_table(
     settlement: Settlement,
     forced: Mapping[str, frozenset[datetime]],
 ) -> dict[str, TableWork]:
-    """Find the work of every table, readers before the tables that they read, since readers determine needed labels."""
+    """Find the batches to make of every table.
+
+    Tables are visited after their readers, since readers determine which labels are needed.
+    """
     question = _WorkFacts(flow, graph, snapshot, now, starts, settlement, forced)
     found: dict[str, TableWork] = {}
     for name in reversed(graph.nodes):
@@ -137,7 +141,7 @@ def _find_work(question: _WorkFacts, node: Node, found: Mapping[str, TableWork])
 def _find_needed_windows(
     question: _WorkFacts, node: Node, found: Mapping[str, TableWork], open_: IntervalSet, asked: frozenset[datetime]
 ) -> IntervalSet:
-    """Return the needed windows among `open_`: the newest, the requested ones, and those that readers need."""
+    """Return the needed windows: the newest, the requested ones, and those in `open_` that readers need."""
     name, cadence = node.table.name, node.table.cadence
     facts, newest = question.snapshot.of(name), _find_ripe_end(question, name)
     is_begun = find_first_label(node, facts, question.starts) < newest
@@ -155,7 +159,7 @@ def _find_ripe_end(question: _WorkFacts, name: str) -> datetime:
     """Return the end of the newest window that is due and whose inputs, direct and indirect, are all due, too.
 
     The newest due window alone is not enough: if an input has a longer DELAY, that window would never be ready in time,
-    and would always be given up for the next one.
+    and the next one would always replace it.
     """
     nodes, ripe = question.graph.nodes, question.ripe
     if not ripe:
@@ -168,7 +172,7 @@ def _find_ripe_end(question: _WorkFacts, name: str) -> datetime:
 
 
 def _find_newest_due_window_end(question: _WorkFacts, node: Node) -> datetime:
-    """Return the end of the newest due window. For a linked table, its upstream windows must be settled, too.
+    """Return the end of the newest due window. For a linked table, its inputs must be settled in their project.
 
     The delay of the other project is unknown here: the newest window by the clock might always be ahead of it.
     """
@@ -178,7 +182,7 @@ def _find_newest_due_window_end(question: _WorkFacts, node: Node) -> datetime:
 
 
 def _find_newest_ripe_end(question: _WorkFacts, node: Node) -> datetime:
-    """Return the end of the newest window whose inputs by its own query are due, where windows choose queries."""
+    """Return the end of the newest window whose own query has only due inputs, if a table has several (WHEN)."""
     table, cadence, least = node.table, node.table.cadence, question.ripe[node.table.name]
     end = cadence.last_due(question.now)
     while end > least:
@@ -190,7 +194,7 @@ def _find_newest_ripe_end(question: _WorkFacts, node: Node) -> datetime:
 
 
 def _lower_ripe_end(question: _WorkFacts, node: Node) -> bool:
-    """Lower a table's newest window to the bound of its reads. Return whether it changed.
+    """Lower the end of a table's newest ripe window to the bound of its inputs. Return whether it changed.
 
     Where windows choose between queries, the reads of all of them count: a reader may need all windows up to one,
     whichever query makes each.
@@ -203,14 +207,14 @@ def _lower_ripe_end(question: _WorkFacts, node: Node) -> bool:
 
 
 def _find_newest_due_end(question: _WorkFacts, node: Node, reads: Iterable[Read], end: datetime) -> datetime:
-    """Return the end of the newest window, not after `end`, whose given reads are due."""
+    """Return the end of the newest window, not after `end`, for which the given reads are due."""
     name, cadence = node.table.name, node.table.cadence
     for read in reads:
         if read.kind is not ReadKind.LATEST and read.table != name:
             u, ripe = question.graph.nodes[read.table].table, question.ripe[read.table]
             if read.kind is ReadKind.PREVIOUS:
                 ripe = max(ripe, question.starts[u.name])  # PREVIOUS is empty up to START, so it waits for nothing
-            newest = cadence.previous(u.cadence.next(ripe))  # the last e whose ⌊e⌋ is ripe in u
+            newest = cadence.previous(u.cadence.next(ripe))  # the last end e whose last boundary in u is ripe
             if read.kind is ReadKind.PREVIOUS:
                 newest = cadence.next(newest)
             elif node.table.closes is not None and read.kind is ReadKind.UNTIL:
@@ -247,7 +251,7 @@ def _add_requested(needed: IntervalSet, node: Node, labels: frozenset[datetime])
 
 
 def _find_snapshot_work(question: _WorkFacts, node: Node, facts: TableFacts, end: datetime) -> TableWork:
-    """Return the newest complete label as the only work: it covers all labels since the previous snapshot."""
+    """Return only the newest due label of a snapshot: its batch covers all labels since the previous snapshot."""
     begin = node.table.cadence.previous(end)
     is_due = begin >= question.starts[node.table.name] and not facts.covered.covers_instant(begin)
     missing = IntervalSet.from_intervals([(begin, end)]) if is_due else _NOTHING
@@ -255,13 +259,13 @@ def _find_snapshot_work(question: _WorkFacts, node: Node, facts: TableFacts, end
 
 
 def find_snapshot_start(facts: TableFacts) -> datetime:
-    """Return the start of the period that the next snapshot covers: the end of covered time, or `BEGINNING`."""
+    """Return the start of the period that the next snapshot covers: the end of the covered time, or `BEGINNING`."""
     spans = list(facts.covered)
     return spans[0][1] if spans and spans[0][0] == BEGINNING else BEGINNING
 
 
 def _find_windows_for_readers(question: _WorkFacts, node: Node, found: Mapping[str, TableWork]) -> IntervalSet:
-    """Return the windows of a REPLACE transform whose state an unfinished or unsettled batch of a reader needs."""
+    """Return the windows of a REPLACE table whose state an unfinished or unsettled batch of a reader needs."""
     name = node.table.name
     spans: list[tuple[datetime, datetime]] = []
     for reader, read in node.readers:
@@ -286,9 +290,8 @@ def _map_spans_to_input(
 ) -> Iterator[tuple[datetime, datetime]]:
     """Yield the windows of `node` that a reference reads for the reader's windows in `spans`.
 
-    Where the reader's windows are not longer than those it reads, neighbouring windows read neighbouring windows, so
-    the first and the last determine all between. Where windows choose queries, each is bound, as some may not read the
-    table.
+    If the reader's windows are not longer than those it reads, neighbouring windows read neighbouring windows, so the
+    first and the last determine all between. If windows choose queries, each is bound, as some may not read the table.
     """
     table, cadence = reader.table, reader.table.cadence
     is_finer = _longest_minutes(cadence.period) <= _shortest_minutes(node.table.cadence.period)

@@ -20,7 +20,7 @@ Batch = tuple[str, datetime]
 def find_earlier_starts(
     starts: Mapping[str, datetime], snapshot: LedgerSnapshot
 ) -> dict[str, tuple[datetime, datetime]]:
-    """Return the START and the start of the oldest batch of each table whose START is now before all of its batches."""
+    """Map each table whose START is now before all of its batches to this START and the start of its oldest batch."""
     found: dict[str, tuple[datetime, datetime]] = {}
     for name, start in starts.items():
         spans = list(snapshot.of(name).covered)
@@ -39,7 +39,7 @@ def find_shortened_labels(
     snapshot: LedgerSnapshot,
     recorded: Mapping[Batch, Sequence[Input]],
 ) -> dict[str, tuple[datetime, ...]]:
-    """Return, by table, the batches in `recorded` (given with their inputs) that would now read further back.
+    """Map each table to its batches in `recorded`, given with their inputs, that would now read further back.
 
     Batches are left out if they could not be made again or if their table declares ON RESTATE REPORT. For a publish of
     whole states only the newest batch is returned.

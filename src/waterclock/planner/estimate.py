@@ -13,7 +13,7 @@ from waterclock.planner.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class TableCost:
-    """The cost of one table: its number of batches, and their seconds in sequence; None before its first batch."""
+    """The cost of one table: its number of batches, and the sum of their seconds. None if it has never run."""
 
     batches: int
     seconds: float | None
@@ -21,18 +21,18 @@ class TableCost:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The cost of a plan by table, upstream first. Seconds are of total work, much of which runs in parallel."""
+    """The cost of a plan by table, upstream first. Seconds are summed over batches, many of which run in parallel."""
 
     tables: Mapping[str, TableCost]
 
     @property
     def batches(self) -> int:
-        """The number of all batches, including those beyond the plan's cap."""
+        """The number of all batches, including those beyond the plan's limit per table."""
         return sum(cost.batches for cost in self.tables.values())
 
     @property
     def seconds(self) -> float:
-        """The sum of the known seconds; tables that have never run add nothing."""
+        """The sum of the known seconds; tables that have never run add 0."""
         return sum(cost.seconds or 0.0 for cost in self.tables.values())
 
     @property
@@ -54,7 +54,7 @@ def estimate(plan: Plan, snapshot: LedgerSnapshot) -> Estimate:
 
 
 def cost_of(batches: Mapping[str, int], snapshot: LedgerSnapshot) -> Estimate:
-    """Estimate the run time of `batches`, a number for each table, from the mean duration of earlier batches."""
+    """Estimate the cost of a number of batches by table, from the mean duration of earlier batches."""
     tables = {}
     for name, count in batches.items():
         mean = snapshot.of(name).seconds_per_batch

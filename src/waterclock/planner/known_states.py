@@ -1,7 +1,7 @@
 """Reconstructs table content as known at an instant, and checks whether all of its inputs agreed then. Pure.
 
-A state is the result of all commits up to an instant. It agrees where every relevant batch read exactly the content
-that is there, and likewise for its inputs: then no part of it is older or newer than the others.
+A state is the result of all commits up to an instant. It agrees if every batch in it read exactly the content that its
+inputs have in that state, and likewise for these inputs: then no part of it is older or newer than the others.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from waterclock.timelabel.intervals import Interval, IntervalSet
 
 INSTANT = timedelta(microseconds=1)
 _NOBODY: Mapping[int, tuple[InputFact, ...]] = {}
-_CURRENT = 0  # the claim of a batch with only one known revision
+_CURRENT = 0  # stands for the claim of a batch with only one known revision
 
 Needs = Mapping[str, Interval]
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A batch whose recorded input from an interval of a table differs from the content there."""
+    """A batch that read content from an interval of a table that differs from the content there."""
 
     table: str
     label: datetime
@@ -76,12 +76,12 @@ class KnownStates:
         self._undone: dict[str, _ContentAfter] = {}
 
     def find_missing_windows(self, needs: Needs, at: datetime | None) -> dict[str, IntervalSet]:
-        """Return by table the parts of the needed intervals that were not covered at an instant."""
+        """Map tables to the parts of the needed intervals that were not covered at an instant."""
         found = {name: self.find_covered_windows(name, at).gaps(*interval) for name, interval in needs.items()}
         return {name: gaps for name, gaps in found.items() if gaps}
 
     def find_covered_windows(self, name: str, at: datetime | None) -> IntervalSet:
-        """Return the windows done, skipped or covered by snapshots at an instant. A skip counts for all time."""
+        """Return the windows done, skipped or covered by snapshots at an instant. A skip counts at all instants."""
         table = self.history.tables.get(name)
         if table is None:
             return IntervalSet()
@@ -92,7 +92,7 @@ class KnownStates:
         return (table.covered - now) | IntervalSet.from_intervals((made.low, made.high) for made in then if made)
 
     def snapshot(self, at: datetime | None) -> LedgerSnapshot:
-        """Return the ledger's snapshot as of an instant: the part that determines which labels were settled then."""
+        """Return the ledger's snapshot as of an instant, with only the facts that decide which labels were settled."""
 
         def suspects(name: str) -> Mapping[datetime, tuple[InputFact, ...]]:
             read = {label: self._inputs(name, label, at) for label in self._read[name]}
@@ -117,8 +117,8 @@ class KnownStates:
         """Return the batches that disagree with their inputs, among all from which the needed intervals were made.
 
         Tables with ON RESTATE REPORT, batches before START, and those with data dropped by RETAIN always agree. So do
-        partial batches until their missing inputs are there. Cost: a check of each batch that may have read other
-        content, independent of the number of other batches.
+        partial batches until their missing inputs exist. Cost: a check of each batch that may have read other content,
+        independent of the number of other batches.
         """
         found: list[Conflict] = []
         to_do = [(name, *interval) for name, interval in needs.items()]
@@ -145,10 +145,10 @@ class KnownStates:
         return found
 
     def find_instant_before_conflicts(self, conflicts: Collection[Conflict], at: datetime | None) -> datetime:
-        """Return an instant before `at` when none of these conflicts existed, but right after which one of them did.
+        """Return the newest instant before `at` at which none of these conflicts existed.
 
-        If it is older than `history.since`, it is just the newest instant that this history does not cover. Cost: for
-        each conflict that still exists before the instant found so far, a check of the changes of its input.
+        If the history does not go back far enough, an instant before `history.since` is returned. Cost: for each
+        conflict that still exists before the instant found so far, a check of the changes of its input.
         """
         first, *others = conflicts
         found = self._find_last_agreement(first, at)
@@ -160,7 +160,7 @@ class KnownStates:
         return found
 
     def first_record_time(self, table: str, label: datetime) -> datetime | None:
-        """Return when the batch was first recorded, as far as this history goes back."""
+        """Return when the batch was first recorded, as far as this history goes back, or None."""
         made = self.history.tables[table].made.get(label)
         return made[0].at if made else None
 
@@ -173,9 +173,9 @@ class KnownStates:
         return labels[bisect_left(labels, start) : bisect_left(labels, high)]
 
     def _inputs(self, name: str, label: datetime, at: datetime | None) -> tuple[InputFact, ...]:
-        """Return the non-empty inputs of a batch's revision at an instant; none if it was not to follow restatements.
+        """Return the non-empty inputs of a batch's revision at an instant. Empty if it need not follow restatements.
 
-        Such batches were partial, or RETAIN has dropped some of their data.
+        That is so for partial batches, and if RETAIN has dropped some of the data.
         """
         table = self.history.tables[name]
         by_claim = table.read.get(label, _NOBODY)
@@ -191,7 +191,7 @@ class KnownStates:
         return tuple(fact for fact in inputs if fact.low < fact.high)
 
     def _missing_inputs(self, name: str, label: datetime, at: datetime | None) -> tuple[Missing, ...]:
-        """Return the inputs that a batch's revision at an instant was made without, if it waited for them."""
+        """Return the inputs without which a batch's revision at an instant was made, and for which it waited."""
         made = self.history.tables[name].made.get(label)
         revision = _revision_as_of(made, at) if made else None
         missing = self._snapshot.of(name).partial.get(label, ()) if not made else revision.missing if revision else ()
@@ -199,7 +199,7 @@ class KnownStates:
         return select_awaited(missing, node, self._graph, self._starts) if missing and node is not None else ()
 
     def _is_kept_partial(self, missing: tuple[Missing, ...], at: datetime | None) -> bool:
-        """Return whether a batch without some inputs stayed as it was at an instant, as these were not there yet."""
+        """Return whether a partial batch was not to be made again at an instant: inputs were missing or dropped."""
         if is_dropped(((it.table, it.low, it.high) for it in missing), self._snapshot) is not None:
             return True
         return not all(self.find_covered_windows(it.table, at).covers(it.low, it.high) for it in missing)
@@ -211,7 +211,7 @@ class KnownStates:
         return is_dropped(((fact.table, fact.low, fact.high) for fact in inputs), self._snapshot) is not None
 
     def _content(self, fact: InputFact, at: datetime | None) -> str:
-        """Return the content of an interval at an instant, in the form of `InputFact`."""
+        """Return the content of an interval at an instant, as text in the form of `InputFact.current`."""
         table = self.history.tables.get(fact.table)
         if at is None or table is None or not table.made:
             return fact.current
@@ -227,7 +227,7 @@ class KnownStates:
         return content_text(of_high - by_high, of_low - by_low)
 
     def _is_there(self, conflict: Conflict, at: datetime | None, then: datetime) -> bool:
-        """Return whether a conflict at one instant also existed at an earlier one."""
+        """Return whether a conflict that exists at the instant `at` also existed at the earlier instant `then`."""
         made = self.history.tables[conflict.table].made.get(conflict.label)
         is_same = not made or _revision_as_of(made, then) is _revision_as_of(made, at)
         if not is_same or self._is_kept_partial(self._missing_inputs(conflict.table, conflict.label, then), then):
@@ -235,7 +235,7 @@ class KnownStates:
         return self._content(conflict.read, then) != conflict.read.recorded
 
     def _find_last_agreement(self, conflict: Conflict, at: datetime | None) -> datetime:
-        """Return the newest instant before `at` when the batch did not exist, or agreed with its input."""
+        """Return the newest instant before `at` at which the batch did not exist, or agreed with its input."""
         fact, made = conflict.read, self.history.tables[conflict.table].made.get(conflict.label)
         revision = _revision_as_of(made, at) if made else None
         oldest = max(self.history.since, revision.at if revision is not None else self.history.since)
@@ -253,7 +253,7 @@ class KnownStates:
                 yield made[0].at
 
     def _list_agreements(self, fact: InputFact, at: datetime | None) -> Iterator[datetime]:
-        """Yield the instants before `at`, newest first, up to which an interval had the recorded content."""
+        """Yield the ends of the periods before `at` in which an interval had the recorded content, newest first."""
         table = self.history.tables.get(fact.table)
         if table is None or not table.made:
             return
@@ -272,7 +272,7 @@ class KnownStates:
                 yield instant - INSTANT
 
     def _label_positions(self, fact: InputFact) -> tuple[int, int]:
-        """Return the position of an interval's first label and the one after its last.
+        """Return the positions in the sorted labels of an interval's first label and after its last one.
 
         The interval includes a later snapshot that covers its last window.
         """
@@ -292,7 +292,7 @@ class KnownStates:
     def _changes(
         self, of_labels: Iterable[tuple[RevisionFact, ...]], until: datetime | None
     ) -> list[tuple[datetime, int, int]]:
-        """Return the content changes of some labels up to an instant, newest first."""
+        """Return the content changes of some labels between `history.since` and an instant, newest first."""
         found = []
         for of_label in of_labels:
             weight = (0, 0)
@@ -304,7 +304,7 @@ class KnownStates:
 
 
 class _ContentAfter:
-    """The content added to a table after an instant, by label, with sums over any range of its changed labels.
+    """The content added to a table after an instant, as sums over any range of its changed labels.
 
     Cost: moving to an older instant visits the changes in between, moving to a newer one visits all since; a sum takes
     the logarithm of the number of labels (a Fenwick tree).
@@ -324,7 +324,7 @@ class _ContentAfter:
         self._undone = 0
 
     def go_to(self, at: datetime) -> None:
-        """Move to an instant: undo exactly the content added after it."""
+        """Move to an instant, so that the sums are of the content added after it."""
         if self._undone and self._changes[self._undone - 1][0] <= at:
             self._sums, self._undone = [(0, 0)] * len(self._sums), 0
         while self._undone < len(self._changes) and self._changes[self._undone][0] > at:
@@ -336,7 +336,7 @@ class _ContentAfter:
                 place += place & -place
 
     def sum_between(self, first: int, end: int) -> tuple[int, int]:
-        """Return the sums over the labels from one position up to another."""
+        """Return the sums over the labels at the positions `[first, end)`."""
         (of_high, of_low), (less_high, less_low) = self._prefix_sum(end), self._prefix_sum(first)
         return of_high - less_high, of_low - less_low
 
@@ -350,20 +350,20 @@ class _ContentAfter:
 
 
 def _find_coverage_starts(table: TableHistory, labels: list[datetime]) -> list[datetime]:
-    """Return by label the start of the earliest period that it or any later label ever covered."""
+    """Return for each label the earliest start of a period that it or a later label ever covered."""
     lows = [min(made.low for made in table.made[label]) for label in reversed(labels)]
     return list(accumulate(lows, min))[::-1]
 
 
 def _revision_as_of(made: tuple[RevisionFact, ...], at: datetime | None) -> RevisionFact | None:
-    """Return the revision that was current at an instant."""
+    """Return the revision that was current at an instant (None: now). None if there was none."""
     if at is None:
         return made[-1]
     return next((each for each in reversed(made) if each.at <= at), None)
 
 
 def _find_covering_content(may_stand: Iterable[tuple[RevisionFact, ...]], fact: InputFact, at: datetime) -> str:
-    """Return the content of the one batch of a REPLACE table that covered the window read."""
+    """Return the content of the batch of a REPLACE table that covered the window read."""
     now = False
     for made in may_stand:
         then = _revision_as_of(made, at)

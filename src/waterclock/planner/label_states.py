@@ -1,4 +1,4 @@
-"""Combines done and planned batches into the state of every label of a span, for display."""
+"""Combines done and planned batches into the state of every label in a time span, for display."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TROUBLE = frozenset({BatchStatus.FAILED.value, BatchStatus.HELD.value})
 class LabelState:
     """The status of one label, with a reason. `stored`: its record in the ledger.
 
-    `is_outdated`: it is held, and cannot be released.
+    `is_outdated`: it is held, and its inputs have changed, so that it cannot be released.
     """
 
     label: datetime
@@ -45,7 +45,7 @@ class LabelState:
 
 @dataclass(frozen=True, slots=True)
 class IdleCounts:
-    """How many due labels of a table need no batch: no reader needs them, or a later snapshot covers them.
+    """How many due labels of a table need no batch: no reader needs them, or a snapshot covers them (`stood_for`).
 
     A planned snapshot counts, too: it will cover all labels since the previous one.
     """
@@ -56,7 +56,7 @@ class IdleCounts:
 
 @dataclass(frozen=True, slots=True)
 class SpanStates:
-    """The states of the labels of a span: some labels are in `listed`, all others are counted by state."""
+    """The states of the labels in a time span: some have their own in `listed`, `counts` has the others by status."""
 
     listed: tuple[LabelState, ...] = ()
     counts: Mapping[Status, int] = field(default_factory=dict)
@@ -71,10 +71,10 @@ def label_states(
     *,
     only: Collection[str] | None = None,
 ) -> dict[str, tuple[LabelState, ...]]:
-    """Return by table the state of each label in `[low, high)` that is due at `now`, oldest first.
+    """Map each table to the states of its labels in `[low, high)` that are due at `now`, oldest first.
 
-    `stored` are the labels' states in the ledger (`ledger.past.grid`). A done batch that must run again is
-    STALE. Cost: a plan of the span, and a few microseconds a label.
+    `stored` are the labels' states in the ledger (`ledger.past.grid`). A done batch that must be made again is STALE.
+    Cost: a plan of the span, and a few microseconds a label.
     """
     low, high = span
     kept: dict[str, dict[datetime, Cell]] = {}
@@ -100,7 +100,7 @@ def count_states(
     *,
     apart: Mapping[str, Collection[datetime]],
 ) -> dict[str, tuple[SpanStates, ...]]:
-    """Return by table the states of its due labels, span by span: the spans between neighbours of its `bounds`.
+    """Count the states of each table's due labels in consecutive time spans, given by their `bounds`.
 
     `settled` are the ledger's states of all these labels. `apart` are done labels to list one by one. The result is the
     same as counting `label_states`, but labels that are done, covered or not needed add no cost of their own. Cost: a
@@ -137,7 +137,7 @@ class _Span:
 
 @dataclass(frozen=True, slots=True)
 class _StateSpans:
-    """Consecutive spans of windows. `done`: the states of each span if all of its labels are done."""
+    """Consecutive time spans of windows. `done`: the states of each span if all of its labels are done."""
 
     each: tuple[_Span, ...]
     done: tuple[SpanStates, ...]
@@ -146,7 +146,7 @@ class _StateSpans:
 
 
 def _spans(cadence: Cadence, begin: datetime, end: datetime, edges: Iterable[datetime]) -> _StateSpans:
-    """Return the spans of windows between neighbouring edges, limited to `begin` to `end`."""
+    """Build the spans of windows between neighbouring edges, limited to `[begin, end)`."""
     bounded = ((cadence.ceil(max(low, begin)), cadence.ceil(min(high, end))) for low, high in pairwise(edges))
     each = tuple(_Span(low, high, cadence.count(low, high)) for low, high in bounded)
     done = tuple(SpanStates(counts={Status.DONE: span.count} if span.count else {}) for span in each)
@@ -161,7 +161,7 @@ def _collect_state_facts(
     kept: Mapping[str, Mapping[datetime, Cell]],
     only: Collection[str] | None,
 ) -> dict[str, _StateFacts]:
-    """Collect by table everything that determines the states of a span's labels."""
+    """Collect for each table everything that determines the states of the labels in a time span."""
     planned: dict[str, dict[datetime, Batch]] = {}
     reported: Mapping[str, Collection[datetime]] = {}
     behind: Mapping[str, Collection[datetime]] = {}
@@ -190,7 +190,7 @@ def _collect_state_facts(
 def count_idle_labels(
     planner: Planner, snapshot: LedgerSnapshot, now: datetime, planned: Mapping[str, int]
 ) -> dict[str, IdleCounts]:
-    """Count by table the due labels that are not needed and those that snapshots cover.
+    """Count for each table the due labels that are not needed and those that snapshots cover.
 
     `planned`: by table, the number of its labels in the plan.
     """
@@ -231,7 +231,7 @@ class _StateFacts:
 
     @cached_property
     def labels(self) -> frozenset[datetime]:
-        """The labels that have more to report than done, covered by a snapshot, or not needed."""
+        """The labels with more to show than that they are done, covered by a snapshot, or not needed."""
         return frozenset((*self.stored, *self.planned, *self.reported, *self.behind, *self.partial))
 
     def state(self, label: datetime) -> LabelState:
@@ -253,7 +253,7 @@ class _StateFacts:
         return LabelState(label, Status.NOT_NEEDED, stored=cell)
 
     def _stored_state(self, label: datetime, cell: Cell | None) -> LabelState:
-        """Return the state of a label that is not planned. A failed one is not needed: a newer state was made."""
+        """Return the state of a label that is not planned. A failed one is not needed, as a newer state was made."""
         if label in self.partial:
             return LabelState(label, Status.DONE, f"partial, {describe_missing_inputs(self.partial[label])}", cell)
         if cell is None or cell.status is None:
@@ -269,7 +269,7 @@ class _StateFacts:
         return LabelState(cell.label, Status.DONE, why, cell)
 
     def _is_given_up(self, cell: Cell) -> bool:
-        """Return whether a snapshot failed and is not retried, because a later one covers it or will do so."""
+        """Return whether a snapshot failed and is not retried, because a later snapshot covers it or will do so."""
         return self.is_snapshot and cell.status in _TROUBLE and cell.current_claim is None
 
 

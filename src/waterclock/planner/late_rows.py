@@ -1,7 +1,7 @@
 """Finds the windows for which the rows of a slice are late or early. Pure.
 
 A window with start s is made from the slices in [s - d, c): d is the span of UNTIL, c its closing tick (`closings`).
-So a row of the slice at a is
+So a row of the slice with the label a is
 
     late    where the window of its time was closed at c <= a
     early   where that window has s - d > a
@@ -26,12 +26,12 @@ from waterclock.timelabel.window import Window
 def find_closed_windows(
     table: Table, late_rows: LateRows, since: ClosedSince, at: datetime, begins: datetime
 ) -> IntervalSet:
-    """Return the windows of `table` for which rows of the slice at `at` are late. `begins` is the table's START.
+    """Return the windows of `table` for which rows of the slice with label `at` are late.
 
-    Skipped windows are left out: their rows do not count as late while they are skipped.
+    `begins` is the table's START. Skipped windows are left out: their rows do not count as late while they are skipped.
     """
     cadence = table.cadence
-    # windows that were done before CLOSE WHEN was declared have read as far past their end as UNTIL declares
+    # windows that were done before CLOSE WHEN was declared have read past their end by the span of UNTIL
     high = cadence.floor(late_rows.reach.subtract_from(at, cadence.zone))
     # a calendar span added to the last days of a long month gives one instant for several ends
     while until_end(table, late_rows.reach, cadence.next(high)) <= at:
@@ -42,7 +42,7 @@ def find_closed_windows(
 
 
 def _find_checked_closed_windows(table: Table, since: ClosedSince, at: datetime) -> IntervalSet:
-    """Return the windows that were closed by `at`, among those that were ever checked."""
+    """Return the windows that were closed by `at`, from the first window on that was ever checked."""
     cadence = table.cadence
     high = cadence.floor(at)
     if since.first is None or since.first >= high:
@@ -58,7 +58,10 @@ def _windows(table: Table, labels: Iterable[datetime]) -> IntervalSet:
 
 
 def first_window_after(table: Table, late_rows: LateRows, at: datetime, begins: datetime) -> datetime:
-    """Return the start of the first window that does not read the slice at `at`. `begins` is the table's START."""
+    """Return the start of the first window that does not read the slice with label `at`.
+
+    `begins` is the table's START: the result is not before it.
+    """
     cadence = table.cadence
     start = cadence.floor(late_rows.reach.add_to(at, cadence.zone))
     while until_start(table, late_rows.reach, start) > at:
@@ -69,7 +72,7 @@ def first_window_after(table: Table, late_rows: LateRows, at: datetime, begins: 
 
 
 def find_reopenable_windows(table: Table, late_rows: LateRows, since: ClosedSince, at: datetime) -> tuple[Window, ...]:
-    """Return the closed windows that a row of the slice at `at` reopens, since it is within MAX LATENESS."""
+    """Return the closed windows that a row in the slice with label `at` reopens, as it is within MAX LATENESS."""
     if late_rows.within is None:
         return ()
     zone, cadence = table.cadence.zone, table.cadence
@@ -88,9 +91,8 @@ def find_remakeable_windows(
 ) -> tuple[Window, ...]:
     """Return the given windows that can be made again: RETAIN has dropped neither them nor any of their inputs.
 
-    `dropped` has, by table that RETAIN has shortened, the first window that ever existed and the first that remains.
-    Late rows reopen no other windows: they would be removed from the table of late rows without being added to a
-    window.
+    `dropped` maps each table that RETAIN has shortened to its first window ever and to the first that remains. Late
+    rows reopen no other windows: they would be removed from the table of late rows without being added to a window.
     """
     begins = dict.fromkeys(flow.tables, BEGINNING) | {name: first for name, (first, _) in dropped.items()}
 

@@ -1,4 +1,4 @@
-"""Resolves the inputs of tables linked to another project, and their waiting causes, by the rules of a single flow."""
+"""Determines the inputs of tables that collect from another project, and why they wait, as within one flow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from waterclock.timelabel.window import Window
 def add_links(snapshot: LedgerSnapshot, links: Mapping[str, LinkFacts]) -> LedgerSnapshot:
     """Return a snapshot with the facts of linked projects added. `links` has them by the table that collects.
 
-    Batches that read data restated upstream become suspects.
+    Batches whose input was restated in the other project become suspects.
     """
     if not links:
         return snapshot
@@ -30,7 +30,7 @@ def add_links(snapshot: LedgerSnapshot, links: Mapping[str, LinkFacts]) -> Ledge
         suspects = {label: _list_other_inputs(inputs, link) for label, inputs in facts.suspects.items()}
         for label, changed in link.changed.items():
             suspects[label] = (*suspects.get(label, ()), changed)
-        # an input that is no longer suspect was read again there, or is the same as before
+        # inputs that are not in `changed` are the same as recorded
         tables[name] = replace(facts, suspects=suspects)
     return replace(snapshot, tables=tables, links=links)
 
@@ -56,7 +56,7 @@ def linked_span(table: Table, link: LinkFacts, window: Window) -> tuple[datetime
 
 
 def newest_served(table: Table, link: LinkFacts) -> datetime | None:
-    """Return the end of the newest window of a linked table that settled upstream data suffices for, or None."""
+    """Return the end of the newest window of a linked table whose inputs in the other project are settled, or None."""
     spans = list(link.settled)
     if link.cadence is None or not spans:
         return None
@@ -67,7 +67,7 @@ def newest_served(table: Table, link: LinkFacts) -> datetime | None:
 
 
 def find_linked_wait_cause(table: Table, link: LinkFacts, window: Window) -> Cause | None:
-    """Return the batch of the linked project that a batch waits for; None if all its inputs there are settled."""
+    """Return the cause for which a batch waits in the other project, or None if all its inputs there are settled."""
     if link.problem is not None:
         return Cause(link.upstream, window, Status.WAITING, f"{link.problem.code} {link.problem.what}")
     span = linked_span(table, link, window)
@@ -123,7 +123,7 @@ def is_expired(table: Table, link: LinkFacts, window: Window) -> bool:
 
 
 def find_served_spans(table: Table, link: LinkFacts) -> IntervalSet:
-    """Return spans that contain every window that could be made from settled upstream data, and possibly others."""
+    """Return spans with all windows that could be made from the other project's settled data, and possibly others."""
     if link.cadence is None or link.problem is not None:
         return IntervalSet()
     cadence = table.cadence
@@ -136,7 +136,7 @@ def find_served_spans(table: Table, link: LinkFacts) -> IntervalSet:
 
 
 def explain_window_mismatch(table: Table, link: LinkFacts) -> tuple[str, str] | None:
-    """Return why a linked table's windows do not fit the upstream ones, and the nearest cadence that does, or None."""
+    """Return why a linked table's windows do not fit those of the other project, and a cadence that does. Else None."""
     if link.cadence is None or not is_by_label(table) or fits(table.cadence, link.cadence):
         return None
     nearest = nearest_fitting_cadence(table.cadence, link.cadence)

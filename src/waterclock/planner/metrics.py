@@ -11,7 +11,7 @@ from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.flow.declarations import Flow
 from waterclock.planner.plan import Plan, Status
 
-# statuses of labels that are due and not done, as in `plan`; each table reports all of them, so that no series vanishes
+# Statuses of due labels that are not done. All are reported for each table, even with 0, so that no series vanishes.
 TOLD = (
     Status.READY,
     Status.WAITING,
@@ -27,7 +27,7 @@ TOLD = (
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A gauge with its name, help text, label names (`labels`), and values keyed by label values."""
+    """A gauge with its name, help text and label names (`labels`). `values` maps label values to numbers."""
 
     name: str
     help: str

@@ -1,4 +1,4 @@
-"""Finds how far back batches that are still to be made read each table."""
+"""Finds the oldest window of each table that batches still to be made will read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waterclock.planner.reads import bind_read
 def oldest_needed(
     flow: Flow, graph: FlowGraph, to_do: Mapping[str, TableWork], starts: Mapping[str, datetime], now: datetime
 ) -> dict[str, datetime]:
-    """Return, by table, the start of the oldest window that any batch still to be made reads.
+    """Map each table to the start of the oldest window that any batch still to be made reads.
 
     These are the batches that are due and not done, and the next one of each table to become due. The older a batch,
     the further back it reads, so the oldest batch of each reader is sufficient. LATEST reads the newest data. Where

@@ -3,9 +3,9 @@
     open at b:  s < b <= c(L)
 
 Here s is the start of the window L, and c(L) its closing tick. A window that closes exactly at b is open. The result
-depends only on closing ticks, which are stored, so a revision of a state has the same windows. Where c(L) is not known
-yet, it must be known that it is not before b. c(L) is the tick at which the window first closed: rows that reopen it
-later belong to a closed window that is made again.
+depends only on closing ticks, which are stored, so a revision of a state has the same windows. If c(L) is not known
+yet, it must be known that it is not before b. c(L) is the tick at which the window first closed, even if late rows
+reopened it afterwards.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def windows_at(books: Books, boundary: datetime) -> list[Window]:
 
 
 def merge_reads(opened: Iterable[OpenWindow]) -> tuple[BoundRead, ...]:
-    """Return the inputs of a batch that makes several open windows: UNTIL as one span for all, others once each."""
+    """Merge the inputs of open windows for the one batch that makes them: UNTIL as one span, others once each."""
     reads = [bound for each in opened for bound in each.reads]
     spans: dict[object, BoundRead] = {}
     for bound in reads:
@@ -65,7 +65,7 @@ def merge_reads(opened: Iterable[OpenWindow]) -> tuple[BoundRead, ...]:
 
 
 def explain_unknown_windows(books: Books, boundary: datetime) -> str | None:
-    """Return why the windows that are open at a boundary are not known yet; None where they are known."""
+    """Return why it is not known yet which windows are open at a boundary, or None if it is known."""
     first = books.first_open()
     if first is None or first.start >= boundary or books.is_decided(boundary):
         return None
@@ -75,7 +75,7 @@ def explain_unknown_windows(books: Books, boundary: datetime) -> str | None:
 
 
 def is_forgotten(books: Books, boundary: datetime) -> bool:
-    """Return whether the snapshot may have no closing ticks of windows that were open at a boundary."""
+    """Return whether the snapshot may not have the closing ticks of all windows that were open at a boundary."""
     since = books.past.closings_from
     return since is not None and boundary < since
 
@@ -89,7 +89,7 @@ def requested_open_labels(
 
 def _is_closed_before(books: Books, window: Window, boundary: datetime) -> bool:
     closing = books.past.closings.get(window.start)
-    if closing is None:  # of the done windows, only those that closed long ago have no closing here
+    if closing is None:  # the snapshot has no closing of windows that were done long ago
         return books.past.covered.covers_instant(window.start)
     return closing.in_order is not None and closing.in_order < boundary
 
@@ -114,7 +114,7 @@ def _bind_window_reads(
 
 @dataclass(frozen=True, slots=True)
 class VisibleWindows:
-    """The open windows that a view shows of the state at `boundary`, which is None where there is no state.
+    """The windows that a view shows from the state of open windows at `boundary`, which is None if there is no state.
 
     `ended` are the labels of windows that close exactly at the boundary: the state has all of their data.
     """
@@ -126,7 +126,7 @@ class VisibleWindows:
 
 @dataclass(frozen=True, slots=True)
 class ClosingTicks:
-    """The closing ticks of all windows of a table, by label, from which its open windows at a tick follow.
+    """The closing ticks of all windows of a table, by label. They determine which windows were open at a tick.
 
     `start` is the table's START; `boundaries` is the cadence of its table of open windows. `is_alone`: the query reads
     only the table's view, and not the table itself.
@@ -139,7 +139,7 @@ class ClosingTicks:
     is_alone: bool = True
 
     def first_open_window(self, tick: datetime) -> datetime:
-        """Return the first window that was open at the last boundary before a tick, whether it had begun or not."""
+        """Return the start of the first window that was not closed before the last boundary at or before a tick."""
         boundary = self.boundaries.floor(tick)
         after = min((label for label, at in self.closed.items() if at >= boundary), default=None)
         if after is not None:
@@ -147,7 +147,7 @@ class ClosingTicks:
         return self.cadence.next(max(self.closed)) if self.closed else self.start
 
     def find_visible_windows(self, tick: datetime, done: IntervalSet, *, as_they_were: bool) -> VisibleWindows:
-        """Return the windows that a view shows of the state at the boundary before a tick.
+        """Return the windows that a view shows from the state at the last boundary at or before a tick.
 
         `as_they_were`: all windows that were open there, including those that are `done` since, but without those that
         were skipped while open. Otherwise: those of them that are not done.

@@ -1,4 +1,4 @@
-"""Splits the inputs of a batch that stops waiting (PARTIAL AFTER) into settled and missing ones. Pure."""
+"""Splits the inputs of a batch that stops waiting for them (PARTIAL AFTER) into settled and missing ones. Pure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from waterclock.timelabel.window import Window
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """The inputs of a batch that does not wait for the missing ones. A reference may be bound to several spans."""
+    """The settled and the missing inputs of a partial batch. A reference may be bound to several spans."""
 
     reads: tuple[BoundRead, ...]
     missing: tuple[Missing, ...]
 
 
 def is_partial_allowed(node: Node, window: Window, now: datetime) -> bool:
-    """Return whether a batch may be made from settled inputs only, because the PARTIAL AFTER time has passed."""
+    """Return whether a batch may be made from its settled inputs only, because the PARTIAL AFTER time has passed."""
     after = None if node.table.closes is not None else node.table.partial_after  # CLOSE WHEN closes windows instead
     return after is not None and after.add_to(window.end, node.table.cadence.zone) <= now
 
@@ -37,10 +37,11 @@ def partial_of(
     settlement: Settlement,
     starts: Mapping[str, datetime],
 ) -> Partial | None:
-    """Return the settled inputs of a batch and the missing ones; None where it must wait all the same.
+    """Return the settled inputs of a batch and the missing ones, or None if it must wait for these nevertheless.
 
-    Slices that are not settled are left out. Of a regular table, the newest state with nothing missing before it is
-    read. A batch always waits for the earlier content of its own table, for a table without columns, and for LATEST.
+    Slices that are not settled are left out. For a regular table, the newest state without an unsettled window before
+    it is read. A batch always waits for the earlier content of its own table, for a table without columns, and for
+    LATEST.
     """
     kept: list[BoundRead] = []
     missing: list[Missing] = []
@@ -67,7 +68,7 @@ def _slices(read: BoundRead, settled: IntervalSet) -> list[BoundRead]:
 def _state(
     read: BoundRead, settled: IntervalSet, graph: FlowGraph, starts: Mapping[str, datetime]
 ) -> list[BoundRead] | None:
-    """Return the newest complete state before the one that is referenced; None where there is none."""
+    """Return a read of the newest complete state before the one that is referenced, or None if there is none."""
     table = graph.nodes[read.read.table].table
     cadence = table.cadence
     if starts[table.name] >= read.high:
@@ -83,7 +84,7 @@ def _state(
 
 
 def _find_missing_parts(read: BoundRead, found: list[BoundRead]) -> list[Missing]:
-    """Return the parts of a reference that are not read."""
+    """Return the parts of a reference's interval that are not in `found`."""
     if read.scope is ReadScope.STATE:
         is_of_one = found[-1].low != read.low
         return [Missing(read.read.table, read.low if is_of_one else found[-1].high, read.high)]

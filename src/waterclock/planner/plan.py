@@ -1,4 +1,4 @@
-"""The content of a plan: batches with their status and reason, and the groups that may be claimed now."""
+"""Defines the content of a plan: batches with their status and reason, and the groups that may be claimed now."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from waterclock.planner.sharing import SharedQueries
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 
-# the ways to request that a done batch is made again: from its stored inputs, from its source, or without its rows
+# ways to request that a done batch is made again: from its source, or without its rows
 RECOLLECT = "recollect"
 GIVE_UP = "skip"
 
 
 class Status(StrEnum):
-    """The states of a batch: the stored ones, and those the planner derives (docs/explain/life-of-a-batch.md)."""
+    """The statuses of a batch: those stored in the ledger, and those that the planner derives.
+
+    See docs/explain/life-of-a-batch.md.
+    """
 
     READY = "ready"
     WAITING = "waiting"
@@ -44,11 +47,11 @@ TO_BE_RELEASED = "to be released"
 NEEDS_SOMEBODY = frozenset({Status.FAILED, Status.HELD, Status.EXPIRED})
 """The statuses of batches that do not proceed without a user's action, and that block their readers."""
 STOPS = NEEDS_SOMEBODY | {Status.BLOCKED}
-"""The statuses of causes that block a batch; a table whose declaration is refused is BLOCKED itself."""
+"""The statuses of causes that block a batch. Batches of a table whose declaration is refused are BLOCKED."""
 
 
 class ReadScope(StrEnum):
-    """Whether a reference means rows by timelabel or the table's whole content at a tick."""
+    """Whether a reference reads rows by timelabel or the table's whole content at a tick."""
 
     SLICES = "slices"
     STATE = "state"
@@ -56,10 +59,10 @@ class ReadScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BoundRead:
-    """A reference bound to a batch: slices of `table` in `[low, high)`, or its state as of `high`.
+    """A reference bound for a batch: slices of a table in `[low, high)`, or its state as of `high`.
 
     For a state of a REPLACE table `low` is the start of the window ending at `high`; for APPEND and MERGE it is the
-    table's START. An empty interval (low == high) reads nothing, but has the table's columns.
+    table's START. An empty interval (low == high) reads no rows, but has the table's columns.
     """
 
     read: Read
@@ -68,7 +71,7 @@ class BoundRead:
     high: datetime
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the read as a dictionary for JSON."""
+        """Return the bound reference as a dictionary for JSON."""
         return {
             "table": self.read.table,
             "read": str(self.read),
@@ -80,7 +83,7 @@ class BoundRead:
 
 @dataclass(frozen=True, slots=True)
 class OpenWindow:
-    """A window that is open at a boundary, and the inputs of its rows up to there."""
+    """A window that is open at a boundary, and its inputs up to the boundary."""
 
     window: Window
     reads: tuple[BoundRead, ...]
@@ -88,7 +91,7 @@ class OpenWindow:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The reason why a batch is blocked or waiting: another batch and its status."""
+    """A batch because of which another one is blocked or waiting, with its status."""
 
     table: str
     window: Window
@@ -102,14 +105,14 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One due batch. `is_revision`: it was done before and runs again, for `reason`.
+    """One due batch. `is_revision`: it was done before and is made again, for `reason`.
 
     `verb` is how a user requested the revision: `recompute`, `recollect` or `skip`; None where no user did. `choice` is
     the query that makes the batch, `WHEN ...` or `ELSE`; None where its table has one query for all windows.
-    `stands_from` is the start of the period that a snapshot stands for; None for all other batches. `missing`
-    has the missing inputs of a batch that stopped waiting (PARTIAL AFTER); a reference may then be bound to several
-    spans. `begins` is the START of the table whose late rows this table keeps. `closing` is the closing of the batch's
-    window, for tables with CLOSE WHEN. `opened` has the open windows that the batch makes, for tables of open windows.
+    `stands_from` is the start of the period that a snapshot stands for; None for all other batches. `missing` has the
+    missing inputs of a batch that stopped waiting (PARTIAL AFTER); a reference may then be bound to several spans.
+    `begins` is the START of the table whose late rows this table keeps. `closing` is the closing of the batch's window,
+    for tables with CLOSE WHEN. `opened` has the open windows that the batch makes, for tables of open windows.
     `is_outdated`: the batch is held, and its inputs have changed since, so it cannot be released.
     """
 
@@ -173,7 +176,7 @@ class Group:
 
     @property
     def is_made_of_kept(self) -> bool:
-        """Whether the labels are made again without reading their source."""
+        """Whether the labels are made again from stored rows, without reading their source."""
         return self.verb in {RECOMPUTE, GIVE_UP, RELEASE}
 
     def to_dict(self) -> dict[str, Any]:
@@ -188,14 +191,14 @@ class Plan:
     `batches`: every due batch that is needed and not done, oldest first within dependency order, limited to the cap per
     table (`left_out` counts the others by table; failed and held ones are listed beyond it). `groups`: the groups that
     may be claimed now, in order of claiming. `next_due`: the first instant after `now` at which something becomes due.
-    `older_code`: by table, how many done labels ran under another fingerprint than today's. `reported`: by table, the
-    done labels whose inputs were restated since and that are not made again automatically (ON RESTATE REPORT), oldest
-    first. `following`: by table, how many done batches were made from batches that are made again; they follow if the
-    rows turn out to differ. `behind`: by table, the done labels of REPLACE transforms whose inputs were restated since
-    and that no batch needs, oldest first; they are made again only on request. `queries`: by table, how many queries
-    write the ready and waiting batches. `paused`: by table, its own pause; `paused_all`: that of all tables. `partial`:
-    by table and label, the inputs that done batches are missing and wait for, to be made whole. `refused`: by table,
-    the error of its refused declaration (E405).
+    `older_code`: by table, how many done labels ran under another fingerprint than the current one. `reported`: by
+    table, the done labels whose inputs were restated since and that are not made again automatically (ON RESTATE
+    REPORT), oldest first. `following`: by table, how many done batches were made from batches that are made again; they
+    are made again, too, if their input rows turn out to differ. `behind`: by table, the done labels of REPLACE
+    transforms whose inputs were restated since and that no batch needs, oldest first; they are made again only on
+    request. `queries`: by table, how many queries make the ready and waiting batches. `paused`: by table, its own
+    pause; `paused_all`: that of all tables. `partial`: by table and label, the missing inputs for which done batches
+    wait, to be made whole. `refused`: by table, the error of its refused declaration (E405).
     """
 
     now: datetime
@@ -238,10 +241,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Ripple:
-    """The possible extent of making done batches again, by table, upstream first and oldest first.
+    """The done batches that may be made again because of a request, by table, upstream first and oldest first.
 
     `asked` has the batches that a user requests. `following` has those made from them, directly or through others. Each
-    of these runs again only if its input rows turn out to differ.
+    of these is made again only if its input rows turn out to differ.
     """
 
     asked: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
@@ -254,7 +257,7 @@ class Ripple:
         return {name: tuple(sorted({*self.asked.get(name, ()), *self.following.get(name, ())})) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the ripple as a dictionary for JSON."""
+        """Return the labels of `asked` and `following` as a dictionary for JSON."""
         return {
             kind: {name: [window.label for window in windows] for name, windows in of.items()}
             for kind, of in (("asked", self.asked), ("following", self.following))
@@ -266,5 +269,5 @@ def _label_texts(labels: Mapping[str, tuple[datetime, ...]]) -> dict[str, list[s
 
 
 def _instant(instant: datetime | None) -> str | None:
-    """Return an instant's text in UTC, to the second."""
+    """Format an instant in UTC, to the second."""
     return None if instant is None else instant.strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")

@@ -1,4 +1,4 @@
-"""The data that one plan is made from: flow, past, clock, and the state of all windows."""
+"""Defines the data from which one plan is made: flow, past, clock, and the state of all windows."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from waterclock.planner.settlement import Settlement
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All data that one plan is made from.
+    """All data from which one plan is made.
 
-    `clock` is the ledger's real clock, which decides when retries are due. `absent` has labels whose data is not yet at
-    their sources.
+    `clock` is the ledger's real clock, which decides when retries are due. `absent` has, by table, labels whose data is
+    not yet at their sources.
     """
 
     flow: Flow
@@ -36,11 +36,11 @@ class Facts:
     absent: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
 
     def books(self, node: Node) -> Books:
-        """Return the closing state of a table's windows."""
+        """Return the facts that decide when a table's windows close."""
         name = node.table.name
         past, missing = self.snapshot.of(name), self.to_do[name].missing
         return Books(node.table, self.flow, past, missing, self.settlement, self.starts, self.now)
 
     def closing_books(self, node: Node) -> Books:
-        """Return the closing state of the table whose open windows this table has; otherwise of the table itself."""
+        """Return the facts about closing for the table whose open windows this table has, or for the table itself."""
         return self.books(self.graph.nodes[node.table.open_of or node.table.name])

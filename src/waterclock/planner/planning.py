@@ -1,4 +1,4 @@
-"""Builds plans: due batches with their states, the groups that may be claimed now, and the next due instant."""
+"""Builds plans: due batches with their status, the groups that may be claimed now, and the next due instant."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from waterclock.timelabel.window import Window
 
 
 class Planner:
-    """Plans for one flow. The parts that depend only on the flow are computed once.
+    """Plans the batches of one flow. The parts that depend only on the flow are computed once.
 
-    Costs some 20 µs for a table with nothing due. Otherwise the cost grows with the number of listed windows, never
-    with the number of covered ones.
+    A plan costs some 20 µs for a table with nothing due. Otherwise the cost grows with the number of listed windows,
+    never with the number of covered ones.
     """
 
     def __init__(self, flow: Flow) -> None:
@@ -43,11 +43,11 @@ class Planner:
         self.graph: FlowGraph = graph_of(flow)
 
     def starts(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
-        """Return the START of every table, by name."""
+        """Map every table to its START."""
         return starts_of(self.flow, self.graph, snapshot, now)
 
     def plan(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest = ALL) -> Plan:
-        """Return the plan at `now`; changes nothing."""
+        """Build the plan at `now`. Changes nothing."""
         judge = self._judge(snapshot, now, request)
         starts = judge.facts.starts
         batches: list[Batch] = []
@@ -99,7 +99,7 @@ class Planner:
         )
 
     def ready(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest = ALL) -> tuple[Group, ...]:
-        """Return the groups of `plan` that may be claimed now, at a fraction of its cost where many batches wait."""
+        """Return the groups of `plan` that may be claimed now, at a fraction of its cost if many batches wait."""
         judge = replace(self._judge(snapshot, now, request), is_brief=True)
         groups: list[Group] = []
         for node, to_do in self._select_work(judge, request):
@@ -107,12 +107,12 @@ class Planner:
         return self._sort_groups(groups)
 
     def ticks(self, snapshot: LedgerSnapshot, now: datetime) -> Ticks:
-        """Return an object that finds ticks at which tables can be queried together. It does not check due batches."""
+        """Build a `Ticks`, which finds ticks at which tables can be queried together. Due batches are not evaluated."""
         starts = self.starts(snapshot, now)
         return Ticks(self.graph, snapshot, settle(self.graph, snapshot, ALL.force, starts), starts, now)
 
     def find_labels_to_follow(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, frozenset[datetime]]:
-        """Return by table the labels whose inputs are all settled, among those requested to follow their inputs."""
+        """Map each table to its labels with a `follow` request whose inputs are all settled."""
         asked = {name: facts.following for name, facts in snapshot.tables.items() if facts.following}
         if not asked:
             return {}
@@ -123,7 +123,7 @@ class Planner:
         }
 
     def find_unreleasable(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, tuple[datetime, ...]]:
-        """Return by table the labels with a release request that no runner can ever fulfil.
+        """Map each table to its labels with a release request that no runner can ever fulfil.
 
         A later snapshot covers them, START or RETAIN excludes them, or RETAIN has dropped their inputs.
         """
@@ -143,7 +143,7 @@ class Planner:
         return {name: tuple(labels) for name, labels in found.items()}
 
     def books(self, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest = ALL) -> tuple[Books, ...]:
-        """Return the closing state of each table with CLOSE WHEN that may run."""
+        """Return the facts about closing for each table with CLOSE WHEN that may run."""
         if not any(node.table.closes for node in self.graph.nodes.values()):
             return ()
         judge = self._judge(snapshot, now, request)
@@ -154,20 +154,20 @@ class Planner:
         return tuple(each for each in books if not _is_refused(each, snapshot))
 
     def books_of(self, snapshot: LedgerSnapshot, now: datetime, name: str) -> Books:
-        """Return the closing state of one table's windows."""
+        """Return the facts about closing for one table."""
         return self._judge(snapshot, now, ALL).facts.books(self.graph.nodes[name])
 
     def oldest_needed(self, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
-        """Return the oldest needed instant by table. See `oldest_read.oldest_needed`."""
+        """Map each table to the start of the oldest window still to be read (see `oldest_read.oldest_needed`)."""
         facts = self._judge(snapshot, now, ALL).facts
         return oldest_needed(self.flow, self.graph, facts.to_do, facts.starts, now)
 
     def find_dropped_inputs(
         self, snapshot: LedgerSnapshot, now: datetime, windows: Mapping[str, Iterable[Window]], request: PlanRequest
     ) -> dict[str, dict[datetime, str]]:
-        """Return by table and label why it can never be made: RETAIN has dropped its inputs.
+        """Map tables and labels to the reason why they can never be made: RETAIN has dropped their inputs.
 
-        Labels that wait for earlier ones of their table are found, too.
+        Labels that wait for earlier ones of their table are included, too.
         """
         judge = self._judge(snapshot, now, request)
         reasons = {
@@ -178,7 +178,7 @@ class Planner:
     def find_dependent_labels(
         self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]
     ) -> dict[str, frozenset[datetime]]:
-        """Return the done labels of REPLACE transforms that were made from requested ones and follow only on request.
+        """Map REPLACE transforms to done labels that were made from requested ones and follow them only on request.
 
         In `snapshot` the requested labels count as requested (`ledger.reads.snapshot`, `asking`).
         """
@@ -190,7 +190,7 @@ class Planner:
         return rest
 
     def ripple(self, snapshot: LedgerSnapshot, now: datetime, asking: Mapping[str, Collection[datetime]]) -> Ripple:
-        """Return the done batches that wait for labels requested again, and that may have to follow them.
+        """Return the requested batches and the done batches that may have to be made again after them.
 
         Batches that wait only for other revisions are left out. In `snapshot` the requested labels count as requested
         (`ledger.reads.snapshot`, `asking`).
@@ -210,7 +210,7 @@ class Planner:
         return Ripple(asked, following)
 
     def _build_claimable_groups(self, judge: Judge, node: Node, to_do: TableWork, request: PlanRequest) -> list[Group]:
-        """Return the groups of one table that may be claimed. Only windows that may be ready are checked."""
+        """Build the groups of one table that may be claimed. Only windows that may be ready are evaluated."""
         past = judge.facts.snapshot.of(node.table.name)
         if (node.is_single and past.open_claims) or judge.facts.snapshot.pause_of(node.table.name) or past.refused:
             return []
@@ -241,7 +241,7 @@ class Planner:
         return Judge(facts)
 
     def _select_work(self, judge: Judge, request: PlanRequest) -> Iterator[tuple[Node, TableWork]]:
-        """Yield the selected tables that have something to do, upstream first, with the labels that may run."""
+        """Yield the selected tables with batches to make, upstream first, limited to the labels that may run."""
         for name, node in self.graph.nodes.items():
             to_do = judge.facts.to_do[name]
             is_listed = name in judge.facts.selected and (request.listed is None or name in request.listed)
@@ -250,7 +250,7 @@ class Planner:
                 yield node, to_do if chosen is None else to_do.limit_to_labels(*chosen.bounds(node.table.cadence))
 
     def _sort_groups(self, groups: list[Group]) -> tuple[Group, ...]:
-        """Sort groups into the order of claiming: oldest first, upstream before downstream."""
+        """Sort groups into the order in which they are claimed: oldest first, upstream before downstream."""
         nodes = self.graph.nodes
         return tuple(sorted(groups, key=lambda group: (group.batches[0].window.end, nodes[group.table].rank)))
 
@@ -274,7 +274,7 @@ class Planner:
         return after.add_to(end, cadence.zone)
 
     def _find_behind_labels(self, to_do_of: Mapping[str, TableWork]) -> dict[str, tuple[datetime, ...]]:
-        """Return by table the labels of the windows that are behind, oldest first."""
+        """Map each table to the labels of its windows that are behind, oldest first."""
         found = {}
         for name, to_do in to_do_of.items():
             if to_do.behind:
@@ -284,7 +284,7 @@ class Planner:
         return found
 
     def _count_following(self, judge: Judge) -> dict[str, int]:
-        """Count by table the done windows that wait for batches that are made again, without being revisions."""
+        """Count for each table the done windows that are no revisions and wait for batches that are made again."""
         found = {}
         for name, node in self.graph.nodes.items():
             to_do, cadence = judge.facts.to_do[name], node.table.cadence
@@ -296,7 +296,7 @@ class Planner:
     def _queries(
         self, batches: Iterable[Batch], left_out: Mapping[str, int], group_cap: int
     ) -> dict[str, SharedQueries]:
-        """Return by table how many queries write the ready and waiting batches, except those of publishes."""
+        """Map each table to the number of queries that make its ready and waiting batches. Publishes are left out."""
         counts = Counter(batch.table for batch in batches if batch.status in {Status.READY, Status.WAITING})
         counts.update({name: count for name, count in left_out.items() if counts[name]})
         found: dict[str, SharedQueries] = {}
@@ -311,7 +311,7 @@ class Planner:
         return found
 
     def _count_older_code(self, snapshot: LedgerSnapshot) -> dict[str, int]:
-        """Count by table the done labels that ran under another fingerprint than today's."""
+        """Count for each table the done labels that ran under another fingerprint than the current one."""
         found = {}
         for name, node in self.graph.nodes.items():
             codes = snapshot.of(name).codes
@@ -321,7 +321,7 @@ class Planner:
 
 
 def plan(flow: Flow, snapshot: LedgerSnapshot, now: datetime, request: PlanRequest = ALL) -> Plan:
-    """Return the plan at `now`, as `Planner.plan` does. Keep a `Planner` to plan more than once."""
+    """Build the plan at `now`, as `Planner.plan` does. Keep a `Planner` to plan more than once."""
     return Planner(flow).plan(snapshot, now, request)
 
 
@@ -332,12 +332,12 @@ def _is_refused(books: Books, snapshot: LedgerSnapshot) -> bool:
 
 
 def _late_rows_source(table: Table) -> str | None:
-    """Return the table whose late rows a table keeps: its closing ticks determine which rows are late."""
+    """Return the table whose late rows a table keeps, or None: its closing ticks determine which rows are late."""
     return None if table.late_rows is None else table.late_rows.of
 
 
 def _collect_forced_labels(snapshot: LedgerSnapshot, request: PlanRequest) -> Mapping[str, frozenset[datetime]]:
-    """Return the labels to run although no batch needs them: those of the request, and those that users asked for."""
+    """Return the labels to make although no batch needs them: those of the plan request, and those of users."""
     wanted = {
         name: frozenset(label for label in facts.wanted if not facts.covered.covers_instant(label))
         for name, facts in snapshot.tables.items()
@@ -352,7 +352,7 @@ def _covers_label(spans: IntervalSet | None, label: datetime) -> bool:
 
 
 def _windows_to_list(to_do: TableWork, cadence: Cadence, past: TableFacts, cap: int) -> list[Window]:
-    """Return the oldest windows to do, and the failed and held ones after them: each up to `cap`, oldest first."""
+    """Return the oldest windows to make, and after them failed and held ones: each up to `cap`, oldest first."""
     oldest = list(islice(to_do.windows(cadence), cap))
     if not oldest or len(oldest) < cap:
         return oldest
@@ -374,9 +374,9 @@ def _needs_own_claim(batch: Batch, past: TableFacts) -> bool:
 def _split_into_groups(node: Node, past: TableFacts, ready: tuple[Batch, ...], group_cap: int) -> list[Group]:
     """Distribute the ready batches of one table over claims, oldest first.
 
-    A retried batch gets a claim of its own, since failed groups are split. So does a batch with missing inputs, and one
-    that is released as it was sealed. Batches read from the source and batches read from the stage share no claim.
-    Neither do labels made by different queries.
+    A retried batch gets a claim of its own, since failed groups are split. So does a batch with missing inputs, and a
+    held one that is released. Batches read from the source and batches read from the stage share no claim. Neither do
+    labels made by different queries.
     """
     groups: list[Group] = []
     if node.table.choices and not node.is_single:  # labels are independent here: group them by query

@@ -34,13 +34,13 @@ class Prerequisites:
 
 
 def newest_tick(ticks: Ticks, tables: Collection[str]) -> datetime:
-    """Return the last instant as of which no table is read beyond its newest due label."""
+    """Return the newest instant as of which no table is read beyond its newest due label."""
     cadences = [ticks.graph.nodes[name].table.cadence for name in tables]
     return min(cadence.next(cadence.last_due(ticks.now)) for cadence in cadences) - _INSTANT
 
 
 def find_prerequisites(flow: Flow, ticks: Ticks, tables: Collection[str], tick: datetime) -> Prerequisites:
-    """Find the due and unsettled batches that the tables' content as of a tick is made from, directly or not.
+    """Find the due and unsettled batches from which the tables' content as of a tick is made, directly or indirectly.
 
     Cost: grows with the number of windows to make.
     """
@@ -73,7 +73,7 @@ def find_prerequisites(flow: Flow, ticks: Ticks, tables: Collection[str], tick: 
 
 
 def _find_unsettled_windows(ticks: Ticks, node: Node, low: datetime, high: datetime) -> IntervalSet:
-    """Return the unsettled windows of a span that can be made; for ordered tables also the windows before it."""
+    """Return the unsettled windows of a span that can be made. For ordered tables, include the windows before it."""
     name, cadence = node.table.name, node.table.cadence
     facts, end = ticks.snapshot.of(name), cadence.last_due(ticks.now)
     first = max(ticks.starts[name], facts.dropped_before or ticks.starts[name])
@@ -86,7 +86,7 @@ def _find_unsettled_windows(ticks: Ticks, node: Node, low: datetime, high: datet
 
 
 def _list_inputs(flow: Flow, ticks: Ticks, node: Node, window: Window) -> Iterator[_Span]:
-    """Yield the inputs of a batch. LATEST uses its stored tick, otherwise the newest that is settled or due."""
+    """Yield the inputs of a batch. LATEST uses its stored tick, or else the newest settled or the newest due one."""
     latest = dict(ticks.snapshot.of(node.table.name).latest.get(window.start, {}))
     for read in node.table.reads_for_window(window):
         above = ticks.graph.nodes[read.table]

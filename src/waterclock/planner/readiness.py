@@ -36,7 +36,7 @@ from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 from waterclock.timelabel.zone import local_text
 
-# The maximum number of batches along a chain of causes. Upstream tables are judged first, so most chains are short.
+# The maximum number of batches along a chain of causes. Upstream tables come first, so most chains are short.
 _FAR = 50
 # How many windows back to search for an older state that can be made while the newest is blocked.
 _MOST_BACK = 32
@@ -57,7 +57,7 @@ class Judge:
     _steps: int = 0
 
     def batch(self, name: str, window: Window) -> Batch:
-        """Return a due batch with its status, its reads and its causes."""
+        """Evaluate a due batch: return it with its status, its bound inputs and the causes for which it waits."""
         key = (name, window.start)
         if key not in self._seen:
             node = self.facts.graph.nodes[name]
@@ -98,7 +98,7 @@ class Judge:
         return replace(made, missing=missing, reason=detail)
 
     def find_dropped_input(self, name: str, window: Window) -> str:
-        """Return why the inputs of a window are dropped, even where it waits for another one; '' if they are not."""
+        """Return why the inputs of a window are dropped, even if its batch waits for another. '' if they are not."""
         node, found = self.facts.graph.nodes[name], self.batch(name, window)
         if found.status is Status.EXPIRED:
             return found.reason
@@ -109,7 +109,7 @@ class Judge:
         return "" if dropped is None else f"RETAIN of {dropped} has dropped its inputs"
 
     def _mark_outdated(self, held: Batch, node: Node, trouble: FailedBatch) -> Batch:
-        """Return a held batch, with `is_outdated` set if it cannot be released."""
+        """Return a held batch, with `is_outdated` set if its inputs have changed so that it cannot be released."""
         if not self._is_outdated(node, held.window, trouble):
             return held
         return replace(held, reason=f"{held.reason}; its inputs have changed since", is_outdated=True)
@@ -134,7 +134,7 @@ class Judge:
         return bool(reads) and read != [(each.read.table, each.low, each.high) for each in reads]
 
     def _find_unknown_wait(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a batch that waits for another project, or for its own or other windows to close; None otherwise."""
+        """Return the batch as waiting if it waits for another project or for windows to close. None otherwise."""
         return (
             self._check_link(node, window, past)
             or self._open_window(node, window, past)
@@ -142,7 +142,7 @@ class Judge:
         )
 
     def _check_late_rows(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a batch of late rows that waits until it is known which windows closed before its slice; else None."""
+        """Return a batch of late rows as waiting if it is not known yet which windows closed before. Else None."""
         late_rows, facts = node.table.late_rows, self.facts
         if late_rows is None or facts.books(facts.graph.nodes[late_rows.of]).is_decided(window.start):
             return None
@@ -153,10 +153,9 @@ class Judge:
         return self._build_batch(node, window, past, Status.WAITING, reason)
 
     def _open_window(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return an open window as a waiting batch: for the window before it, or for its condition at a boundary.
+        """Return the batch of an open window as waiting: for the window before it, or for its condition at a boundary.
 
-        It is blocked if a user must act before the next boundary can be checked. Return None where the window is
-        closed.
+        It is blocked if a user must act before the next boundary can be checked. Return None if the window is closed.
         """
         if node.table.open_of is not None:
             return self._state_of_open(node, window, past)
@@ -179,7 +178,7 @@ class Judge:
         return self._build_batch(node, window, past, Status.WAITING, open_words(books, window), reads, causes)
 
     def _state_of_open(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a batch of open windows that waits until these are known, or that expired; None if they are known."""
+        """Return a batch of open windows as waiting or expired if the windows are unknown. None if they are known."""
         books = self.facts.closing_books(node)
         if is_forgotten(books, window.end):
             reason = f"windows of {books.table.name} that were open then are closed since, and a newer state is made"
@@ -193,7 +192,7 @@ class Judge:
     def _find_partial(
         self, node: Node, window: Window, past: TableFacts, reads: tuple[BoundRead, ...]
     ) -> Partial | None:
-        """Return the settled and missing inputs of a batch that stops waiting (PARTIAL AFTER); None if it still waits.
+        """Return the settled and missing inputs of a batch that stops waiting (PARTIAL AFTER). None if it still waits.
 
         A complete batch is never replaced by a partial one; a partial one is made partially again only on request.
         """
@@ -277,7 +276,7 @@ class Judge:
         )
 
     def _check_link(self, node: Node, window: Window, past: TableFacts) -> Batch | None:
-        """Return a batch that waits for another project's table. A batch made from the stage does not depend on it."""
+        """Return a batch, unless made from the stage, as waiting or expired by another project's table. Else None."""
         link = self.facts.snapshot.links.get(node.table.name)
         if link is None or past.requested.get(window.start) in {RECOMPUTE, GIVE_UP, RELEASE}:
             return None
@@ -288,7 +287,7 @@ class Judge:
         return None if cause is None else self._build_stopped_batch(node, window, past, (), (cause,))
 
     def _find_known_status(self, node: Node, window: Window, past: TableFacts) -> tuple[Status, str] | None:
-        """Return the status and reason of a batch where they do not depend on its inputs."""
+        """Return the status and reason of a batch if they do not depend on its inputs. Otherwise None."""
         if claim := _claim_of(past, window.start):
             return Status.WAITING if claim.left else Status.RUNNING, claim.left or "running"
         if past.refused is not None:
@@ -309,7 +308,7 @@ class Judge:
         reads: tuple[BoundRead, ...],
         causes: tuple[Cause, ...],
     ) -> Batch:
-        """Return a batch with its causes: blocked where a user must act, otherwise waiting."""
+        """Build a batch with its causes: blocked if a user must act, otherwise waiting."""
         ordered = tuple(sorted(causes, key=_urgency))
         first = ordered[0]
         where = f"{first.table}@{first.window.label}"
@@ -321,7 +320,7 @@ class Judge:
         return self._build_batch(node, window, past, Status.WAITING, reason, reads, ordered)
 
     def _older_state_hint(self, node: Node, window: Window, past: TableFacts) -> str:
-        """Return a hint about the older state that can be made meanwhile. It needs a request, as no batch reads it."""
+        """Return a hint about an older state that a user can request meanwhile, as no batch reads it. Else ""."""
         table, cadence, start = node.table, node.table.cadence, window.start
         if self.is_brief or not node.is_made_if_needed or window.end != cadence.last_due(self.facts.now):
             return ""
@@ -357,7 +356,7 @@ class Judge:
         return replace(found, begins=begins, closing=closing) if begins or closing else found
 
     def _find_earlier_batch(self, node: Node, window: Window, past: TableFacts) -> Cause | None:
-        """Return the cause if an ordered table must finish another batch before this one."""
+        """Return the earlier batch of an ordered table that must be finished before this one, as a cause, or None."""
         if not node.is_ordered or past.covered.covers_instant(window.start):
             return None
         name = node.table.name
@@ -390,7 +389,7 @@ class Judge:
         return bound, tuple(dict.fromkeys(causes))
 
     def _ticks(self, node: Node, window: Window, past: TableFacts) -> tuple[dict[str, datetime], list[Cause]]:
-        """Return by table the tick of LATEST, the stored or else the newest settled one; and a cause where none is."""
+        """Map tables read by LATEST to its tick, stored or else the newest settled. Also return causes without one."""
         ticks = dict(past.latest.get(window.start, {}))
         causes = []
         for read in node.table.reads_for_window(window):
@@ -422,7 +421,7 @@ class Judge:
         return self._first_batch(u, read.read)
 
     def _gap_cause(self, read: BoundRead) -> Cause | None:
-        """Return a cause for the oldest unsettled window of a reference; None if all are settled."""
+        """Return a cause for the oldest unsettled window of a reference, or None if all are settled."""
         if read.low >= read.high:
             return None
         name = read.read.table
@@ -448,7 +447,7 @@ class Judge:
         return self._window_cause(node, window)
 
     def _window_cause(self, node: Node, window: Window, detail: str = "") -> Cause:
-        """Return the cause why a window of another table cannot be read yet."""
+        """Return the cause for which a window of another table cannot be read yet."""
         name, due = node.table.name, node.table.cadence.due_at(window)
         if self.is_brief or self._depth > _FAR:
             return Cause(name, window, Status.WAITING, detail)
@@ -487,7 +486,7 @@ def _claim_of(past: TableFacts, label: datetime) -> OpenClaim | None:
 
 
 def _urgency(cause: Cause) -> int:
-    """Return the rank of a cause for display: those that need a user's action first, then pauses."""
+    """Return the rank of a cause for display: those that need a user's action come first, then pauses."""
     return 0 if cause.status in STOPS else 1 if cause.status is Status.PAUSED else 2
 
 

@@ -1,4 +1,4 @@
-"""Narrows missing windows to those that may be ready, by interval arithmetic, since judging each would be slow."""
+"""Narrows missing windows to those that may be ready, by interval arithmetic: evaluating each would be slow."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _ALWAYS = IntervalSet.from_intervals([(BEGINNING, FOREVER)])
 
 
 def find_reachable_spans(node: Node, settled: Mapping[str, IntervalSet], nodes: Mapping[str, Node]) -> IntervalSet:
-    """Return spans that contain every window whose reads may all be settled, and possibly others.
+    """Return spans that contain every window whose inputs may all be settled, and possibly other windows.
 
-    A batch that reads `u` at its tick e reads at least the last window of u that ends at or before e. So e is within a
-    settled span of u, or before u's next boundary after it. Reads at other ticks (PREVIOUS, LATEST) give no bound, and
-    neither does UNTIL up to a closing tick. For any other UNTIL the tick is its span after e. Where windows choose
-    between queries, the reads of one of them are settled.
+    A batch that reads a table `u` at its tick e reads at least the last window of u that ends at or before e. So e is
+    within a settled span of u, or before u's next boundary after it. Reads at other ticks (PREVIOUS, LATEST) give no
+    bound, and neither does UNTIL up to a closing tick. For any other UNTIL the tick is its span after e. Where windows
+    choose between queries, the reads of one of them are settled.
     """
     table = node.table
     if not table.choices:

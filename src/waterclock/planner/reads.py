@@ -25,15 +25,12 @@ def bind(
     reads: Iterable[Read] | None = None,
     closing: datetime | None = None,
 ) -> tuple[BoundRead, ...]:
-    """Bind every reference of `table` for the batch with `window`, in the order of `table.reads_for_window(window)`.
+    """Bind the references of `table` for the batch of `window` to intervals, in the order of its references.
 
-    `reads` limits the result to some of them.
-
-    `starts` has the START of every table, `latest` the stored tick of LATEST by table read. PREVIOUS is empty before
-    the START of the table that it reads; other reads of a snapshot return the first one there. `closing` is the tick at
-    which the window closed (CLOSE WHEN), and UNTIL reads up to it. UNTIL of an open window is bound up to the window's
-    end.
-    Raises  E501 where LATEST has no tick yet
+    `reads` limits the result to some references. `starts` has the START of every table, `latest` the stored tick of
+    LATEST by table read. PREVIOUS is empty before the START of the table that it reads; other reads of a snapshot
+    return the first one there. `closing` is the tick at which the window closed (CLOSE WHEN), and UNTIL reads up to it.
+    UNTIL of an open window is bound up to the window's end. Raises  E501 where LATEST has no tick yet
     """
     wanted = table.reads_for_window(window) if reads is None else reads
     return tuple(_bind_read(table, read, window, flow, starts, latest, closing) for read in wanted)
@@ -45,12 +42,12 @@ def bind_read(table: Table, read: Read, window: Window, flow: Flow, starts: Mapp
 
 
 def until_start(table: Table, span: Duration, s: datetime) -> datetime:
-    """Return where UNTIL starts to read for a window that starts at `s`: fast clocks send rows before the window."""
+    """Return from where UNTIL reads for a window that starts at `s`: fast clocks send rows before the window."""
     return span.subtract_from(s, table.cadence.zone)
 
 
 def until_end(table: Table, span: Duration, e: datetime) -> datetime:
-    """Return where UNTIL ends for a window that ends at `e`."""
+    """Return the instant up to which UNTIL reads for a window that ends at `e`."""
     return span.add_to(e, table.cadence.zone)
 
 
@@ -113,14 +110,14 @@ def _bind_tick(read: Read, u: Table, start: datetime, tick: datetime) -> BoundRe
 
 
 def _cut_at_retain(u: Table, low: datetime, high: datetime) -> datetime:
-    """Cut an interval at RETAIN: as of b an APPEND table has the windows in `[b - d, b)`."""
+    """Limit the lower bound of an interval by RETAIN d: as of b an APPEND table has the windows in `[b - d, b)`."""
     if u.retain is None or u.mode is not Mode.APPEND:
         return low
     return min(max(low, u.cadence.ceil(u.retain.subtract_from(high, u.cadence.zone))), high)
 
 
 def _cut_at_start(bound: BoundRead, start: datetime) -> BoundRead:
-    """Cut a read at START. A read that ends at START or earlier becomes empty."""
+    """Limit a read to START and later. A read that ends at START or earlier becomes empty."""
     if bound.low >= start:
         return bound
     high = max(bound.high, start)

@@ -1,4 +1,4 @@
-"""The parameters of a plan."""
+"""Defines the parameters of a plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 from waterclock.selection import Labels
 
-# labels of one table that share a claim: a year of days
+# the maximum number of labels of one table that share a claim: a year of days
 GROUP_CAP = 366
 
 
@@ -16,11 +16,11 @@ GROUP_CAP = 366
 class PlanRequest:
     """The tables and labels that a plan covers, and its limits. The default covers all of them.
 
-    `only`: the tables that may run; all others are checked only as causes. `listed`: the tables whose batches are
+    `only`: the tables that may run; all others are evaluated only as causes. `listed`: the tables whose batches are
     listed, if not all of those that may run. `labels`: the labels that may run, of all tables or by table. `cap`: how
     many batches of a table are listed, the oldest first, and how many of its ready ones are put into groups (blocked
     batches before them do not count). As many failed and held batches after these are listed, too. `group_cap`: how
-    many labels share a claim. `force`: labels to run although done or not needed, as if a user had requested them.
+    many labels share a claim. `force`: labels to make although done or not needed, as if a user had requested them.
     `clock`: the ledger's real clock, which decides when retries are due; defaults to the plan's `now`. `absent`: labels
     that could run, but whose data is not yet at their sources; batches that stop waiting (PARTIAL AFTER) run without
     them.
@@ -36,7 +36,7 @@ class PlanRequest:
     absent: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
 
     def labels_of(self, table: str) -> Labels | None:
-        """Return the labels of a table that may run, None where all may."""
+        """Return the labels of a table that may run, or None if all may."""
         return self.labels.get(table) if isinstance(self.labels, Mapping) else self.labels
 
 

@@ -1,4 +1,4 @@
-"""Determines which windows are settled: neither stale nor made from stale ones (docs/explain/consistency.md)."""
+"""Determines which windows are settled: not stale, and not made from stale ones (docs/explain/consistency.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waterclock.timelabel.intervals import IntervalSet
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """The windows that may be read, by table.
+    """The settled windows of each table, and the reasons why others are not settled.
 
     `stale`: done labels whose inputs changed since, to be made again. `reported`: those of tables that only report it
     (ON RESTATE REPORT), which count as settled. `unsettled`: covered windows that are stale, requested, being made
@@ -27,7 +27,7 @@ class Settlement:
     reported: Mapping[str, frozenset[datetime]] = field(default_factory=dict)
 
     def newest_tick(self, node: Node, start: datetime) -> datetime | None:
-        """Return the newest boundary at which the table can be read; None before its first batch."""
+        """Return the newest boundary at which all of the table's content is settled, or None."""
         table, spans = node.table, list(self.settled[node.table.name])
         if not spans:
             return None
@@ -48,9 +48,10 @@ def settle(
     forced: Mapping[str, frozenset[datetime]],
     starts: Mapping[str, datetime],
 ) -> Settlement:
-    """Compare recorded inputs of done batches with the current content, and find the windows that are not settled.
+    """Compare the recorded inputs of done batches with the current content, and find the windows that are not settled.
 
-    Labels that are never made again, such as those before the START of their table (`starts`), count as settled.
+    `forced` are labels to make again as if requested. Labels that are never made again, such as those before the START
+    of their table (`starts`), count as settled.
     """
     stale: dict[str, frozenset[datetime]] = {}
     unsettled: dict[str, IntervalSet] = {}
@@ -90,7 +91,7 @@ def settle(
 def find_dependent_windows(
     graph: FlowGraph, snapshot: LedgerSnapshot, asked: Mapping[str, Collection[datetime]]
 ) -> dict[str, IntervalSet]:
-    """Return by table the requested labels and the done windows made from them, directly or through others."""
+    """Map each table to its requested windows and to the done windows made from them, directly or through others."""
     unsettled: dict[str, IntervalSet] = {}
     seen: set[str] = set()
     for name, node in graph.nodes.items():
@@ -114,7 +115,7 @@ def find_dependent_windows(
 
 
 def is_dropped(inputs: Iterable[tuple[str, datetime, datetime]], snapshot: LedgerSnapshot) -> str | None:
-    """Return the first table for which an interval reaches into the data that RETAIN has dropped."""
+    """Return the first table of which an interval includes data that RETAIN has dropped, or None."""
     for table, low, high in inputs:
         dropped = snapshot.of(table).dropped_before
         if dropped is not None and low < dropped and low < high:
@@ -125,7 +126,7 @@ def is_dropped(inputs: Iterable[tuple[str, datetime, datetime]], snapshot: Ledge
 def find_first_label(node: Node, facts: TableFacts, starts: Mapping[str, datetime]) -> datetime:
     """Return the first label that a table makes: its START, or the first that RETAIN has not dropped.
 
-    Snapshots are made again at any label, since a label before START may cover later ones.
+    For snapshots START does not count, since a label before START may cover later ones.
     """
     start = BEGINNING if node.table.is_snapshot else starts.get(node.table.name, BEGINNING)
     return start if facts.dropped_before is None else max(start, facts.dropped_before)
@@ -149,11 +150,11 @@ def _has_open_work(facts: TableFacts) -> bool:
 def find_awaited_inputs(
     node: Node, graph: FlowGraph, snapshot: LedgerSnapshot, starts: Mapping[str, datetime]
 ) -> dict[datetime, tuple[Missing, ...]]:
-    """Return by label the missing inputs that batches of a table wait for, to be made whole.
+    """Map partial batches of a table to the missing inputs for which they wait, to be made whole.
 
     Batches do not wait for tables that their table no longer reads, nor for windows before the START of those tables
-    (`starts`), which are not made, except that a snapshot also stands for them. They never become whole where RETAIN
-    has dropped some of their inputs.
+    (`starts`), which are not made, except that a snapshot also stands for them. They never become whole if RETAIN has
+    dropped some of their inputs.
     """
     facts = snapshot.of(node.table.name)
     awaited = {label: select_awaited(lacks, node, graph, starts) for label, lacks in facts.partial.items()}
@@ -163,7 +164,7 @@ def find_awaited_inputs(
 def select_awaited(
     lacks: Collection[Missing], node: Node, graph: FlowGraph, starts: Mapping[str, datetime]
 ) -> tuple[Missing, ...]:
-    """Return the missing inputs of a batch that its table still reads, as far as they are made at all."""
+    """Return those missing inputs of a batch that its table still reads and that will be made."""
     read = {read.table for read in node.table.reads}
     begins = {
         name: BEGINNING if graph.nodes[name].table.is_snapshot else starts.get(name, BEGINNING)
@@ -177,7 +178,7 @@ def select_awaited(
 
 
 def _has_lost_inputs(facts: TableFacts, label: datetime, snapshot: LedgerSnapshot) -> bool:
-    """Return whether RETAIN has dropped a partial batch, some of its inputs, or some of its missing inputs."""
+    """Return whether RETAIN has dropped a partial batch, an input that it read, or one of its missing inputs."""
     lacks = ((it.table, it.low, it.high) for it in facts.partial[label])
     return _is_dropped(facts, facts.suspects.get(label, ()), label, snapshot) or is_dropped(lacks, snapshot) is not None
 
@@ -185,7 +186,7 @@ def _has_lost_inputs(facts: TableFacts, label: datetime, snapshot: LedgerSnapsho
 def _find_completable_labels(
     partial: Mapping[datetime, tuple[Missing, ...]], snapshot: LedgerSnapshot, unsettled: Mapping[str, IntervalSet]
 ) -> frozenset[datetime]:
-    """Return the labels whose missing inputs are all settled now, so that they can be made whole."""
+    """Return the partial batches whose missing inputs are all settled now, so that they can be made whole."""
 
     def is_there(missing: Missing) -> bool:
         settled = snapshot.of(missing.table).covered - unsettled.get(missing.table, IntervalSet())
@@ -196,7 +197,7 @@ def _find_completable_labels(
 
 @dataclass(frozen=True, slots=True)
 class _PartialLabels:
-    """The labels with missing inputs: those that can be made `whole`, and those that stay as they are (`kept`)."""
+    """The partial batches of a table: those that can now be made `whole`, and those that stay partial (`kept`)."""
 
     whole: frozenset[datetime]
     kept: frozenset[datetime]
@@ -204,7 +205,7 @@ class _PartialLabels:
 
 @dataclass(frozen=True, slots=True)
 class _OwnState:
-    """The state of one table by itself, before the state of its inputs is considered."""
+    """Which windows of one table are not settled, before the state of its inputs is considered."""
 
     stale: frozenset[datetime]
     unsettled: IntervalSet
@@ -223,8 +224,8 @@ def _find_own_state(
     """Find the windows of a table that are unsettled by themselves, and the suspects that depend on other tables.
 
     Such a suspect is unsettled only if one of its inputs is. A batch before the `first` label, or whose inputs RETAIN
-    has dropped, stays as it is and is neither; so does a `partial` one until it can be made whole. `dropping`: None if
-    RETAIN has dropped nothing.
+    has dropped, is neither; nor is a `partial` one until it can be made whole. `dropping`: None if RETAIN has dropped
+    nothing.
     """
     name, cadence = node.table.name, node.table.cadence
     reports = node.table.on_restate is OnRestate.REPORT

@@ -9,30 +9,30 @@ from waterclock.flow.choices import Batching, Kind
 from waterclock.flow.flats import flats_of
 from waterclock.planner.dependency_graph import Node
 
-# By data time, each label records all items that were read for its whole claim.
+# Lower for collects by data time: each label records all items that were read for its whole claim.
 _MOST_BY_DATA_TIME = 31
-# Spark plans one query for each window of a union, and runs the exchanges of each before the whole query.
+# Limited, since Spark plans the query of each window in a union, and runs its exchanges before the whole query.
 MOST_WINDOWS_OF_A_UNION = 31
 
 
 @dataclass(frozen=True, slots=True)
 class SharedQueries:
-    """The least and the most Spark queries that it takes to make a number of labels.
+    """The smallest and the largest number of Spark queries needed to make some labels of a table.
 
-    `least` is reached where Spark can turn each claim's windows into one query. `most` is reached where every window
-    needs a query of its own; 31 of these are combined into one.
+    `least` is reached if Spark can turn each claim's windows into one query. `most` is reached if every window needs a
+    query of its own; 31 of these are combined into one.
     """
 
     least: int
     most: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return both numbers as a dictionary for JSON."""
+        """Return the smallest and the largest number of queries as a dictionary for JSON."""
         return {"least": self.least, "most": self.most}
 
 
 def queries_of(node: Node, count: int, group_cap: int, of_parents: int = 0) -> SharedQueries:
-    """Return how many queries write `count` due labels of a table other than a publish.
+    """Return how many Spark queries make `count` due labels of a table other than a publish.
 
     Python functions and FLATs run window by window; for SQL, Spark decides at run time. `of_parents` is how many
     queries make the table's inputs: labels may become ready with each of them. Not counted: labels that failed before,
@@ -50,7 +50,7 @@ def queries_of(node: Node, count: int, group_cap: int, of_parents: int = 0) -> S
 
 
 def max_labels_per_claim(node: Node, group_cap: int) -> int:
-    """Return how many labels may share a claim."""
+    """Return how many labels of a table may share a claim."""
     source = node.table.source
     asks_by_label = source is not None and source.batching in {Batching.DATA_TIME, Batching.LABELS, Batching.EACH}
     return min(group_cap, _MOST_BY_DATA_TIME) if asks_by_label else group_cap

@@ -17,11 +17,11 @@ from waterclock.timelabel.window import Window
 
 
 def starts(flow: Flow, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
-    """Return the START of every table of the flow, upstream first.
+    """Map every table of the flow to its START, upstream first.
 
-    A collect starts where it is declared, otherwise where the ledger has it recorded, otherwise as in
-    `starts_to_write`. All others start at the first window for which all their inputs exist, or later where that is
-    declared.
+    A collect has its declared START, otherwise the one that the ledger has recorded, otherwise that of
+    `starts_to_write`. All others start at the first window for which all their inputs exist, or at the declared START
+    if that is later.
     """
     return starts_of(flow, graph_of(flow), snapshot, now)
 
@@ -34,11 +34,11 @@ def has_own_start(table: Table) -> bool:
 def starts_to_write(
     flow: Flow, snapshot: LedgerSnapshot, now: datetime, clock_of: Callable[[Table], datetime | None] = lambda _: None
 ) -> dict[str, datetime]:
-    """Return the START of every collect that neither declares one nor has one in the ledger. The run records them.
+    """Map every collect that neither declares a START nor has one in the ledger to the START that the run records.
 
-    It is the newest window that is due at `now` and over by the clock of its source (None where that has none). So the
-    first run reads the existing data, however old it is. If labels are done (in a ledger that was rebuilt without its
-    export), it is the oldest of them.
+    It is the newest window that is due at `now` and over by the clock of its source (None if the source has none). So
+    the first run reads the existing data, however old it is. If labels are done (in a ledger that was rebuilt without
+    its export), it is the oldest of them.
     """
     collects = (table for table in flow.tables.values() if has_own_start(table) and table.start is None)
     return {
@@ -49,7 +49,7 @@ def starts_to_write(
 
 
 def starts_of(flow: Flow, graph: FlowGraph, snapshot: LedgerSnapshot, now: datetime) -> dict[str, datetime]:
-    """Return the same as `starts` for an existing graph."""
+    """Map every table to its START, as `starts` does, for an existing graph."""
     found: dict[str, datetime] = {}
     for name, node in graph.nodes.items():
         table = node.table
@@ -70,7 +70,7 @@ def starts_of(flow: Flow, graph: FlowGraph, snapshot: LedgerSnapshot, now: datet
 
 
 def _first_late_slice(table: Table, late_rows: LateRows, flow: Flow, found: Mapping[str, datetime]) -> datetime:
-    """Return the first slice that windows of the table with CLOSE WHEN may read; older slices have no late rows."""
+    """Return the label of the first slice that can have late rows: the first that any window (CLOSE WHEN) may read."""
     of = flow.tables[late_rows.of]
     return table.cadence.floor(until_start(of, late_rows.reach, found[of.name]))
 
@@ -83,7 +83,7 @@ def _default_start(table: Table, facts: TableFacts, now: datetime, clock: dateti
 
 
 def _derive_start(table: Table, flow: Flow, found: Mapping[str, datetime], cycle: frozenset[str]) -> datetime | None:
-    """Return the first window for which every read is at or after the START of the table read; None without any reads.
+    """Return the first window for which every read is at or after the START of the table read. None without any reads.
 
     Snapshots cover all earlier windows, LATEST waits for a first batch, and PREVIOUS in a cycle starts with its reader.
     They give no bound, unless there are no other reads.
@@ -108,7 +108,7 @@ def _find_latest_bound(
 def _derived_of_choices(
     table: Table, flow: Flow, found: Mapping[str, datetime], cycle: frozenset[str]
 ) -> datetime | None:
-    """Return the first window from which on the inputs of each window's query exist.
+    """Return the first window from which on all windows have the inputs of their own query (WHEN).
 
     Cost: if conditions only compare a window's edges with instants, one check of the windows around these. Otherwise
     one check for each window between the first window of all queries and the last.
@@ -125,7 +125,7 @@ def _derived_of_choices(
 
 @lru_cache(maxsize=1024)
 def _first_common_window(table: Table, firsts: tuple[datetime | None, ...], known: tuple[datetime, ...]) -> datetime:
-    """Return the first window from which on no window is before the first one of its query.
+    """Return the first window from which on no window is before the first possible one of its query.
 
     `firsts` has that first window by query, None for a query without bounds; `known` has those that are not None.
     """
@@ -178,7 +178,7 @@ def _first_window(table: Table, read: Read, u: Table, start: datetime) -> dateti
 
 
 def _first_slices(table: Table, read: Read, start: datetime) -> datetime:
-    """Return the first window whose slices start at START or later. For PAST, which is cut, it may start earlier."""
+    """Return the first window whose slices start at START or later. With PAST, the window itself may start earlier."""
     cadence = table.cadence
     first = cadence.ceil(start)
     if read.kind is not ReadKind.PAST or read.span is None:

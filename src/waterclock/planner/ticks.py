@@ -1,4 +1,4 @@
-"""Parses ticks, finds the newest tick at which tables can be queried together, and their windows as of a tick. Pure."""
+"""Parses ticks, finds the newest tick at which tables can be queried together, and the windows to read. Pure."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ LATEST = "latest"
 
 
 def read_tick(text: str, flow: Flow, zone: str) -> datetime | None:
-    """Parse a tick: an instant, a bare label (that instant), `table@label` (the end of its window); None for `latest`.
+    """Parse a tick: an instant, a label (its instant) or `table@label` (the end of its window). None for `latest`.
 
-    An instant without an offset is in `zone`; its seconds are dropped, since windows start at whole minutes.
-    Raises  E511 for an unknown table, E512 for an invalid label, E106 for an invalid instant
+    An instant without an offset is in `zone`; its seconds are dropped, since windows start at whole minutes. Raises
+    E511 for an unknown table, E512 for an invalid label, E106 for an invalid instant
     """
     written = text.strip()
     if written.lower() == LATEST:
@@ -56,7 +56,7 @@ def read_tick(text: str, flow: Flow, zone: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Ticks:
-    """The state of the tables that a query names, at one moment.
+    """The state of the tables that a query names, at one moment, from which ticks are found.
 
     `opened` has the closing ticks of tables that are queried by their view. For tables queried only by the view,
     windows that were open at a tick are not part of the content at that tick.
@@ -89,13 +89,13 @@ class Ticks:
     def newest_agreed_tick(
         self, tables: Collection[str], states: KnownStates, at: datetime, *, is_partial: bool = False
     ) -> datetime:
-        """Return the newest tick at which all tables, as known at an instant, agreed. Raises  E523 without one."""
+        """Return the newest tick at which all tables are settled, as known at `at`. Raises  E523 without one."""
         snapshot = states.snapshot(at)
         then = replace(self, snapshot=snapshot, settlement=settle(self.graph, snapshot, {}, self.starts))
         return then.latest(tables, is_partial=is_partial)
 
     def find_awaited_windows(self, tables: Collection[str]) -> dict[str, Interval]:
-        """Return by table the first unsettled windows among those that make up its newest content."""
+        """Map each table to the first gap of unsettled windows in its newest content. Tables without are left out."""
         found: dict[str, Interval] = {}
         for name in tables:
             node, covered = self.graph.nodes[name], list(self.snapshot.of(name).covered)
@@ -106,17 +106,17 @@ class Ticks:
         return found
 
     def find_needed_intervals(self, tables: Collection[str], tick: datetime) -> dict[str, Interval]:
-        """Return by table the interval of windows that make up its content as of a tick."""
+        """Map each table to the interval of windows that make up its content as of a tick."""
         return {name: self._read(self.graph.nodes[name], tick) for name in tables}
 
     def find_kept_intervals(self, tables: Collection[str], tick: datetime) -> dict[str, Interval]:
-        """Return by table the interval of windows that make up its content as of a tick, cut at what RETAIN dropped."""
+        """Map each table to the interval of windows that make up its content as of a tick, without dropped windows."""
         dropped = {name: self.snapshot.of(name).dropped_before or BEGINNING for name in tables}
         needs = self.find_needed_intervals(tables, tick)
         return {name: (min(max(low, dropped[name]), high), high) for name, (low, high) in needs.items()}
 
     def find_missing_windows(self, tables: Collection[str], tick: datetime) -> dict[str, IntervalSet]:
-        """Return by table the missing or dropped windows of its content as of a tick.
+        """Map each table to the missing or dropped windows of its content as of a tick.
 
         Raises  E521 for a tick in the future, or before the end of a table's first window
         """
@@ -146,14 +146,14 @@ class Ticks:
         return self.find_dropped_windows(table.name, low, high) | self.snapshot.of(table.name).covered.gaps(low, high)
 
     def find_dropped_windows(self, name: str, low: datetime, high: datetime) -> IntervalSet:
-        """Return the part of a table's interval that RETAIN has dropped."""
+        """Return the windows in `[low, high)` of a table that RETAIN has dropped."""
         dropped = self.snapshot.of(name).dropped_before
         if dropped is None or dropped <= low:
             return _NOWHERE
         return IntervalSet.from_intervals([(low, min(dropped, high))])
 
     def _boundaries(self, tables: Collection[str], *, is_partial: bool) -> Iterator[datetime]:
-        """Yield the boundaries of the tables, newest first, each once, starting at the earliest end of any table."""
+        """Yield the windows' boundaries of all tables, newest first, each once, from the earliest end of any table."""
         nodes = [self.graph.nodes[name] for name in tables]
         ends = [self._end(node, is_partial=is_partial) for node in nodes]
         known = [end for end in ends if end is not None]
@@ -167,7 +167,7 @@ class Ticks:
             last = tick
 
     def _end(self, node: Node, *, is_partial: bool) -> datetime | None:
-        """Return the newest boundary at which all windows that make up a table's content are settled."""
+        """Return the newest boundary at which all windows of a table's content are settled, or None."""
         cadence = node.table.cadence
         if self._is_open_ended(node.table.name):
             return cadence.floor(self.now)

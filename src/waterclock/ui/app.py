@@ -172,7 +172,7 @@ async def _record_query(people: People, asked: PageQuery, request: Request) -> N
         try:
             people.log.record(query_access(person, people.live.project().flow, sql, address=address, agent=agent))
         except WaterclockError as error:
-            if people.rules().users:
+            if people.rules().has_people:
                 raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "the query cannot be recorded") from error
 
     await run_in_threadpool(record)
@@ -257,7 +257,7 @@ def _page(reading: OpenedProject, name: str, menu: str, content: Content, asked:
 
 def _may_name(at: OpenedProject, person: Person) -> bool:
     """Return whether the pages record the name that a person types: only if the project declares no users."""
-    return person.sign_in is SignIn.OWNER and not at.project.access.users
+    return person.sign_in is SignIn.OWNER and not at.project.access.has_people
 
 
 def _decider(at: OpenedProject, asked: PageQuery, request: Request) -> Person:

@@ -23,10 +23,16 @@ MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a browser signed in with: as the owner, or with the access token of a digest."""
+    """What a browser signed in with: as the owner, with the access token of a digest, or at a provider.
+
+    `issuer` names the provider, `user` and `groups` are what its claims said then.
+    """
 
     sign_in: SignIn = SignIn.OWNER
     digest: str = ""
+    issuer: str = ""
+    user: str = ""
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

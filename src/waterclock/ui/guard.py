@@ -12,10 +12,12 @@ from __future__ import annotations
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass, field
+from html import escape
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
@@ -28,6 +30,7 @@ from waterclock.permissions.people import Person, SignIn
 from waterclock.printable import printable_line
 from waterclock.ui.browser_sessions import BrowserSessions, Credential
 from waterclock.ui.guarded_routes import PERSON
+from waterclock.ui.oidc.sign_in import BACK, OUT, START, ProviderSignIn, RefusedSignIn, refuse_unknown
 from waterclock.ui.one_time_links import OneTimeLinks
 from waterclock.ui.peers import peer_of
 from waterclock.ui.people import People
@@ -56,9 +59,13 @@ _UNAUTHORIZED = (
 _UNKNOWN = "the ledger does not answer now, so that no token can be checked\n"
 _USED_LINK = "this link was used, or is older than an hour: `waterclock ui --link` prints another\n"
 _FORM = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Sign in · Waterclock</title>
-<h1>Sign in</h1><form method="post"><label for="token">Access token</label>
+<h1>Sign in</h1>{provider}<form method="post"><label for="token">Access token</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
 <button>Sign in</button></form></html>
+"""
+_PROVIDER = """<p><a href="/sign-in/start">Sign in at {host}</a></p>
+"""
+_SIGNED_OUT = """<p>You are signed out here. <a href="/sign-in/out">Sign out at {host}, too</a></p>
 """
 # on a redirect from another site's link, the browser would not send the strict cookie: this page reloads by itself
 _GO_ON = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><a href="/">Continue</a>\n'
@@ -83,8 +90,10 @@ class Guard:
     wrong: WrongTokens = field(default_factory=WrongTokens)
     sessions: BrowserSessions = field(default_factory=BrowserSessions)
     links: OneTimeLinks = field(init=False, repr=False)
+    provider: ProviderSignIn = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self.provider = ProviderSignIn(self.place, self.wrong)
         self.links = OneTimeLinks(self.token, self.place)
 
     @property
@@ -114,6 +123,8 @@ class Guard:
             return await self._open_link(request, people, is_signed_in=person is not None)
         if request.url.path == SIGN_IN:
             return await self._sign_in(request, people)
+        if request.url.path in {START, BACK, OUT}:
+            return await self._sign_in_at_provider(request, people)
         if request.url.path == SIGN_OUT and request.method == "POST":
             if session is not None:
                 self.sessions.end(cookie)
@@ -131,6 +142,9 @@ class Guard:
     async def _identify_bearer(self, request: Request, people: People) -> Response | Person:
         sent = bearer_of(request.headers.get("authorization", ""))
         if sent is None:
+            is_browser = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+            if is_browser and await run_in_threadpool(people.provider) is not None:
+                return RedirectResponse(SIGN_IN, HTTPStatus.SEE_OTHER)
             return _unauthorized_response(_UNAUTHORIZED)
         found = self._credential_of(sent)
         return (found and await people.find(found)) or await self._wrong(_UNAUTHORIZED)
@@ -138,14 +152,18 @@ class Guard:
     async def _sign_out(self, request: Request, people: People, person: Person | None) -> Response:
         if person is not None:
             await people.record(access_of(request, person, "sign out"))
-        answer = RedirectResponse(SIGN_IN, HTTPStatus.SEE_OTHER)
+        is_of_provider = person is not None and person.sign_in is SignIn.OIDC
+        answer = RedirectResponse(f"{SIGN_IN}?out" if is_of_provider else SIGN_IN, HTTPStatus.SEE_OTHER)
         answer.delete_cookie(self.cookie)
         return answer
 
     async def _sign_in(self, request: Request, people: People) -> Response:
         """Show the form for a token, or start a session for the token that was sent with it."""
         if request.method != "POST":
-            return HTMLResponse(_FORM, headers={"Cache-Control": "no-store"})
+            provider = await run_in_threadpool(people.provider)
+            shown = "" if provider is None else _PROVIDER + (_SIGNED_OUT if "out" in request.query_params else "")
+            shown = shown.format(host="" if provider is None else escape(provider.host))
+            return HTMLResponse(_FORM.format(provider=shown), headers={"Cache-Control": "no-store"})
         try:
             sent = dict(parse_qsl((await request.body()).decode(), max_num_fields=5)).get("token", "").strip()
         except (ClientDisconnect, ValueError):
@@ -156,6 +174,19 @@ class Guard:
             return await self._wrong(_UNAUTHORIZED)
         await people.record(access_of(request, person, "sign in with a token"))
         return self._start_session(request, found, person.name)
+
+    async def _sign_in_at_provider(self, request: Request, people: People) -> Response:
+        """Send a browser to the provider, or start a session for the person with whom it comes back."""
+        found = await self.provider.answer(request, await run_in_threadpool(people.provider))
+        if isinstance(found, Response):
+            return found
+        person = await people.find(found)
+        if person is None:
+            return refuse_unknown(found)
+        await people.record(access_of(request, person, "sign in at the provider"))
+        answer = self._start_session(request, found, person.name)
+        answer.delete_cookie(self.provider.cookie, path=SIGN_IN)
+        return answer
 
     def _credential_of(self, sent: str) -> Credential | None:
         """Return the credential of a token that was sent, or None if it cannot be one."""
@@ -212,7 +243,11 @@ class Guarded:
                 admitted.headers["Connection"] = "close"  # rejected clients keep no connection
                 # without the address and the path, so that one record counts all of a flood
                 why = bytes(admitted.body).decode().strip()
-                await self._people.count(Access("", "", f"a {scope['method'][:10]} request", refusal=why))
+                refused = Access("", "", f"a {scope['method'][:10]} request", refusal=why)
+                if isinstance(admitted, RefusedSignIn):
+                    where = address_of(Request(scope))
+                    refused = Access("", SignIn.OIDC, "sign in at the provider", address=where, refusal=admitted.reason)
+                await self._people.count(refused)
             await admitted(scope, receive, send_with_headers)
             return
         scope["state"] = {**scope.get("state", {}), PERSON: admitted}

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import time
-from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from starlette.concurrency import run_in_threadpool
 
-from waterclock.batches.access import Access, AccessToken
+from waterclock.batches.access import Access
 from waterclock.engine.run_settings import RunSettings
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.flow.viewers import is_restricted
+from waterclock.ledger.ledger import Ledger
 from waterclock.operations.accesses import AccessLog
+from waterclock.operations.known_tokens import KnownTokens
 from waterclock.permissions.people import AccessRules, Person, SignIn, owner
+from waterclock.secrets.reader import SecretPlaces, Secrets
 from waterclock.ui.browser_sessions import Credential
 from waterclock.ui.live import LiveProject
-
-SECONDS = 5.0
-"""For how long a token is accepted without another look into the ledger: a revocation takes effect within it."""
-_MOST = 1000
+from waterclock.ui.oidc.provider import Provider
 
 
 @dataclass(slots=True)
@@ -33,10 +31,15 @@ class People:
     owner: Person = field(default_factory=lambda: owner(RunSettings().who))
     _rules: AccessRules = field(default_factory=AccessRules)
     _flow: Flow | None = None
-    _tokens: OrderedDict[str, tuple[AccessToken, float]] = field(default_factory=OrderedDict)
+    _secrets: SecretPlaces | None = None
+    _provider: Provider | None = None
+    _tokens: KnownTokens = field(init=False)
 
     def __post_init__(self) -> None:
-        self.log = AccessLog(self.live.ledger)
+        self.log, self._tokens = AccessLog(self.live.ledger), KnownTokens(self._ledger)
+
+    def _ledger(self) -> Ledger | None:
+        return self.live.ledger()
 
     async def record(self, access: Access) -> None:
         """Record an access that has happened. A ledger that cannot be written does not undo it."""
@@ -52,7 +55,8 @@ class People:
     def rules(self) -> AccessRules:
         """Return the declared users. While the project has errors, they are those of its last state without errors."""
         with suppress(WaterclockError, OSError):  # reported by the pages
-            self._rules = self.live.project().access
+            project = self.live.project()
+            self._rules, self._secrets = project.access, project.secrets
         return self._rules
 
     def require_all_tables(self, person: Person) -> None:
@@ -70,6 +74,21 @@ class People:
             fix="open /query; or ask an administrator for a GRANT of all tables",
         )
 
+    def provider(self) -> Provider | None:
+        """Return the provider at which people sign in, as it is declared now; None if there is none."""
+        settings = self.rules().oidc
+        if settings is None:
+            return None
+        found = self._provider
+        if found is None or found.settings != settings:
+            found = self._provider = Provider(settings, self._read_secret)
+        return found
+
+    def _read_secret(self, name: str) -> str:
+        if self._secrets is None:
+            raise WaterclockError("E225", f"secret {name} does not resolve", why="the project cannot be read")
+        return Secrets.of(self._secrets).read(name)
+
     async def find(self, credential: Credential) -> Person | None:
         """Return the person with a credential; None if its token has ended, or its user is not declared any more.
 
@@ -77,25 +96,13 @@ class People:
         """
         if credential.sign_in is SignIn.OWNER:
             return self.owner
+        if credential.sign_in is SignIn.OIDC:
+            rules = await run_in_threadpool(self.rules)
+            return rules.person_of_provider(credential.issuer, credential.user, credential.groups)
         return await run_in_threadpool(self._find_by_token, credential.digest)
 
     def _find_by_token(self, digest: str) -> Person | None:
-        token = self._token(digest)
+        token = self._tokens.find(digest)
         if token is None:
             return None
         return self.rules().person(token.user, SignIn.TOKEN, scope=token.rights, token=token.name)
-
-    def _token(self, digest: str) -> AccessToken | None:
-        """Return a valid token, from memory for some seconds."""
-        known = self._tokens.get(digest)
-        if known is not None and time.monotonic() < known[1]:
-            return known[0]
-        self._tokens.pop(digest, None)
-        ledger = self.live.ledger()
-        token = None if ledger is None else ledger.access.find_token(digest)
-        if token is not None:
-            self._tokens[digest] = token, time.monotonic() + SECONDS
-            while len(self._tokens) > _MOST:
-                with suppress(KeyError):
-                    self._tokens.popitem(last=False)
-        return token

@@ -109,7 +109,8 @@ def serve_pages(
 
     Headers about the client are trusted from the proxies that the project names, and from no others. They are read
     once, at the start.
-    Raises  E909 where the address cannot be bound, E923 for a short token, E944 for an unusable certificate
+    Raises  E909 where the address cannot be bound, E923 for a short token, E944 for an unusable certificate, E945 and
+    E225 if people could not sign in at the declared provider
     """
     token = token_of_environment(TOKEN) or new_token()
     if certificate is not None:
@@ -120,6 +121,12 @@ def serve_pages(
     port = listener.getsockname()[1] if path is None else 0
     served = Served(host, port, Guard(token, hosts_of(host), place_of(host, port)), certificate)
     people = People(live)
+    try:
+        if (provider := people.provider()) is not None:
+            provider.require_usable()
+    except WaterclockError:
+        listener.close()
+        raise
     app: Any = create_app(live, served.guard, asker, people)
     proxies = [*people.rules().proxies]
     behind_proxies: Any = ProxyHeadersMiddleware(app, proxies) if proxies else app

@@ -30,7 +30,7 @@ wc.collect(
     "raw.b",
     columns="""
 id BIGINT KEY, amount DECIMAL(12,2) NOT NULL ELSE FAIL, m MAP<STRING, ARRAY<STRUCT<x: INT, y: STRING>>>,
-               at TIMESTAMP_NTZ COMMENT 'when' TAGS (pii), kind STRING EXPECT (kind IN ('a', 'b')) AS known ELSE WARN
+               at TIMESTAMP_NTZ COMMENT 'when' TAGS (own), kind STRING EXPECT (kind IN ('a', 'b')) AS known ELSE WARN
 """,
     from_="ops.public.orders",
     start="2018-01-01",

@@ -113,11 +113,11 @@ def test_a_group_that_is_another_user_s_primary_group_is_not_private(
     root = made(place)
     (root / "flows").chmod(0o775)
     users = pwd.getpwall()
-    ownership._is_private_group.cache_clear()
+    ownership.is_private_group.cache_clear()
     bob = pwd.struct_passwd(("bob", "x", MALLORY, 0, "", "/nonexistent", "/bin/sh"))  # in root's group, not in its list
     monkeypatch.setattr(pwd, "getpwall", lambda: [*users, bob])
     assert codes(root) == ["E930"]
-    ownership._is_private_group.cache_clear()
+    ownership.is_private_group.cache_clear()
     assert not (place / "trace").exists()
 
 

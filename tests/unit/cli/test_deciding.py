@@ -85,7 +85,7 @@ def test_skip_asks_and_where_nobody_can_answer_it_changes_nothing(busy_shop: Sho
 def test_skip_gives_up_a_done_batch_whose_rows_are_lost(busy_shop: Shop) -> None:
     found = busy_shop.ask("skip", "shop.orders", "2024-11-18", "--why", "the disk", "--yes")
     assert found.exit_code == 0
-    assert "done before, and damaged: 1 batch of shop.orders, " in found.stdout
+    assert "1 batch of shop.orders done before and damaged; skipping loses " in found.stdout
     [cell] = [cell for cell in busy_shop.ledger.past.grid(["shop.orders"]) if cell.label == day(18)]
     assert (cell.status, cell.requested) == ("done", "skip")
     [event] = [row for row in busy_shop.ledger.past.rows("events") if row["kind"] == "given up"]

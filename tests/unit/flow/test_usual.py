@@ -6,7 +6,7 @@ import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.simulated_series import searched
@@ -113,6 +113,7 @@ def test_a_count_of_few_keeps_the_spread_of_chance() -> None:
 
 
 @settings(max_examples=60, deadline=None)
+@example(values=[0.0] * 7 + [5e-324] * 7, spoilt=0, scales=1.0)
 @given(
     values=st.lists(st.floats(min_value=0, max_value=1e300), min_size=14, max_size=60),
     spoilt=st.integers(min_value=0, max_value=3),

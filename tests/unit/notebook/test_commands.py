@@ -123,3 +123,23 @@ def test_a_datetime_without_a_zone_is_no_instant(shop: Shop) -> None:
 
 def test_no_tables_give_no_frames() -> None:
     assert wc.resolve([]) == ()
+
+
+def test_a_query_is_recorded_before_it_runs_where_users_are_declared(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded: list[list[str]] = []
+
+    def answer(*_: object, **__: object) -> AnsweredQuestion:
+        recorded.append([each.action for each in shop.ledger.access.list_accesses(since=None, who=None, most=9)])
+        raise WaterclockError("E733", "refused")
+
+    monkeypatch.setattr("waterclock.notebook.commands.answer_query", answer)
+    file = shop.folder / "waterclock.toml"
+    for users in ("", '\n[roles]\nviewer = ["look"]\n[users.anna]\nroles = ["viewer"]\n'):
+        file.write_text(file.read_text() + users)
+        with pytest.raises(WaterclockError, match="refused"):
+            wc.query("SELECT 1 AS one", project=shop.folder)
+    assert recorded == [[], ["query"]]
+    [found] = shop.ledger.access.list_accesses(since=None, who=None, most=9)
+    assert (found.sign_in, found.refusal, len(found.query or "")) == ("command", None, 64)

@@ -10,7 +10,7 @@ from waterclock.operations.description import describe_columns
 
 FLOW = """
 CREATE CONNECTION landing TYPE files; CREATE CONNECTION ops TYPE sqlite; CREATE CONNECTION out TYPE files;
-COLLECT raw.u (id BIGINT KEY, file STRING NOT NULL HIDDEN COMMENT 'from where') FROM ops.u EVERY DAY;
+COLLECT raw.u (id BIGINT KEY SUBJECT customer, file STRING NOT NULL HIDDEN COMMENT 'from where') FROM ops.u EVERY DAY;
 """
 
 
@@ -21,4 +21,7 @@ def test_columns_are_told_with_what_is_said_of_them(tmp_path: Path) -> None:
     flow = load_project(tmp_path, capabilities=CAPABILITIES).flow
     at: Any = SimpleNamespace(project=SimpleNamespace(storage=str(tmp_path / "lake")), ledger=None)
     found = [(each.name, each.type, each.says, each.comment) for each in describe_columns(at, flow.tables["raw.u"])]
-    assert found == [("id", "BIGINT", "KEY", ""), ("file", "STRING", "NOT NULL, HIDDEN", "from where")]
+    assert found == [
+        ("id", "BIGINT", "KEY, SUBJECT customer", ""),
+        ("file", "STRING", "NOT NULL, HIDDEN", "from where"),
+    ]

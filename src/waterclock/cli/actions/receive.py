@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from waterclock.cli.actions.event_servers import server_of, wait_until_reachable
+from waterclock.cli.actions.senders import Senders, has_senders
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.stopping import end_at_once, stoppable
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.connectors.interface import Setting
-from waterclock.connectors.receiver.connector import CAPABILITIES, MAX_BODY, MAX_WAITING, folder_of
+from waterclock.connectors.receiver.connector import MAX_BODY, MAX_WAITING, folder_of, streams_of
 from waterclock.connectors.receiver.endpoint import Endpoint, RequestLimits, Stream
 from waterclock.connectors.receiver.spool import sync_folder
 from waterclock.connectors.receiver.writing import SegmentWriter
@@ -43,6 +44,8 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
     project = open_project(folder, env)
     host, port = address_of(listen)
     endpoint = endpoint_of(project, is_open=host not in LOOPBACK)
+    senders = Senders(project)
+    endpoint.senders = senders.check if has_senders(project.access) else None
     endpoint.hosts, endpoint.metrics_token = hosts_of(host), token_of_environment(METRICS_TOKEN)
     address = bind_port(host, port, is_shared=True)
     stop = threading.Event()
@@ -66,6 +69,7 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
             served.end()
             code = ExitCode.DONE
         finally:
+            senders.close()
             if served.leaves_threads:
                 atexit.register(end_at_once, code)
     return ExitCode.DONE
@@ -73,11 +77,7 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
 
 def endpoint_of(project: Project, *, is_open: bool) -> Endpoint:
     """Return the endpoint for all streams; `is_open`: other machines can reach it. Raises  E870, E873, E874."""
-    cadences: dict[tuple[str, str], list[Cadence]] = {}
-    for table in project.flow.tables.values():
-        unit = table.source.unit if table.source is not None else None
-        if unit is not None and project.flow.connections[unit.connection].type == CAPABILITIES.type:
-            cadences.setdefault((unit.connection, unit.path), []).append(table.cadence)
+    cadences = streams_of(project.flow)
     if not cadences:
         raise WaterclockError(
             "E870",
@@ -86,10 +86,12 @@ def endpoint_of(project: Project, *, is_open: bool) -> Endpoint:
             fix="declare such a connection and such a COLLECT; docs/howto/receive-events.md shows both",
         )
     secrets, streams, waiting = Secrets.of(project.secrets), {}, []
-    for (name, stream), of_stream in cadences.items():
+    for path, of_stream in cadences.items():
+        name, stream = path.split("/", 1)
         connection = project.flow.connections[name]
         options = {key: secrets.value_of(value) for key, value in connection.options.items()}
-        if is_open and not options.get("token"):
+        needs_token = is_open and not options.get("token")
+        if needs_token and not has_senders(project.access):
             raise _no_token(connection)
         folder = _prepare_folder(folder_of(Setting(name, options, project.root, project.root)) / stream)
         headers = tuple(part.strip().lower() for part in str(options.get("headers") or "").split(",") if part.strip())
@@ -99,8 +101,9 @@ def endpoint_of(project: Project, *, is_open: bool) -> Endpoint:
             max_body=int(str(options.get("max_body", MAX_BODY))),
             headers=headers,
             has_raw=bool(options.get("raw", False)),
+            needs_token=needs_token,
         )
-        streams[f"{name}/{stream}"] = Stream(limits, SegmentWriter(folder, ends_of(of_stream)))
+        streams[path] = Stream(limits, SegmentWriter(folder, ends_of(of_stream)))
         waiting.append(int(str(options.get("max_waiting", MAX_WAITING))))
     return Endpoint(streams, max(waiting))
 

@@ -39,7 +39,7 @@ def skip_batches(
         lost = damaged_labels(work, table, [window.start for window in windows])
         rows = count_words(sum(piece.rows for piece in lost.values()), "row")
         if lost:
-            to.print(f"done before, and damaged: {_batches(len(lost))} of {name}, {rows}", soft_wrap=True)
+            to.print(f"{_batches(len(lost))} of {name} done before and damaged; skipping loses {rows}", soft_wrap=True)
         confirm(f"Skip {_batches(len(windows))} of {name} ({words})?", yes=yes)
         rest = [window for window in windows if window.start not in lost]
         again = skip(work.ledger, table, rest, who=work.settings.who, why=why) if rest else ()

@@ -10,6 +10,7 @@ from rich.table import Table
 from waterclock.batches.access import Access, AccessToken
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
+from waterclock.connectors.receiver.connector import streams_of
 from waterclock.engine.ledger_opening import open_ledger
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.run_settings import RunSettings
@@ -20,6 +21,7 @@ from waterclock.permissions.access_tokens import (
     require_end,
     require_name,
     rights_of_token,
+    streams_of_token,
 )
 from waterclock.permissions.people import SignIn
 from waterclock.timelabel.zone import parse_instant
@@ -31,13 +33,14 @@ def create_token(
     """Create a token and print it once. Raises  E942 if it cannot be created, E106 for an invalid end."""
     project = open_project(folder, env)
     require_name(name)
+    may, streams = streams_of_token(may, streams_of(project.flow))
     rights = rights_of_token(may, user, project.access)
     value, who = new_access_token(), RunSettings().who
     with open_workplace(project) as work:
         end = None if until is None else parse_instant(until, zone_of(project.flow))
         end = require_end(end, work.ledger.now())
         made = work.ledger.access.create_token(
-            name, digest_of_token(value) or "", user=user, rights=rights, until=end, who=who
+            name, digest_of_token(value) or "", user=user, rights=rights, until=end, who=who, streams=streams
         )
         work.ledger.access.record([Access(who, SignIn.COMMAND, f"create token {name} for {user}")])
     if is_json:
@@ -90,7 +93,8 @@ def revoke_token(folder: Path, env: str | None, name: str, *, is_json: bool) -> 
 
 
 def _rights(token: AccessToken) -> str:
-    return ", ".join(sorted(token.rights))
+    limited = (f"send to {stream}" for stream in token.streams)
+    return ", ".join(sorted((*(each for each in token.rights if each != "send" or not token.streams), *limited)))
 
 
 def _time(at: datetime) -> str:

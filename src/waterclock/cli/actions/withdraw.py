@@ -37,4 +37,4 @@ def run_withdraw(folder: Path, env: str | None, which: tuple[str, str | None], *
             soft_wrap=True,
         )
     if (more := len(proposal.asked) - _MOST_NAMED) > 0:
-        to.print(f"and of {count_words(more, 'other table')}")
+        to.print(f"no longer requested: batches of {count_words(more, 'other table')}")

@@ -13,7 +13,7 @@ SomeTables = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="SELECTION",
-        help="Tables, as for run; by default the whole project, including later tables.",
+        help="Tables, as for run. Default: all tables, also those declared later.",
         show_default=False,
         autocompletion=tables_from,
     ),

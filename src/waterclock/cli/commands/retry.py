@@ -18,7 +18,7 @@ Which = Annotated[
         autocompletion=tables_from,
     ),
 ]
-OnlyClear = Annotated[bool, typer.Option("--no-run", help="Only make them due again.")]
+OnlyClear = Annotated[bool, typer.Option("--no-run", help="Mark the batches as due, without running them.")]
 
 
 def retry(  # noqa: PLR0913 - each is an option

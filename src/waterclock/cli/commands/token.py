@@ -34,7 +34,11 @@ For = Annotated[
 ]
 May = Annotated[
     str | None,
-    typer.Option("--may", metavar="RIGHTS", help="create: its rights, as look,query. Default: all of the user."),
+    typer.Option(
+        "--may",
+        metavar="RIGHTS",
+        help="create: its rights, as look,send:door/orders. Default: all of the user.",
+    ),
 ]
 Until = Annotated[
     str | None, typer.Option("--until", metavar="TIME", help="create: when it ends. Default: in 90 days.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -108,7 +109,9 @@ def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Ch
     if errors := [*_find_link_errors(project), *of_columns, *of_batches, *of_setup]:
         is_refused = any(error.code != _OF_A_TABLE for error in of_batches)
         return Checked(None, env, tuple(sort_errors(errors)), time.perf_counter() - begun, is_refused=is_refused)
-    warnings = tuple(sort_errors([*query_warnings(project.flow), *_warnings_of_units(project)]))
+    warnings = tuple(
+        sort_errors([*query_warnings(project.flow), *_warnings_of_units(project), *_warnings_of_modes(project)])
+    )
     return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
 
 
@@ -179,6 +182,32 @@ def _warnings_of_units(project: Project) -> Iterator[WaterclockError]:
         found = None if known.warning is None else known.warning(project.root, connection.options, unit)
         if found is not None:
             yield WaterclockError(found.code, found.what, where=str(unit.place), why=found.why, fix=found.fix)
+
+
+def _warnings_of_modes(project: Project) -> Iterator[WaterclockError]:
+    """Yield a warning for each place with the project's data that other users of this machine can reach."""
+    from waterclock.dpl.project import WORK
+    from waterclock.engine.ledger_opening import ledger_url
+    from waterclock.files.object_stores import is_remote
+    from waterclock.permissions.open_places import find_open_places
+
+    places = [project.work_folder, project.root / WORK, project.secrets.folder]
+    places += [] if is_remote(project.storage) else [Path(project.storage)]
+    try:
+        url = ledger_url(project)
+    except WaterclockError:
+        url = ""  # its secret is missing, which is reported
+    if (file := url.removeprefix("sqlite:///")) != url:
+        places += [Path(file), Path(f"{file}-wal")]
+    for found in find_open_places(places):
+        command = f"chmod {0o700 if found.path.is_dir() else 0o600:o} {shlex.quote(str(found.path))}"
+        yield WaterclockError(
+            "W205",
+            f"{found.who} can reach {found.path}",
+            where=str(found.path),
+            why=f"its permissions are {found.mode:04o}",
+            fix=f"`{command}`, or share it with a group (docs/howto/share-a-project.md)",
+        )
 
 
 def _list_units(project: Project) -> Iterator[tuple[Unit, Connection, Capabilities]]:

@@ -467,8 +467,8 @@ def _later_files_error(unit: Unit, oldest: Item, now: datetime | None) -> Waterc
         "E804",
         f"{unit} has no file up to {now:%Y-%m-%d %H:%M:%SZ}",
         where=str(unit),
-        why=f"the oldest, {oldest.name}, is stamped {oldest.stamp:%Y-%m-%d %H:%M:%SZ}, and a run ignores files later "
-        "than its now",
+        why=f"the oldest, {oldest.name}, is stamped {oldest.stamp:%Y-%m-%d %H:%M:%SZ}, and a run ignores files "
+        "stamped after the time of the run",
         fix="set a later START, or add `OPTIONS (stamp_zone '...')` if stamps are not in UTC",
     )
 

@@ -216,7 +216,7 @@ def translate_error(error: pymysql.Error, database: MysqlDatabase, where: str) -
             "the database changed while it was read",
             where=where,
             why=f"{name}: {said}",
-            fix="it is tried again: a table was altered since the transaction began",
+            fix="Waterclock retries by itself: a table was altered since the transaction began",
             transient=True,
         )
     if code in _UNWRITABLE | _NO_RIGHT:

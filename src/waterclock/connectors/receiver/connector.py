@@ -23,6 +23,9 @@ from waterclock.permissions.ownership import make_private_folder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from waterclock.flow.declarations import Flow
+    from waterclock.timelabel.cadence import Cadence
+
 MAX_BODY = 1 << 20
 MAX_WAITING = 64 << 20
 _MENDING = (
@@ -30,6 +33,16 @@ _MENDING = (
     "then `waterclock retry`. Received events are stored unchanged, and need not be sent again"
 )
 _SECRET = frozenset({"authorization", "proxy-authorization", "cookie"})
+
+
+def streams_of(flow: Flow) -> dict[str, list[Cadence]]:
+    """Return the streams that tables collect, as `connection/stream`, with the cadences of these tables."""
+    found: dict[str, list[Cadence]] = {}
+    for table in flow.tables.values():
+        unit = table.source.unit if table.source is not None else None
+        if unit is not None and flow.connections[unit.connection].type == CAPABILITIES.type:
+            found.setdefault(f"{unit.connection}/{unit.path}", []).append(table.cadence)
+    return found
 
 
 def _wrong_options(what: str, options: Mapping[str, Any], path: str) -> Iterable[InvalidOption]:

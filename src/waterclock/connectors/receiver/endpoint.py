@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Mutable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any, Protocol, Self
 
@@ -19,6 +20,7 @@ from waterclock.connectors.receiver.events import RefusedError, decode_body, eve
 from waterclock.connectors.receiver.writing import SyncFailedError
 from waterclock.http.access_tokens import WrongTokens, bearer_of, is_same
 from waterclock.http.served_hosts import ServedHosts
+from waterclock.permissions.access_tokens import PREFIX
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -26,6 +28,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 _LONGEST_KEY = 200
+_LONGEST_PATH = 400
 _LONGEST_LENGTH = 18  # digits
 _IN_THE_LOOP = 64 * 1024  # longer bodies are parsed by a thread, so that small requests do not wait for them
 _MOST_KEPT = 16 << 20  # bytes of kept headers, which are stored with each event of a request
@@ -55,13 +58,26 @@ class Writer(Protocol):
 class RequestLimits:
     """The limits of a connection: its token or None, the bytes per request, and the headers to store, in lower case.
 
-    `has_raw`: the text of each event is stored, too.
+    `has_raw`: the text of each event is stored, too. `needs_token`: without a token of the connection, senders need an
+    access token.
     """
 
     token: str | None = None
     max_body: int = 1 << 20
     headers: tuple[str, ...] = ()
     has_raw: bool = False
+    needs_token: bool = False
+
+
+class MaySend(Enum):
+    """The answers to an access token that was sent with events. Only `EVERYWHERE` may learn which streams exist."""
+
+    HERE = auto()
+    EVERYWHERE = auto()
+    ELSEWHERE = auto()
+    WRONG = auto()
+    NOT_KNOWN = auto()
+    """The ledger does not answer now."""
 
 
 @dataclass(slots=True)
@@ -163,6 +179,8 @@ class Endpoint:
     patience: float = 60.0
     hosts: ServedHosts = field(default_factory=ServedHosts)
     metrics_token: str | None = None
+    senders: Callable[[str, str, str], Awaitable[MaySend]] | None = None
+    """Checks an access token for a stream; the third argument is the address of the client."""
     wrong: WrongTokens = field(default_factory=WrongTokens)
 
     @property
@@ -176,7 +194,9 @@ class Endpoint:
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         with suppress(_GoneError):
-            status, body, head = await self.answer(scope["method"], scope["path"], headers, _read_asgi_body(receive))
+            client = (scope.get("client") or ("",))[0]
+            parts = _read_asgi_body(receive)
+            status, body, head = await self.answer(scope["method"], scope["path"], headers, parts, client)
             encoded = [(name.encode(), value.encode()) for name, value in head]
             await send({"type": "http.response.start", "status": status, "headers": encoded})
             await send({"type": "http.response.body", "body": body})
@@ -186,28 +206,31 @@ class Endpoint:
         if scope.proto != "http":
             return
         headers = dict(scope.headers.items())
-        status, body, head = await self.answer(scope.method, scope.path, headers, _read_rsgi_body(headers, protocol))
+        client, parts = str(scope.client).rpartition(":")[0], _read_rsgi_body(headers, protocol)
+        status, body, head = await self.answer(scope.method, scope.path, headers, parts, client)
         protocol.response_bytes(status, head, body)
 
     async def answer(
-        self, method: str, path: str, headers: Mapping[str, str], parts: AsyncIterator[bytes]
+        self, method: str, path: str, headers: Mapping[str, str], parts: AsyncIterator[bytes], client: str = ""
     ) -> tuple[int, bytes, list[tuple[str, str]]]:
         """Return the status, body and headers of the response to a request.
 
-        `parts` are the parts of its body; names in `headers` are in lower case.
+        `parts` are the parts of its body; names in `headers` are in lower case. `client` is the sender's address.
         """
         try:
-            status, said, more = await self._answer(method, path.strip("/"), headers, parts)
+            status, said, more = await self._answer(method, path.strip("/"), headers, parts, client)
         except RefusedError as refused:
             more = _RETRY if refused.status == HTTPStatus.SERVICE_UNAVAILABLE else ()
             status, said = refused.status, {"error": str(refused)}
         body = json.dumps(said, separators=(",", ":")).encode() + b"\n"
         return status, body, [("content-type", "application/json"), ("content-length", str(len(body))), *more]
 
-    async def _answer(self, method: str, path: str, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> _Answer:
+    async def _answer(
+        self, method: str, path: str, headers: Mapping[str, str], parts: AsyncIterator[bytes], client: str
+    ) -> _Answer:
         if method != "POST":
             return await self._state(method, path, headers)
-        stream = await self._authorize(path, headers)
+        stream = await self._authorize(path, headers, client)
         return stream if isinstance(stream, tuple) else await self._accept_events(stream, headers, parts)
 
     async def _state(self, method: str, path: str, headers: Mapping[str, str]) -> _Answer:
@@ -230,19 +253,22 @@ class Endpoint:
         }
         return 200, {"streams": streams, "waiting_bytes": self.pending_bytes}, ()
 
-    async def _authorize(self, path: str, headers: Mapping[str, str]) -> Stream | _Answer:
+    async def _authorize(self, path: str, headers: Mapping[str, str], client: str) -> Stream | _Answer:
         """Return the stream of a path, or a refusal.
 
         A wrong token is refused before an unknown path, so that the names of streams remain hidden.
         """
         stream = self.streams.get(path)
+        sent = bearer_of(headers.get("authorization", "")) or ""
+        if self.senders is not None and sent.startswith(PREFIX):
+            return await self._check_scope(await self.senders(sent, path[:_LONGEST_PATH], client), stream)
         tokens = {each.limits.token for each in self.streams.values()} - {None}
-        if stream is None and tokens:
-            sent = bearer_of(headers.get("authorization", "")) or ""
+        needs_token = any(each.limits.needs_token for each in self.streams.values())
+        if stream is None and (tokens or needs_token):
             known = [token for token in tokens if token is not None and is_same(sent, token)]
             if not known and (refusal := await self._check_token(None, headers)) is not None:
                 return refusal
-        elif stream is not None and stream.limits.token is not None:
+        elif stream is not None and (stream.limits.token is not None or stream.limits.needs_token):
             if (refusal := await self._check_token(stream.limits.token, headers)) is not None:
                 return refusal
         elif "origin" in headers:
@@ -250,9 +276,17 @@ class Endpoint:
             return 403, {"error": "a web page cannot send events: the connection has no token"}, ()
         elif not self.hosts.allows(headers.get("host", "")):
             return _NOT_SERVED
-        if stream is None:
-            return 404, {"error": "no table collects from here: POST to /connection/stream"}, ()
-        return stream
+        return stream or _NO_STREAM
+
+    async def _check_scope(self, found: MaySend, stream: Stream | None) -> Stream | _Answer:
+        """Return the stream if the access token of a request may send there, or a refusal."""
+        if found is MaySend.NOT_KNOWN:
+            return 503, {"error": "the token cannot be checked now; send it again"}, _RETRY
+        if found is MaySend.WRONG:
+            return (403, {"error": "wrong token"}, ()) if await self.wrong.delay() else _TOO_MANY
+        if found is MaySend.ELSEWHERE or (stream is None and found is MaySend.HERE):
+            return 403, {"error": "this token may not send here"}, ()
+        return stream or _NO_STREAM
 
     async def _check_token(self, token: str | None, headers: Mapping[str, str]) -> _Answer | None:
         """Check the bearer token of a request. Return None if it is `token`, or else a refusal.
@@ -265,7 +299,7 @@ class Endpoint:
         if token is not None and is_same(sent, token):
             return None
         if not await self.wrong.delay():
-            return 429, {"error": "too many wrong tokens"}, _RETRY
+            return _TOO_MANY
         return 403, {"error": "wrong token"}, ()
 
     async def _accept_events(self, stream: Stream, headers: Mapping[str, str], parts: AsyncIterator[bytes]) -> _Answer:
@@ -382,6 +416,8 @@ def _out_of_space_error() -> RefusedError:
 
 _Answer = tuple[int, Mapping[str, Any], Sequence[tuple[str, str]]]
 _RETRY = (("retry-after", "1"),)
+_TOO_MANY: _Answer = (429, {"error": "too many wrong tokens"}, _RETRY)
+_NO_STREAM: _Answer = (404, {"error": "no table collects from here: POST to /connection/stream"}, ())
 _NOT_SERVED: _Answer = (421, {"error": "this host name is not served"}, ())
 
 

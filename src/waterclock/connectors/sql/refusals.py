@@ -36,7 +36,7 @@ def unreachable_server_error(name: str, where: str, text: str) -> WaterclockErro
         "the database does not answer",
         where=where,
         why=f"{name}: {text}; nothing was changed",
-        fix="it is tried again; see that the server runs, and that host and port are right",
+        fix="Waterclock retries by itself; check that the server runs, and that host and port are correct",
         transient=True,
     )
 

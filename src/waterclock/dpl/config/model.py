@@ -13,7 +13,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from waterclock.dpl.config.file_name import FILE
-from waterclock.dpl.config.people_sections import SignInSection, UserSection
+from waterclock.dpl.config.people_sections import OidcSection, SignInSection, UserSection
+from waterclock.dpl.config.secret_setting import SecretSetting
 from waterclock.dpl.config.toml_positions import places_of
 from waterclock.dpl.syntax.source_text import SourceText, Span
 from waterclock.errors import WaterclockError, did_you_mean, nearest
@@ -52,13 +53,6 @@ class Defaults(BaseModel):
     retain: str | None = None
     keep_versions: str | None = None
     deadline: str | None = None
-
-
-class SecretSetting(BaseModel):
-    """A setting whose value is a secret: `{ secret = "name" }`."""
-
-    model_config = _STRICT
-    secret: str
 
 
 class SparkSection(BaseModel):
@@ -469,6 +463,7 @@ _HOMES: Mapping[str, type[BaseModel]] = {
     "[env.NAME.vault]": VaultSection,
     "[users.NAME]": UserSection,
     "[sign_in]": SignInSection,
+    "[sign_in.oidc]": OidcSection,
 }
 
 
@@ -493,8 +488,10 @@ def _keys(model: type[BaseModel], path: tuple[str, ...]) -> list[str]:
         return list(model.model_fields)
     if model is not _File:
         return []
-    if path[-2:-1] == ("users",) or path[-1:] == ("sign_in",):
-        return list((UserSection if path[-2:-1] == ("users",) else SignInSection).model_fields)
+    sections: dict[str, type[BaseModel]] = {"sign_in": SignInSection, "oidc": OidcSection}
+    of_people = UserSection if path[-2:-1] == ("users",) else sections.get(path[-1])
+    if of_people is not None:
+        return list(of_people.model_fields)
     env: dict[tuple[str, ...], type[BaseModel]] = {(): Environment, ("spark",): SparkSection, ("vault",): VaultSection}
     found = _ProjectSection if path[0] == "project" else env.get(path[2:]) if path[0] == "env" else None
     return [] if found is None or path == ("env",) else list(found.model_fields)

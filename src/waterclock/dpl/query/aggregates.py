@@ -6,7 +6,8 @@ an entry to `_IN_SPARKS_WORDS`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
@@ -22,14 +23,28 @@ _IN_SPARKS_WORDS = {
 }
 NAMES = frozenset(name.lower() for name in _IN_SPARKS_WORDS)
 
+GROUPED: Mapping[str, int] = {"k_anonymity": 1, "l_diversity": 2}
+"""The aggregates over groups of rows, which only rules can use, and how many arguments they need at least.
+
+They have no expansion, because Spark cannot nest aggregates: `group_measures` computes them.
+"""
+EXAMPLES = {"k_anonymity": "k_anonymity(zip, age) >= 5", "l_diversity": "l_diversity(diagnosis, zip, age) >= 2"}
+"""A rule for each of them."""
+_BEHIND = frozenset({"FILTER", "OVER", "WITHIN"})  # words behind a call that change what it aggregates
+_FORMS = {"k_anonymity": "k_anonymity(column, ...)", "l_diversity": "l_diversity(sensitive, column, ...)"}
+
 
 def is_aggregate(node: exp.Expr) -> bool:
     """Return whether a node of an expression is an aggregate of Spark or of Waterclock."""
-    return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.upper() in _IN_SPARKS_WORDS)
+    return isinstance(node, exp.AggFunc) or (
+        isinstance(node, exp.Anonymous) and node.name.lower() in NAMES | {*GROUPED}
+    )
 
 
 def check_aggregate_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Return the error for a call at `index` of an aggregate of Waterclock without exactly one argument, or None."""
+    """Return the error for a call at `index` of an aggregate of Waterclock with invalid arguments, or None."""
+    if upper.lower() in GROUPED and _is_call(tokens, index):
+        return _check_grouped_call(source, tokens, index)
     if upper not in _IN_SPARKS_WORDS or not _is_call(tokens, index):
         return None
     closing, commas = _arguments(tokens, index + 1)
@@ -39,6 +54,29 @@ def check_aggregate_call(source: SourceText, tokens: Sequence[Token], index: int
     given = f"{len(commas) + 1} arguments" if commas else "no arguments"
     why, fix = f"its form is {upper.lower()}(column)", f"pass one column: {upper.lower()}(customer_id)"
     return span.refuse("E238", f"{span.text} is called with {given}", why=why, fix=fix)
+
+
+def _check_grouped_call(source: SourceText, tokens: Sequence[Token], index: int) -> WaterclockError | None:
+    name = tokens[index].text.lower()
+    closing, commas = _arguments(tokens, index + 1)
+    span = source.span(tokens[index].start, tokens[index].end + 1)
+    count = len(commas) + 1 if closing > index + 2 else 0
+    inside = tokens[index + 2 : closing]
+    after = tokens[closing + 1].text.upper() if closing + 1 < len(tokens) else ""
+    if count < GROUPED[name]:
+        given = f"{count} argument{'s' if count > 1 else ''}" if count else "no arguments"
+        what = f"{span.text} is called with {given}"
+    elif inside[0].text.upper() == "DISTINCT":
+        what = f"{span.text} is called with DISTINCT"
+    elif any(_is_aggregate_call(inside, at) for at in range(len(inside))):
+        what = f"{span.text} has an aggregate as an argument"
+    elif any(each.text == "*" and before.text in {"(", ","} for before, each in pairwise(tokens[index + 1 : closing])):
+        what = f"{span.text} is called with *"
+    elif after in _BEHIND:
+        what = f"{span.text} has {after}"
+    else:
+        return None
+    return span.refuse("E238", what, why=f"its form is {_FORMS[name]}", fix=f"name columns: {EXAMPLES[name]}")
 
 
 def expand_aggregates(text: str) -> str:
@@ -56,6 +94,20 @@ def expand_aggregates(text: str) -> str:
     return text
 
 
+def grouped_calls(text: str) -> Iterator[tuple[int, int, str, list[str]]]:
+    """Yield the start, end, name and arguments of each call of an aggregate over groups in an expression."""
+    if not any(name in text.lower() for name in GROUPED):
+        return
+    tokens = dialect().tokenize(text)
+    for index, token in enumerate(tokens):
+        if token.text.lower() not in GROUPED or not _is_call(tokens, index):
+            continue
+        closing, commas = _arguments(tokens, index + 1)
+        bounds = [index + 1, *commas, closing]
+        arguments = [text[tokens[left].end + 1 : tokens[right].start].strip() for left, right in pairwise(bounds)]
+        yield token.start, tokens[closing].end + 1, token.text.lower(), arguments
+
+
 def aggregates_of(text: str) -> list[str]:
     """Return the texts of an expression's outermost aggregate calls, each once, without those with FILTER or OVER."""
     tokens, found, behind = dialect().tokenize(text), dict[str, None](), 0
@@ -65,7 +117,7 @@ def aggregates_of(text: str) -> list[str]:
         closing, _ = _arguments(tokens, index + 1)
         behind = closing + 1
         follows = tokens[behind].text.upper() if behind < len(tokens) else ""
-        if follows not in {"FILTER", "OVER", "WITHIN"}:
+        if follows not in _BEHIND:
             found[text[token.start : tokens[closing].end + 1]] = None
     return list(found)
 
@@ -76,7 +128,7 @@ def _is_aggregate_call(tokens: Sequence[Token], index: int) -> bool:
         return False
     word = tokens[index].text.upper()
     kind = exp.FUNCTION_BY_NAME.get(word)
-    return word in _IN_SPARKS_WORDS or (kind is not None and issubclass(kind, exp.AggFunc))
+    return word.lower() in NAMES | {*GROUPED} or (kind is not None and issubclass(kind, exp.AggFunc))
 
 
 def _is_call(tokens: Sequence[Token], index: int) -> bool:

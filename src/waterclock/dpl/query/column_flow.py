@@ -33,6 +33,20 @@ Rest = Callable[[str], ColumnOrigin | None]
 
 
 @dataclass(frozen=True, slots=True)
+class FollowedCalls:
+    """Function names in lower case that change how values are followed; without any, every call passes values on.
+
+    `ends`: the result has no origin. `starts`: the result has the function as another origin, with an empty read name.
+    """
+
+    ends: frozenset[str] = frozenset()
+    starts: frozenset[str] = frozenset()
+
+
+ALL_CALLS = FollowedCalls()
+
+
+@dataclass(frozen=True, slots=True)
 class FlowColumn:
     """A column of a query's result; `node` is the item of its top SELECT that defines it."""
 
@@ -134,8 +148,9 @@ class _Frame:
 class ColumnFlow:
     """Computes the origins of a query's columns; `read` returns the columns of an input table by its name."""
 
-    def __init__(self, read: Callable[[str], ColumnSource | None]) -> None:
+    def __init__(self, read: Callable[[str], ColumnSource | None], calls: FollowedCalls = ALL_CALLS) -> None:
         self.read = read
+        self.calls = calls
 
     def query(
         self, query: Any, outer: _Frame | None = None, ctes: Mapping[str, ColumnSource] | None = None
@@ -332,14 +347,15 @@ class ColumnFlow:
         if isinstance(node, exp.Star):
             inside_count = isinstance(node.parent, exp.Count)
             return NOTHING if inside_count else _unite_origins(made.whole() for _, made in frame.sources)
-        if not isinstance(node, exp.Expression) or isinstance(node, exp.DataType):
+        called = _called_name(node)
+        if not isinstance(node, exp.Expression) or isinstance(node, exp.DataType) or called in self.calls.ends:
             return NOTHING
         origin = _unite_origins(self._trace_expression(child, frame, ctes) for child in node.iter_expressions())
         if isinstance(node, exp.Window) and (named := frame.windows.get(node.alias.lower())) is not None:
             origin |= self._trace_expression(
                 [*(named.args.get("partition_by") or ()), named.args.get("order")], frame, ctes
             )
-        return origin
+        return origin | ColumnOrigin(frozenset({("", called)})) if called in self.calls.starts else origin
 
     def _trace_column(self, node: exp.Column, frame: _Frame) -> ColumnOrigin:
         if isinstance(node.this, exp.Star):
@@ -357,6 +373,13 @@ class ColumnFlow:
         asked = inner.copy()
         asked.set("expressions", [exp.alias_(each, "c") for each in _conditions(inner)])
         return self.query(asked, frame, ctes).whole()
+
+
+def _called_name(node: Any) -> str:
+    """Return the name of a called function in lower case; empty for other nodes."""
+    if not isinstance(node, exp.Func):
+        return ""
+    return (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
 
 
 def _names(node: Any) -> list[str]:

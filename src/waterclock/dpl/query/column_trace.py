@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
-from waterclock.dpl.query.column_flow import ColumnFlow, ColumnOrigin, FlowColumn
+from waterclock.dpl.query.column_flow import ALL_CALLS, ColumnFlow, ColumnOrigin, FlowColumn, FollowedCalls
 from waterclock.dpl.query.column_flow import ColumnSource as Columns
 from waterclock.dpl.query.splice import splice
 from waterclock.dpl.syntax.pipes import PIPED
@@ -54,26 +54,37 @@ class TracedColumn:
 
 @dataclass(frozen=True, slots=True)
 class TracedColumns:
-    """The origins of a query's columns, in order, and the tables whose `*` may include more columns."""
+    """The origins of a query's columns, in order, and the tables whose `*` may include more columns.
+
+    `through_star` returns the input columns of a column that is not in `made`, by its name: those that a `*` includes.
+    """
 
     made: Mapping[str, TracedColumn]
     stars: tuple[str, ...] = ()
+    through_star: Callable[[str], frozenset[ColumnOf]] = lambda _: frozenset()
 
 
 def trace(
-    query: Query, closed: Callable[[str], Sequence[str]], known: Callable[[str], Iterable[str]], said: Mapping[str, str]
+    query: Query,
+    closed: Callable[[str], Sequence[str]],
+    known: Callable[[str], Iterable[str]],
+    said: Mapping[str, str],
+    calls: FollowedCalls = ALL_CALLS,
 ) -> TracedColumns:
     """Return the origins of a query's columns; columns of UNION ALL BY NAME are merged by name.
 
     `closed` returns the columns of a table if all are known, else none; `known` returns those that are known. `said`
-    are the columns in the transform's column list, by their lower-case names.
+    are the columns in the transform's column list, by their lower-case names. `calls` are functions that end or start
+    an origin.
     """
     if not query.branches:
-        return _Tracer(query, closed, known, said).trace()
+        return _Tracer(query, closed, known, said, calls).trace()
+    throughs: list[Callable[[str], frozenset[ColumnOf]]] = []
     together: dict[str, tuple[str, TracedColumn]] = {}
     stars: dict[str, None] = {}
     for branch in query.branches:
-        traced = trace(branch, closed, known, said)
+        traced = trace(branch, closed, known, said, calls)
+        throughs.append(traced.through_star)
         for name, made in traced.made.items():
             first, before = together.get(name.lower(), (name, made))
             expressions = ", ".join(dict.fromkeys((before.expression, made.expression)))
@@ -82,7 +93,21 @@ def trace(
                 TracedColumn(expressions, tuple(sorted({*before.inputs, *made.inputs})), made.note),
             )
         stars |= dict.fromkeys(traced.stars)
-    return TracedColumns(dict(together.values()), tuple(stars))
+    return TracedColumns(
+        dict(together.values()),
+        tuple(stars),
+        lambda name: frozenset[ColumnOf]().union(*(through(name) for through in throughs)),
+    )
+
+
+def trace_expression(expression: str, calls: FollowedCalls = ALL_CALLS) -> ColumnOrigin:
+    """Return the origin of an expression over columns of one source, whose reads have the name `wc_0`."""
+    source = Columns(rests=(lambda column: ColumnOrigin(frozenset({("wc_0", column)})),))
+    try:
+        tree = parse_query_text(f"SELECT {expression} AS value FROM wc_0")
+        return ColumnFlow(lambda _: source, calls).query(tree).whole()
+    except (SqlglotError, ValueError, RecursionError):
+        return ColumnOrigin(is_known=False)
 
 
 class _Tracer:
@@ -92,7 +117,9 @@ class _Tracer:
         closed: Callable[[str], Sequence[str]],
         known: Callable[[str], Iterable[str]],
         said: Mapping[str, str],
+        calls: FollowedCalls,
     ) -> None:
+        self.calls = calls
         self.closed = closed
         self.known = known
         self.said = said
@@ -104,7 +131,7 @@ class _Tracer:
     def trace(self) -> TracedColumns:
         try:
             tree = parse_query_text(self.text)
-            made = ColumnFlow(self._read).query(tree)
+            made = ColumnFlow(self._read, self.calls).query(tree)
         except (SqlglotError, ValueError, RecursionError):
             return TracedColumns({"*": TracedColumn(note=UNKNOWN_ORIGIN)})
         found: dict[str, TracedColumn] = {}
@@ -116,7 +143,12 @@ class _Tracer:
             found[self.said.get(column.name.lower(), column.name)] = self._to_traced_column(text, column.origin)
         if rest := self._trace_unnamed_columns(made):
             found["*"] = rest
-        return TracedColumns(found, tuple(dict.fromkeys(_table_of(self.reads[name]) for name in made.opens)))
+        stars = tuple(dict.fromkeys(_table_of(self.reads[name]) for name in made.opens))
+        return TracedColumns(found, stars, lambda name: self._through_star(made, name))
+
+    def _through_star(self, made: Columns, name: str) -> frozenset[ColumnOf]:
+        origins = [origin for rest in made.rests if (origin := rest(name)) is not None]
+        return frozenset(self._origin(*each) for origin in origins for each in origin.inputs)
 
     def _to_traced_column(self, text: str, origin: ColumnOrigin) -> TracedColumn:
         inputs = tuple(sorted({self._origin(name, column) for name, column in origin.inputs}))
@@ -167,6 +199,8 @@ class _Tracer:
 
     def _origin(self, name: str, column: str) -> ColumnOf:
         """Return the table's column for a column of a read, as the table spells it."""
+        if not name:  # a function that starts an origin
+            return ColumnOf("", column)
         if (found := self.flats.get(name, {}).get(column.lower())) is not None:
             return found[1]
         table = _table_of(self.reads[name])

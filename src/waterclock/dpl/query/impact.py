@@ -63,7 +63,7 @@ def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
     """
     flow = lineage.flow
     found = {of.table: Impact(of.table, {of.column: COPIED})}
-    delivered = _find_delivering_publishes(flow)
+    delivered = find_delivering_publishes(flow)
     names = [*flow.order, *(name for name in flow.tables if name not in flow.order)]
     deciding = {name: deciding_columns(table) for name, table in flow.tables.items()}
     size: object = None
@@ -100,7 +100,7 @@ def _impact_on(found: dict[str, Impact], name: str, through: str) -> Impact:
     return at
 
 
-def _find_delivering_publishes(flow: Flow) -> Mapping[str, tuple[str, ...]]:
+def find_delivering_publishes(flow: Flow) -> Mapping[str, tuple[str, ...]]:
     """Return, by collect, the publishes of the project that write to its source."""
     by: dict[str, tuple[str, ...]] = {}
     for name, table in flow.tables.items():

@@ -6,10 +6,11 @@ Queries are analyzed as text; for Python transforms the Spark plans of past runs
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from waterclock.dpl.query.column_trace import ColumnOf, TracedColumn, trace
+from waterclock.dpl.query.column_flow import ALL_CALLS, FollowedCalls
+from waterclock.dpl.query.column_trace import ColumnOf, TracedColumn, trace, trace_expression
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.code_lineage import COMPUTED, COPIED, CodeLineage, Origin
@@ -41,15 +42,18 @@ class ColumnLineage:
 
     `schemas`: columns and types of tables as the last run recorded them; without them, columns of a `*` are matched by
     name. `of_code`: the lineage of Python transforms from the plans of their current code, by table. A transform
-    without an entry may depend on all its inputs.
+    without an entry may depend on all its inputs. `calls`: functions whose results have other origins than their
+    arguments.
     Cost    parses each query on the way, some milliseconds each
     """
 
     flow: Flow
     schemas: Schemas = field(default_factory=dict)
     of_code: Mapping[str, CodeLineage] = field(default_factory=dict)
+    calls: FollowedCalls = ALL_CALLS
     _made: dict[str, dict[str, TracedColumn]] = field(default_factory=dict)
     _stars: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _through_stars: dict[str, Callable[[str], frozenset[ColumnOf]]] = field(default_factory=dict)
     _busy: set[str] = field(default_factory=set)
 
     def columns(self, table: str) -> tuple[str, ...]:
@@ -93,6 +97,15 @@ class ColumnLineage:
         """Return the input tables of a table whose `*` in its query may include more columns than are known."""
         self._trace_once(table)
         return self._stars.get(table, ())
+
+    def through_star(self, table: str, column: str) -> frozenset[ColumnOf]:
+        """Return the input columns that a `*` in a table's query includes as `column`; a column in EXCEPT has none."""
+        self._trace_once(table)
+        through = self._through_stars.get(table)
+        if through is not None:
+            return through(column)
+        left_out = {name.lower() for name in self.flow.tables[table].columns.left_out}
+        return frozenset(ColumnOf(read, column) for read in self.stars_in(table) if column.lower() not in left_out)
 
     def is_included_by_star(self, table: str, column: str) -> bool:
         """Return whether a `*` would include a column of a table: unless the column is HIDDEN."""
@@ -186,8 +199,9 @@ class ColumnLineage:
             made = {column: TracedColumn(note=note) for column in names if column != TIMELABEL}
             return made if table.each is None else {**made, **_trace_request_parameters(table.each, made)}
         said = {column.name.lower(): column.name for column in table.columns.named}
-        traced = trace(table.query, self._list_all_columns, self._list_known_columns, said)
+        traced = trace(table.query, self._list_all_columns, self._list_known_columns, said, self.calls)
         self._stars[table.name] = traced.stars
+        self._through_stars[table.name] = traced.through_star
         until = _trace_until_retired(table, traced.made)
         if table.columns.is_open:
             return {**traced.made, **until}
@@ -202,7 +216,12 @@ class ColumnLineage:
         if column.made_as is None:
             return TracedColumn(column.name, (ColumnOf(source, column.name),))
         spelt = {name.lower(): name for name in self._list_known_columns(source)}
-        inputs = tuple(ColumnOf(source, spelt.get(name.lower(), name)) for name in column.made_as.columns)
+        names = column.made_as.columns
+        started: tuple[ColumnOf, ...] = ()
+        if self.calls is not ALL_CALLS and (origin := trace_expression(column.made_as.expression, self.calls)).is_known:
+            names = tuple(sorted({name for read, name in origin.inputs if read}))
+            started = tuple(ColumnOf("", name) for read, name in sorted(origin.inputs) if not read)
+        inputs = (*(ColumnOf(source, spelt.get(name.lower(), name)) for name in names), *started)
         return TracedColumn(column.made_as.expression, inputs)
 
     def _trace_code(self, table: Table, function: PythonFunction) -> dict[str, TracedColumn]:

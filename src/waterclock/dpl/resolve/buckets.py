@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from waterclock.dpl.config.model import Config, SecretSetting
+from waterclock.dpl.config.model import Config
+from waterclock.dpl.config.secret_setting import SecretSetting
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.files.object_stores import OPTIONS, bucket_of, is_remote, no_option, options_of

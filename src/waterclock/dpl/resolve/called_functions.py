@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from waterclock.dpl.query.aggregates import NAMES
+from waterclock.dpl.query.aggregates import EXAMPLES, GROUPED, NAMES
 from waterclock.dpl.query.builtins import FUNCTIONS
 from waterclock.dpl.query.references import READS, VALUES
 from waterclock.dpl.query.spark_functions import AGGREGATES, GENERATORS, SCALARS, WINDOWED
@@ -29,7 +29,7 @@ from waterclock.flow.declarations import Function
 
 # functions for rules only, and values of the batch; elsewhere they are refused with errors of their own
 OF_RULES = frozenset(
-    {"last_good", "usual", "trend", "parsed", "watermark", "next_watermark", *NAMES, *map(str.lower, VALUES)}
+    {"last_good", "usual", "trend", "parsed", "watermark", "next_watermark", *NAMES, *GROUPED, *map(str.lower, VALUES)}
 )
 # the last three belong to Spark's grammar, and not to the functions that it lists
 OF_SPARK = SCALARS | AGGREGATES | GENERATORS | WINDOWED | {"timestampadd", "timestampdiff", "try_cast"}
@@ -60,6 +60,7 @@ def check_calls_in_queries(
     calls = _Calls(functions)
     for said, tree in queries:
         yield from calls.check(said, tree)
+        yield from _check_aggregates_of_rules(said, tree)
 
 
 def check_calls_in_expressions(
@@ -105,6 +106,18 @@ class _Calls:
                 yield _unknown(node, said, self.known)
             elif name in self.own and (error := _check_argument_count(node, said, self.own[name])) is not None:
                 yield error
+
+
+def _check_aggregates_of_rules(said: ParsedQuery, tree: Any) -> Iterator[WaterclockError]:
+    for node in tree.find_all(exp.Anonymous):
+        name = node.name.lower()
+        if name in NAMES | {*GROUPED} and not isinstance(node.parent, exp.Dot | exp.Table | exp.Hint):
+            yield _span_of(node, said).refuse(
+                "E286",
+                f"{name} is only for rules",
+                why="it is computed on the rows that the query returns",
+                fix=f"write a rule: EXPECT {EXAMPLES.get(name, f'{name}(column) < 5')}",
+            )
 
 
 def _check_argument_count(node: Any, said: Expression | ParsedQuery, function: Function) -> WaterclockError | None:

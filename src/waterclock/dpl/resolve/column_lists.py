@@ -92,7 +92,7 @@ def _column_name_error(column: ParsedColumn, seen: Mapping[str, str], kind: Stat
 
 def _column_clause_error(column: ParsedColumn, statement: Statement) -> WaterclockError | None:
     said = column.declared
-    is_plain = not (said.type or said.is_key or said.is_not_null or column.rules or said.references)
+    is_plain = not (said.type or said.is_key or said.is_not_null or column.rules or said.references or said.subject)
     if is_plain and not column.retires and not column.tells:
         return None
     return column.span.refuse(
@@ -100,7 +100,7 @@ def _column_clause_error(column: ParsedColumn, statement: Statement) -> Waterclo
         f"{column.name} has more than a name",
         why=f"the column list of a {statement.kind.value} only selects columns"
         + (", or computes them by AS" if column.made_as is not None else ""),
-        fix="declare types, keys and rules where the table is made"
+        fix="declare types, keys, rules and subjects where the table is made"
         if column.made_as is None
         else f"write only {column.name} AS ({column.made_as.text}), with a CAST in it for another type",
     )

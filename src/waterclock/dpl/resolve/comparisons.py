@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from waterclock.dpl.query.aggregates import grouped_calls
 from waterclock.dpl.query.merging import find_call_end, is_aggregate_text
 from waterclock.dpl.syntax.statements import Expression
 from waterclock.dpl.syntax.tokens import dialect
@@ -32,8 +33,10 @@ def uses_history(expression: Expression) -> bool:
 def find_uncountable_word(text: str) -> str | None:
     """Return the word because of which an aggregate cannot be computed while rows are written, None if it can.
 
-    The word is DISTINCT, FILTER, OVER or WITHIN.
+    The word is DISTINCT, FILTER, OVER or WITHIN, or the name of a measure of groups.
     """
+    if grouped := next(iter(grouped_calls(text)), None):
+        return grouped[2]
     found = _NOT_COUNTED.search(_STRINGS.sub("''", text))
     return found.group(1).upper() if found else None
 

@@ -14,16 +14,18 @@ from waterclock.dpl.resolve.connections import Systems, resolve_connections
 from waterclock.dpl.resolve.drafts import draft_of
 from waterclock.dpl.resolve.flats import Flats
 from waterclock.dpl.resolve.flow_building import FlowBuilder
-from waterclock.dpl.resolve.flow_checks import UnresolvedFlow, check_clauses, check_names_and_circles
+from waterclock.dpl.resolve.flow_checks import check_clauses, check_names_and_circles
 from waterclock.dpl.resolve.functions import check_circles, function_of
 from waterclock.dpl.resolve.grants import GrantResolver
 from waterclock.dpl.resolve.key_deduplication import resolve_keys
 from waterclock.dpl.resolve.late_rows import with_late_rows
 from waterclock.dpl.resolve.names import names_of
+from waterclock.dpl.resolve.published_personal_data import check_published_personal_data
 from waterclock.dpl.resolve.query_choices import resolve_choices
 from waterclock.dpl.resolve.schemas import RecordedColumns, Schemas
 from waterclock.dpl.resolve.table_reads import ReadResolver
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow
 from waterclock.dpl.resolve.views import Queries
 from waterclock.dpl.resolve.watermarks import with_marks
 from waterclock.dpl.syntax.statements import Statement, StatementKind
@@ -101,7 +103,9 @@ class _Compiler:
         granted = GrantResolver(self.drafts, schemas, functions, self.config, errors).resolve(grants)
         if errors:
             return None
-        return FlowBuilder(self.drafts, queries, functions, view_columns, self.config, systems, granted).build()
+        built = FlowBuilder(self.drafts, queries, functions, view_columns, self.config, systems, granted).build()
+        errors.extend(check_published_personal_data(built, self.drafts))
+        return None if errors else built
 
     def _publishes(self, systems: Systems) -> dict[str, UnresolvedTable]:
         publishes: dict[str, UnresolvedTable] = {}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from waterclock.dpl.config.model import Config, SparkSection
+from waterclock.dpl.config.model import SparkSection
 from waterclock.dpl.resolve.called_functions import (
     check_called_functions,
     check_calls_in_functions,
@@ -13,41 +12,24 @@ from waterclock.dpl.resolve.called_functions import (
     check_cast_types,
 )
 from waterclock.dpl.resolve.closings import resolve_closings
-from waterclock.dpl.resolve.connections import Systems
 from waterclock.dpl.resolve.copies import check_copies
+from waterclock.dpl.resolve.cycles import check_cycles
 from waterclock.dpl.resolve.deadlines import check_deadlines
 from waterclock.dpl.resolve.hidden import exclude_hidden_from_input_rules
-from waterclock.dpl.resolve.idle_bounds import check_idle_bounds
 from waterclock.dpl.resolve.input_rules import check_input_rules
 from waterclock.dpl.resolve.keyed_calls import check_keyed_calls
 from waterclock.dpl.resolve.ladders import check_ladders
-from waterclock.dpl.resolve.legality import check_cycles, check_reads
 from waterclock.dpl.resolve.offline import check_offline
 from waterclock.dpl.resolve.open_windows import check_open_windows
 from waterclock.dpl.resolve.partial import check_partial
 from waterclock.dpl.resolve.reach import check_reach
+from waterclock.dpl.resolve.read_checks import check_reads
 from waterclock.dpl.resolve.renames import check_renames
-from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.dpl.resolve.subjects import check_subjects
+from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow
 from waterclock.dpl.resolve.variables import check_variables
-from waterclock.dpl.resolve.views import Queries
 from waterclock.dpl.resolve.watermarks import check_marks
-from waterclock.dpl.syntax.source_text import Span
-from waterclock.dpl.syntax.statements import Statement
 from waterclock.errors import WaterclockError
-from waterclock.flow.declarations import Function, Read
-
-
-@dataclass(frozen=True, slots=True)
-class UnresolvedFlow:
-    """A flow while it is compiled; `spans` are the spans of reads, by reading table and read."""
-
-    drafts: Mapping[str, UnresolvedTable]
-    spans: Mapping[tuple[str, Read], Span]
-    statements: Sequence[Statement]
-    queries: Queries
-    functions: Mapping[str, Function]
-    systems: Systems
-    config: Config
 
 
 def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
@@ -62,6 +44,7 @@ def check_names_and_circles(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
     yield from check_keyed_calls(queries, flow.statements, flow.systems)
     yield from check_copies(flow.drafts, flow.systems)
     yield from check_renames(flow.drafts, flow.queries.views)
+    yield from check_subjects(flow.drafts.values())
     yield from check_marks(flow.drafts, flow.spans)
     yield from check_cycles(flow.drafts, flow.spans)
 
@@ -75,7 +58,6 @@ def check_clauses(flow: UnresolvedFlow) -> Iterator[WaterclockError]:
     yield from resolve_closings(drafts, flow.config.variables, flow.functions)
     yield from check_open_windows(drafts, flow.statements)
     yield from check_ladders(drafts.values())
-    yield from check_idle_bounds(drafts.values())
     yield from check_input_rules(drafts, flow.queries.views)
     exclude_hidden_from_input_rules(drafts)
     yield from check_offline(drafts.values())

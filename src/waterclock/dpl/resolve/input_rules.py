@@ -102,7 +102,7 @@ def _unread_input_error(
     if is_view:
         return span.refuse(
             "E321",
-            f"{name} is a view, and OF takes a table that {draft.name} reads",
+            f"{name} is a view; OF needs a table that {draft.name} reads",
             why="a view is replaced by its query: the tables in that query are read",
             fix=f"name the table it reads: OF {' or OF '.join(read)}" if read else "name the table it reads",
         )

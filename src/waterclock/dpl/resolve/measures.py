@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from waterclock.dpl.query.aggregates import grouped_calls
 from waterclock.dpl.resolve.comparisons import find_uncountable_word, uses_history
 from waterclock.dpl.resolve.literals import with_literals
 from waterclock.dpl.resolve.rules import check_expression, has_aggregate
@@ -90,6 +91,8 @@ def _check_measure(expression: Expression, *, is_offline: bool) -> list[Waterclo
         fix = "write it as a rule: EXPECT count(*) > 0.5 * last_good(count(*))"
     elif not has_aggregate(expression.tree):
         what, fix = f"{expression.text} is not an aggregate", "use an aggregate: sum(...), max(...)"
+    elif sign := next((name for _, _, name, _ in grouped_calls(expression.text)), None):
+        what, fix = f"{sign} is only for rules", f"write a rule: EXPECT {expression.text} >= 5"
     elif (sign := find_uncountable_word(expression.text)) is not None and not (is_offline and sign != "OVER"):
         fixes = {"DISTINCT": "use approx_count_distinct(...)", "FILTER": "use count_if(...) or sum(CASE WHEN ...)"}
         what = f"{sign} in {expression.text} cannot be computed while rows are written"

@@ -1,26 +1,70 @@
-"""Resolves the sections `[roles]` and `[users]` of the project file: the rights of each user."""
+"""Resolves the sections `[roles]`, `[users]` and `[sign_in]` of the project file: who has which rights, and how."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 from waterclock.dpl.config.model import Config
+from waterclock.dpl.config.secret_setting import SecretSetting
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.permissions.people import AccessRules, Right, User, expand_rights
+from waterclock.permissions.people import AccessRules, OidcSettings, Right, User, expand_rights, is_user_name
 from waterclock.timelabel.duration import parse_duration
 
 _ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,79}")
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")  # of RFC 6749
 
 
 def resolve_access_rules(config: Config, errors: list[WaterclockError]) -> AccessRules:
     """Return the users of the project file with their rights; append all errors in the sections to `errors`."""
     roles = {name: _rights(config, name, errors) for name in config.roles}
     users = {name: _user(config, name, roles, errors) for name in config.users}
-    return AccessRules(users, _proxies(config, errors), _keep(config, errors))
+    return AccessRules(users, _proxies(config, errors), _keep(config, errors), _oidc(config, roles, errors))
+
+
+def _oidc(config: Config, roles: Mapping[str, frozenset[Right]], errors: list[WaterclockError]) -> OidcSettings | None:
+    said, path = config.sign_in.oidc, ("sign_in", "oidc")
+    if said is None:
+        return None
+
+    def refuse(key: str, what: str, *, why: str | None = None, fix: str) -> None:
+        errors.append(config.place_of_env((*path, key)).refuse("E945", what, why=why, fix=fix))
+
+    if why := _refuse_issuer(said.issuer):
+        refuse("issuer", "the issuer is not an address of a provider", why=why, fix='write "https://login.example"')
+    if not said.client_id:
+        refuse("client_id", "client_id is empty", fix="write the id that the provider gave to Waterclock")
+    for scope in said.scopes:
+        if not _SCOPE.fullmatch(scope):
+            refuse("scopes", f"{scope!r} is not a scope", fix='write each scope alone: ["email", "groups"]')
+    for group, names in said.group_roles.items():
+        _check_roles(config, (*path, "group_roles", group), names, roles, errors)
+    secret = said.client_secret.secret if isinstance(said.client_secret, SecretSetting) else None
+    rights = {
+        group: expand_rights([right for name in names for right in roles.get(name, ())])
+        for group, names in said.group_roles.items()
+    }
+    return OidcSettings(
+        said.issuer, said.client_id, secret, tuple(said.scopes), said.user_claim, said.group_claim, rights
+    )
+
+
+def _refuse_issuer(issuer: str) -> str | None:
+    """Return why a text is not an issuer, or None if it is one."""
+    try:
+        parts = urlsplit(issuer)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return "it is not an address"
+    if not host or parts.username is not None or parts.query or parts.fragment or not issuer.isascii():
+        return "an issuer is an address without user, query and fragment"
+    if parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK):
+        return None
+    return "over http://, anyone on the way could sign in as any user; it is accepted for loopback only"
 
 
 def _proxies(config: Config, errors: list[WaterclockError]) -> tuple[str, ...]:
@@ -73,20 +117,30 @@ def _rights(config: Config, role: str, errors: list[WaterclockError]) -> frozens
 
 def _user(config: Config, name: str, roles: Mapping[str, frozenset[Right]], errors: list[WaterclockError]) -> User:
     said, path = config.users[name], ("users", name)
-    if not _USER.fullmatch(name):
+    if not is_user_name(name):
         errors.append(
             config.place_of_env(path).refuse(
                 "E941", f"{name!r} is not a valid name of a user", why="the audit trail shows it",
-                fix='use up to 80 letters, digits and _ . @ + -, in quotes: [users."anna@example.com"]',
+                fix='use up to 80 letters, digits and _ . @ + | : -, in quotes: [users."anna@example.com"]',
             )
         )  # fmt: skip
+    _check_roles(config, (*path, "roles"), said.roles, roles, errors)
+    rights = [right for role in said.roles for right in roles.get(role, ())]
+    return User(name, expand_rights(rights), said.attributes, frozenset(said.roles))
+
+
+def _check_roles(
+    config: Config,
+    path: tuple[str, ...],
+    names: Sequence[str],
+    roles: Mapping[str, frozenset[Right]],
+    errors: list[WaterclockError],
+) -> None:
     errors.extend(
-        config.place_of_env((*path, "roles")).refuse(
+        config.place_of_env(path).refuse(
             "E941", f"unknown role {role}",
             why=f"the roles are {', '.join(roles)}" if roles else "no role is declared",
             fix=did_you_mean(role, roles, otherwise=f'add {role} = ["look"] below [roles]'),
         )
-        for role in said.roles if role not in roles
+        for role in names if role not in roles
     )  # fmt: skip
-    rights = [right for role in said.roles for right in roles.get(role, ())]
-    return User(name, expand_rights(rights), said.attributes, frozenset(said.roles))

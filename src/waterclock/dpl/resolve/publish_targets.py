@@ -58,7 +58,7 @@ def resolve_publish_target(
             draft.at("MODE" if said else "TO").refuse(
                 "E224",
                 f"{capabilities.type} cannot take {draft.declared.mode.name}",
-                why=f"it takes {_modes(capabilities.publishes) or 'nothing'}"
+                why=f"it supports {_modes(capabilities.publishes) or 'no mode'}"
                 + ("" if said else f"; {table.name} is a {table.declared.mode.name} table"),
                 fix=f"write {_modes(legal & capabilities.publishes)}"
                 if legal & capabilities.publishes

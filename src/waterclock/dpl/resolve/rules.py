@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from waterclock.dpl.query.aggregates import check_aggregate_call, is_aggregate
+from waterclock.dpl.query.aggregates import check_aggregate_call, grouped_calls, is_aggregate
 from waterclock.dpl.query.builtins import check_builtin_call
 from waterclock.dpl.query.determinism import check_deterministic_call
 from waterclock.dpl.query.now_texts import now_texts
@@ -28,6 +28,8 @@ _NEVER_TRUTHS = (
     exp.Literal, exp.Count, exp.CountIf, exp.Sum, exp.Avg, exp.ApproxDistinct, exp.Add, exp.Sub, exp.Mul, exp.Div,
     exp.Mod, exp.Neg, exp.Concat, exp.DPipe, exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.Abs,
 )  # fmt: skip
+
+_NOT_OF_INPUT = "write the rule without OF, or where the input table is made"
 
 
 def rule_of(
@@ -53,7 +55,7 @@ def rule_of(
         )
         return None
     scope = Scope.TABLE if said.is_over_table else Scope.BATCH if is_of_batch or said.is_over_batch else Scope.ROW
-    if scope is not Scope.ROW and (problem := _batch_rule_error(said)):
+    if scope is not Scope.ROW and (problem := _batch_rule_error(said) or _input_groups_error(said)):
         errors.append(problem)
         return None
     if scope is Scope.ROW and said.expression.tree.find(exp.Window) is not None:
@@ -80,10 +82,15 @@ def rule_of(
 
 
 def _input_history_error(said: ParsedRule) -> WaterclockError:
-    fix = "write the rule without OF, or where the input table is made"
-    return planned_feature_error(
-        "last_good(), usual() and trend() in a rule OF an input", said.expression.span, fix=fix
-    )
+    what = "last_good(), usual() and trend() in a rule OF an input"
+    return planned_feature_error(what, said.expression.span, fix=_NOT_OF_INPUT)
+
+
+def _input_groups_error(said: ParsedRule) -> WaterclockError | None:
+    if not said.of or not any(grouped_calls(said.expression.text)):
+        return None
+    what = "k_anonymity() and l_diversity() in a rule OF an input"
+    return planned_feature_error(what, said.expression.span, fix=_NOT_OF_INPUT)
 
 
 def _history_error(said: ParsedRule) -> WaterclockError:
@@ -107,7 +114,7 @@ def _batch_rule_error(said: ParsedRule) -> WaterclockError | None:
     return said.expression.span.refuse(
         "E272",
         f"a rule of the {what} cannot have {rows}" if rows else f"a rule of the {what} cannot have a limit",
-        why=f"it is true or false for the whole {what}: there are no rows to quarantine or to count",
+        why=f"the rule applies to the whole {what}, not to single rows: there are none to quarantine or to count",
         fix="write ELSE WARN, ELSE HOLD or ELSE FAIL",
     )
 

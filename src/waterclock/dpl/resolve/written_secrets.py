@@ -41,7 +41,7 @@ def written_setting_errors(config: Config) -> Iterator[WaterclockError]:
     """Yield an error for each setting of the project file with a credential in plain text, without the value.
 
     Settings are the URL of the ledger, options of the storage, settings of Spark, and addresses and tokens of alerts
-    and OpenLineage.
+    and OpenLineage, and the client secret of sign-in.
     """
     said, path = config.environment, ("env", config.env)
     if isinstance(said.ledger, str) and has_password(said.ledger):
@@ -68,7 +68,7 @@ def written_setting_errors(config: Config) -> Iterator[WaterclockError]:
     for at, value in named:
         if isinstance(value, str):
             name = f'"{at[-1]}"' if "." in at[-1] else at[-1]
-            yield config.place(at).refuse(
+            yield config.place_of_env(at).refuse(
                 "E333",
                 f"{at[-1]} is written in plain text",
                 why=_WHY,
@@ -86,7 +86,9 @@ def _list_addresses(config: Config) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def _tokens(config: Config) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the tokens of webhooks and of the OpenLineage server, each with the path of its key."""
+    """Yield the tokens of webhooks and of the OpenLineage server, and the secret of OIDC, each with its key's path."""
+    if config.sign_in.oidc is not None:
+        yield ("sign_in", "oidc", "client_secret"), config.sign_in.oidc.client_secret
     if "url" in config.openlineage:
         yield ("openlineage", "token"), config.openlineage.get("token")
     targets = config.alerts.get("targets")

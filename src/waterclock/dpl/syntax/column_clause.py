@@ -29,9 +29,7 @@ from waterclock.flow.references import Reference
 RULE_WORDS = frozenset(
     "AS KEY NOT EXPECT REFERENCES DEFAULT SUBJECT HIDDEN RETIRE TAGS COMMENT ELSE NULL PRIMARY UNIQUE CHECK".split()
 )
-_LATER = {
-    "DEFAULT": "DEFAULT", "SUBJECT": "SUBJECT",
-}  # fmt: skip
+_LATER = {"DEFAULT": "DEFAULT"}
 
 
 def take_columns(cursor: Cursor) -> ParsedColumnList:
@@ -129,6 +127,14 @@ def _with_hidden(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
     return replace(said, hidden_span=span, declared=replace(said.declared, is_hidden=True))
 
 
+def _with_subject(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
+    start = cursor.index
+    cursor.take()
+    name = cursor.plain_name("a subject")
+    declared = replace(said.declared, subject=name.text)
+    return replace(said, subject_span=cursor.span_since(start), declared=declared)
+
+
 def _with_tags(cursor: Cursor, said: ParsedColumn) -> ParsedColumn:
     cursor.take()
     return replace(said, declared=replace(said.declared, tags=cursor.names("tags")))
@@ -160,6 +166,7 @@ _RULES: Mapping[str, Callable[[Cursor, ParsedColumn], ParsedColumn]] = {
     "EXPECT": _with_expect,
     "REFERENCES": _with_references,
     "HIDDEN": _with_hidden,
+    "SUBJECT": _with_subject,
     "TAGS": _with_tags,
     "COMMENT": _with_comment,
     "AS": _with_value,
@@ -171,6 +178,7 @@ _HAS: Mapping[str, Callable[[ParsedColumn], bool]] = {
     "KEY": lambda said: said.declared.is_key,
     "NOT": lambda said: said.declared.is_not_null,
     "REFERENCES": lambda said: said.declared.references is not None,
+    "SUBJECT": lambda said: said.declared.subject is not None,
     "TAGS": lambda said: bool(said.declared.tags),
     "COMMENT": lambda said: said.declared.comment is not None,
     "AS": lambda said: said.made_as is not None,
@@ -205,7 +213,7 @@ def _unknown(cursor: Cursor) -> WaterclockError:
     return cursor.here().refuse(
         "E205",
         f"unknown word {word.text} in a column",
-        why="a column can have KEY, NOT NULL, HIDDEN, EXPECT (...), REFERENCES, RETIRE, TAGS, COMMENT",
+        why="a column can have KEY, NOT NULL, HIDDEN, SUBJECT, EXPECT (...), REFERENCES, RETIRE, TAGS, COMMENT",
         fix=did_you_mean(word.upper, known, otherwise="put a comma before the next column"),
     )
 

@@ -146,6 +146,7 @@ class ParsedColumn:
     stays: ParsedKeyStays | None = None
     tells: ParsedRowMetadata | None = None
     hidden_span: Span | None = None
+    subject_span: Span | None = None
 
     @property
     def name(self) -> str:

@@ -1,1 +1,1 @@
-"""The lifecycle of a batch: make, seal, audit, commit, record, retry, takeover and publish."""
+"""Carries out the lifecycle of a batch: make, seal, audit, commit, record, retry, takeover and publish."""

@@ -1,4 +1,4 @@
-"""One attempt at a group: its Spark session, the time of each step, and the state that closing it needs."""
+"""Defines one attempt at a group of batches: its Spark session, the time of each step, and its state."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CommittedGroup:
-    """The result of a group that was committed: the counts of rows and of earlier windows read again, and warnings."""
+    """The result of a committed group: the number of rows, the number of earlier windows made again, and warnings."""
 
     rows: int
     earlier: int
@@ -39,9 +39,10 @@ class CommittedGroup:
 
 @dataclass
 class GroupAttempt:
-    """One attempt at a group. Each step gets its inputs from the step before it, except for the state that is here.
+    """One attempt at a group of batches that share a claim. It holds the state that all steps and `close_failed` need.
 
-    `bound` are the inputs as far as they are bound. `held` is the held batch that a release commits.
+    `bound` are the inputs, as soon as they are bound. `held` is the held batch that a release commits. `made` are the
+    rows, not yet written. `spent` are the seconds of each step.
     """
 
     work: RunContext
@@ -59,7 +60,7 @@ class GroupAttempt:
 
     @cached_property
     def spark(self) -> SparkSession:
-        """The batch's own session, with the functions that the table's rules call registered."""
+        """The attempt's own Spark session, in which the functions that the table's rules call are registered."""
         session = self.work.sessions.own()
         self.work.record_spark_page()
         register_functions(session, self.work.root, self.work.flow, self.table.expressions, self.work.keys)
@@ -77,7 +78,7 @@ class GroupAttempt:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Report a step to the listener, and add its duration to the time of the steps of that name."""
+        """Report a step to the listener, and add its duration to `spent` under that name."""
         self.work.listener.step(self.group, name)
         begun = time.perf_counter()
         try:
@@ -86,14 +87,14 @@ class GroupAttempt:
             self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - begun
 
     def make(self, bound: BoundInputs) -> MadeSlices:
-        """Return the group's rows, not yet evaluated."""
+        """Build the group's rows, which are not evaluated yet."""
         with self.step("make"):
             set_shuffle_partitions(self.spark, bytes_read(self.work.lake, self.work.flow, bound.pins.values()))
             self.made = make(self.work, self.spark, self.table, self.group, bound, self.now)
             return self.made
 
     def close(self) -> None:
-        """Stop renewing the lease, and release the session and the resources of the source."""
+        """Stop renewing the lease, and release the Spark session and the resources of the source."""
         if self.made is not None:
             self.made.notes.close()
         if self.claim is not None:
@@ -102,7 +103,7 @@ class GroupAttempt:
             self.work.sessions.release(self.spark)
 
     def report(self, error: WaterclockError | None) -> GroupReport:
-        """Return the report of the attempt."""
+        """Build the report of the attempt, with its error if it failed."""
         return GroupReport(
             self.group,
             None if self.claim is None else self.claim.number,

@@ -1,4 +1,4 @@
-"""Audits the sealed slices of a group: judges the rows of each label by all rules of its table."""
+"""Audits the sealed slices of a group: evaluates all rules of the table on the rows of each label."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from waterclock.timelabel.label import label_of
 
 @dataclass(frozen=True, slots=True)
 class GroupAudit:
-    """The verdict on each label, and the measures of its columns that were compared with earlier ones.
+    """The verdict on each label, and its column measures that were compared with earlier ones.
 
     `hold` is the verdict that holds the batch. `past` are the verdicts that hold windows which its LOOKBACK read again.
     """
@@ -45,7 +45,7 @@ class GroupAudit:
 
 
 def audit(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, sealed: SealedGroup) -> GroupAudit:
-    """Judge each label by the rules of its table. Rows that the collect quarantined are reported with the newest label.
+    """Evaluate the rules of the table on each label. Warnings about rows of no window are added to the newest label.
 
     Raises  E740 where a rule fails a batch or a past window, E755 where a rule holds some of several batches: the group
             is split

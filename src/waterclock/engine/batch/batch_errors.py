@@ -12,9 +12,9 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Columns, Table
 from waterclock.storage.slices.conform import row_error
 
-# errors of Spark, a user function or a driver while it processed a row
+# codes of errors that Spark, a user function or a driver raises for a row
 _OF_ROWS = frozenset({"E720", "E730", "E790"})
-# Spark names no value in these: they are found before a row is read, or concern a file
+# These errors contain no value of a row: they are raised before a row is read, or concern a file.
 _OF_NO_ROW = (
     "the JVM could not store",
     "Spark reports AMBIGUOUS",
@@ -45,9 +45,9 @@ def batch_error(work: RunContext, table: Table, raised: Exception, where: str) -
 
 
 def hide_values(columns: Columns, error: WaterclockError) -> WaterclockError:
-    """Return an error without values of rows, which the column list of a publish may hide on purpose.
+    """Return an error without the values of rows, which the column list of a publish may hide on purpose.
 
-    It is this error that is stored in the ledger and sent in alerts and events.
+    The returned error is the one that is stored in the ledger and sent in alerts and events.
     """
     is_made = any(column.made_as for column in columns.named)
     if not is_made or error.code not in _OF_ROWS or (error.why or "").startswith(_OF_NO_ROW):

@@ -1,4 +1,4 @@
-"""Binds the inputs of a group: pinned reads, reads from another project, and windows and ranges of its source."""
+"""Binds the inputs of a group: pinned reads, reads from another project, and windows and log ranges of its source."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BoundInputs:
-    """The bound inputs of a group: the pinned reads of each label, and the result of a lookback at its source.
+    """The bound inputs of a group: the pinned reads of each label, and the past windows that its source has changed.
 
-    `linked`: the pinned reads of each window from another project. `owned`: the ranges of a log that each label owns
-    once it is claimed.
+    `look`: the scan for these windows (LOOKBACK). `linked`: each window with the version of another project that it
+    reads. `owned`: the ranges of a log that each label owns once it is claimed.
     """
 
     pins: Mapping[datetime, tuple[PinnedRead, ...]]
@@ -35,12 +35,12 @@ class BoundInputs:
 
     @property
     def again(self) -> tuple[Slice, ...]:
-        """The done slices whose windows are read again."""
+        """The done slices whose windows are collected again."""
         return self.look.again
 
 
 def pin_inputs(work: RunContext, table: Table, group: Group) -> BoundInputs:
-    """Bind the reads of every label to slices, here and in another project."""
+    """Pin the inputs of every label, in this project and in another one."""
     pins = pin(work.ledger, work.lake, work.flow, group.batches)
     return BoundInputs(pins, linked=pin_link(work, table, group))
 
@@ -48,6 +48,6 @@ def pin_inputs(work: RunContext, table: Table, group: Group) -> BoundInputs:
 def bind_source(
     work: RunContext, table: Table, group: Group, bound: BoundInputs, spark: Callable[[], SparkSession]
 ) -> BoundInputs:
-    """Add the ranges of a log that each label owns, and the done windows that a LOOKBACK reads again."""
+    """Add to `bound` the ranges of a log that each label owns, and the done windows that LOOKBACK reads again."""
     owned = ranges_of(work, table, group)
     return replace(bound, look=scan_past_windows(work, table, group, spark), owned=owned)

@@ -1,4 +1,4 @@
-"""Marks rows whose parent is missing while they are written, by a join with the parent's keys."""
+"""Marks rows whose parent is missing while they are written, by a join with the parent's keys (REFERENCES)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def mark_orphans(
     rows: DataFrame,
     pins: Mapping[datetime, Sequence[PinnedRead]],
 ) -> DataFrame:
-    """Add for each checked reference a hidden column that is TRUE for rows whose parent is missing.
+    """Add a hidden column for each checked reference, TRUE for rows whose parent is missing.
 
     A row with NULL in a referring column has no parent to check. Each label is checked against the state of the parent
-    that its own batch reads.
-    Cost    no job here; a join for each reference, with the distinct keys of all states that the labels read
+    that its own batch reads. Cost    no job here; a join for each reference, with the distinct keys of all states that
+    the labels read
     """
     marks = orphan_marks(table)
     for checked in checked_references(table.columns):
@@ -78,7 +78,7 @@ def _mark_orphans(
 
 
 def _keys(parent: DataFrame, keys: Sequence[str], own: Sequence[str], named: Sequence[str]) -> DataFrame:
-    """Return the parent's keys under other names, in the form in which Spark compares them with the referring columns.
+    """Return the parent's keys as the columns `named`, converted as Spark does to compare them with referring columns.
 
     Otherwise several different keys could be equal to one value, and its row would occur once for each of them.
     """
@@ -92,7 +92,7 @@ def _keys(parent: DataFrame, keys: Sequence[str], own: Sequence[str], named: Seq
 
 
 def _comparable_sql(value: str, own: str, other: str) -> str:
-    """Write SQL for a value in the form in which it is compared with one of type `other`.
+    """Write SQL that converts a value as Spark does to compare it with one of type `other`.
 
     A text is cast to the other type; an invalid one matches nothing. A whole or decimal number is compared with a FLOAT
     or DOUBLE as a DOUBLE.
@@ -104,6 +104,6 @@ def _comparable_sql(value: str, own: str, other: str) -> str:
 
 
 def _state_of(labels: Sequence[Sequence[str]]) -> str:
-    """Write SQL that returns the number of the parent state which a row's label reads."""
+    """Write SQL that returns the number of the parent state that a row's label reads."""
     cases = (f"WHEN {TIMELABEL} IN ({', '.join(map(sql_text, of))}) THEN {at}" for at, of in enumerate(labels))
     return f"CASE {' '.join(cases)} END"

@@ -13,17 +13,17 @@ from waterclock.engine.collect.positions import owned_by_labels
 from waterclock.engine.linked_projects import linked_inputs, recorded_inputs
 from waterclock.ledger.refusals import ClaimRefused
 
-_MOST_LOOKS = 5  # after that the batch is left to the runner that was quicker each time
+_MOST_LOOKS = 5  # after so many attempts, the batch is left to the runner that collected the same changes
 
 
 def bind_inputs(attempt: GroupAttempt) -> BoundInputs:
-    """Bind the inputs of every label, and find the held batch of a release."""
+    """Bind the inputs of every label and store them in the attempt. For a release, also find the held batch."""
     work, table, group = attempt.work, attempt.table, attempt.group
     with attempt.step("pin"):
         attempt.bound = bound = pin_inputs(work, table, group)
         if group.verb == RELEASE:
             attempt.held = find_held_batch(work, table, group, bound.pins)
-    # a failed lookback is a failed attempt at the group's own labels, which are bound
+    # if a scan for changed windows fails, the attempt fails, and its report needs the inputs bound above
     with attempt.step("look" if table.source and table.source.changed else "pin"):
         attempt.bound = bind_source(work, table, group, bound, lambda: attempt.spark)
     return attempt.bound
@@ -49,7 +49,7 @@ def take_claim(attempt: GroupAttempt, bound: BoundInputs) -> tuple[BoundInputs, 
 
 
 def claim_request(attempt: GroupAttempt, bound: BoundInputs) -> ClaimRequest:
-    """Return the request for the claim of a group and of the done windows that it reads again."""
+    """Build the claim request for a group and the done windows that it reads again."""
     work, table, group, held = attempt.work, attempt.table, attempt.group, attempt.held
     labels = [*(piece.label for piece in bound.again), *(batch.label for batch in group.batches)]
     return ClaimRequest(
@@ -82,7 +82,7 @@ def _restatement_reason(attempt: GroupAttempt, bound: BoundInputs) -> str | None
 
 
 def _list_linked_inputs(attempt: GroupAttempt, bound: BoundInputs) -> dict[datetime, tuple[Input, ...]]:
-    """Return the inputs of a linked table from another project; the recorded ones if they are not read again."""
+    """Return the inputs from another project by label: those now read, or the recorded ones if stored rows are used."""
     table, group, held = attempt.table, attempt.group, attempt.held
     if held is not None:
         return {} if bound.pins[held.manifest.label] else dict(held.request.inputs)

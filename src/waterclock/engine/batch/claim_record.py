@@ -1,4 +1,4 @@
-"""Writes and reads claim records: the ledger's knowledge of a claim, stored with its slices to rebuild the ledger.
+"""Writes and reads claim records: files next to slices from which a lost ledger can be rebuilt.
 
 A commit proves that a claim's data was committed. The record `_claim.json` has the rest: who claimed the batch, its
 inputs and the audit's measures. It is next to the manifest of the claim's first slice, is written after the audit, and
@@ -35,7 +35,7 @@ def write_claim_record(folder: str, claim: Claim, results: Sequence[BatchResult]
 
 
 def read_claim_record(folder: str, slice_path: str) -> tuple[ClaimRequest, tuple[BatchResult, ...]] | None:
-    """Read the record of a slice's claim, without versions, which the commit has; None without a readable record."""
+    """Read the claim request and the results of a slice's claim, without Delta versions. None if it is not readable."""
     try:
         return _read(json.loads(read_bytes(entry_path(folder, slice_path, CLAIM))))
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,8 +1,8 @@
 """Closes the books of windows: evaluates CLOSE WHEN conditions at boundaries, and records the results.
 
 Every run does this before it plans. One Spark query evaluates many boundaries of many windows: the rows are read once,
-and each row counts for all boundaries after it. The ledger keeps the results, so that two runners agree on the first
-tick.
+and each row counts for all boundaries after it. The ledger keeps the results, so that two runners close a window at the
+same tick.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def close_due_books(
     past: Callable[[], LedgerSnapshot],
     tried: Collection[tuple[str, datetime]] = (),
 ) -> list[tuple[Books, WaterclockError]]:
-    """Close the books of all windows whose condition holds at a settled boundary, and record the boundaries evaluated.
+    """Close the books of windows whose condition holds at a settled boundary. Return the tables where that failed.
 
-    Returns the tables whose condition could not be evaluated, with Spark's error. It is not evaluated for a table whose
-    oldest open window is in `tried`, by table and label: it has failed in this run.
+    All boundaries evaluated are recorded. A table whose condition raises an error is returned with it. The condition is
+    not evaluated for a table whose oldest open window is in `tried`, by table and label: it has failed in this run.
     Cost: one query a round, of at most `closings.MOST_PAIRS` boundaries; none if nothing new is settled.
     """
     failed: dict[str, tuple[Books, WaterclockError]] = {}
@@ -78,7 +78,7 @@ def close_due_books(
 
 
 def _record_failure(work: RunContext, books: Books, error: WaterclockError) -> None:
-    """Record the code of a condition's error for the oldest open window, unless it is recorded or transient."""
+    """Record the error code of a condition for the oldest open window, unless it is recorded or transient."""
     window = books.first_open()
     if window is not None and not error.transient:
         found = Closing(reason=UNCHECKED, why=error.code, asked=books.condition_hash)
@@ -88,7 +88,7 @@ def _record_failure(work: RunContext, books: Books, error: WaterclockError) -> N
 
 
 def _take_late_rows(work: RunContext, books: Books) -> None:
-    """Reopen windows for which a recompute was requested, up to the newest late rows that are kept for them."""
+    """Reopen windows for which a recompute was requested, up to the newest stored late rows of each."""
     table, asked = books.table, books.past.requested
     labels = [label for label, verb in asked.items() if verb == RECOMPUTE and label in books.past.closings]
     if not labels or not late_tables(work.flow, table.name):
@@ -124,7 +124,10 @@ def _add_slowest_part(
     pairs: Sequence[ClosingCandidate],
     label: datetime,
 ) -> Closing:
-    """Add to the closing of an open window the part of its data that was furthest behind at its newest boundary."""
+    """Add to the result of an open window the part of its data that was furthest behind at its newest boundary.
+
+    A part is the rows with the same values in the columns of a watermark, such as one device.
+    """
     of_label = [pair for pair in pairs if pair.window.start == label and pair in answers]
     is_open = closing.tick is None and of_label
     return replace(closing, behind=answers[of_label[-1]][1]) if is_open else closing
@@ -133,7 +136,10 @@ def _add_slowest_part(
 def _evaluate_condition(
     work: RunContext, books: Books, closes: Closes, pairs: Sequence[ClosingCandidate]
 ) -> dict[ClosingCandidate, tuple[bool, str]]:
-    """Evaluate the condition for each pair. Return whether it holds, and the part that was furthest behind."""
+    """Evaluate the condition for each pair of window and boundary.
+
+    Returns whether it holds, and the part of the data that was furthest behind.
+    """
     where = f"{books.table.name}@{pairs[0].window.label}"
     spark = work.sessions.own()
     try:
@@ -152,7 +158,7 @@ def _evaluate_condition(
 
 
 def _require_boolean(closes: Closes, kind: str, where: str) -> None:
-    """Raise an error for a condition that can never be TRUE, such as a number. Its windows would silently stay open."""
+    """Raise E263 for a condition that can never be TRUE, such as a number: its windows would stay open."""
     if kind not in {"boolean", "void"}:
         raise WaterclockError(
             "E263",
@@ -166,7 +172,7 @@ def _require_boolean(closes: Closes, kind: str, where: str) -> None:
 def _read_visible_rows(
     work: RunContext, spark: SparkSession, books: Books, read: Read, pairs: Sequence[ClosingCandidate]
 ) -> DataFrame:
-    """Return the rows before each boundary, with the number of its pair. A row occurs once for each boundary."""
+    """Return the rows before each boundary, with the number of its pair. A row is repeated for each boundary."""
     from pyspark.sql import functions as F  # noqa: N812
 
     bounds = [_bind_read(books, read, pair) for pair in pairs]
@@ -196,7 +202,7 @@ def _bind_read(books: Books, read: Read, pair: ClosingCandidate) -> BoundRead:
 
 
 def _query(closes: Closes, tables: Sequence[str], pairs: Sequence[ClosingCandidate]) -> str:
-    """Write the query that evaluates all pairs. `wc_seen_n` are the rows of each table."""
+    """Write the query that evaluates all pairs. Its view `wc_seen_n` has the rows of table number n."""
     windows = ", ".join(
         f"({number}, {literal_of(pair.window.start)}, {literal_of(pair.window.end)})"
         for number, pair in enumerate(pairs)
@@ -224,7 +230,7 @@ def _query(closes: Closes, tables: Sequence[str], pairs: Sequence[ClosingCandida
 
 
 def _condition_without_rows(closes: Closes, pair: ClosingCandidate) -> str:
-    """Return the condition with the values of a boundary that has no rows before it."""
+    """Return the condition with the values for a boundary before which there are no rows."""
     values: dict[str, Any] = {START: pair.window.start, END: pair.window.end}
     said = {name: literal_of(value) for name, value in values.items()}
     said |= {mark.name: "CAST(NULL AS TIMESTAMP)" for mark in closes.marks}
@@ -232,7 +238,7 @@ def _condition_without_rows(closes: Closes, pair: ClosingCandidate) -> str:
 
 
 def _mark(mark: Least, index: int) -> str:
-    """Write the SQL for a watermark at each boundary, and for the part that is that far behind."""
+    """Write the SQL for a watermark at each boundary, and for the part of the data that is furthest behind."""
     at, parts = quote_name(mark.column), ", ".join(map(quote_name, mark.parts))
     part = f"to_json(struct({parts}))" if parts else "''"
     return (

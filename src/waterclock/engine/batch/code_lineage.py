@@ -1,6 +1,6 @@
-"""Records the column lineage of a Python transform's batch, as the plan of its rows shows it.
+"""Records the column lineage of a Python transform, read from Spark's plan of its rows.
 
-Its inputs get alias names of our own in the plan, below any that the code adds. The aliases cost nothing at run time.
+Each input gets an alias in the plan, below any that the code adds. The aliases cost nothing at run time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNREADABLE = "its plan"
 
 
 def alias_inputs(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> tuple[dict[Any, DataFrame], Sources]:
-    """Alias the inputs of a transform in its plan. Also return which table columns each alias stands for.
+    """Alias the inputs of a transform in its plan. Return them, and which table columns each alias stands for.
 
     Rows of SHARED views, which were computed before, get no alias: the lineage of columns made from them is unknown.
     """
@@ -51,7 +51,7 @@ def alias_inputs(frames: Mapping[Any, DataFrame], shared: Collection[Read]) -> t
 def record_lineage(
     work: RunContext, table: Table, rows: DataFrame, frames: Mapping[Any, DataFrame], sources: Sources
 ) -> None:
-    """Record the column lineage of a transform's rows. Cost: some milliseconds once per code and lineage."""
+    """Record the column lineage of a Python transform's rows. Cost: some milliseconds once per code and lineage."""
     if table.function is None:
         return
     tables = tuple(dict.fromkeys(read.table for read in table.reads))

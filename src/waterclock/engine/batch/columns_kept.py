@@ -1,4 +1,4 @@
-"""Records the columns that a table has from a batch on, if that schema version is new."""
+"""Finds out whether a batch changes the columns of its table, which is recorded as a new schema version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 def find_new_schema(
     work: RunContext, table: Table, stored: StructType | None, made: StructType, label: datetime
 ) -> dict[datetime, dict[str, Any]]:
-    """Return by label the columns after this batch; empty if that version is recorded. Raises  E772 for COMPATIBLE."""
+    """Map `label` to the table's columns after its batch. Empty if that schema is recorded already.
+
+    `stored` is the table's schema, `made` that of the batch. Raises  E772 where it breaks COMPATIBLE
+    """
     if _find_new_columns(work, table, stored, made, label) is None:
         return {}
     work.forget_schemas(table.name)  # a batch may have recorded these columns since
@@ -37,7 +40,7 @@ def find_new_schema(
 def _find_new_columns(
     work: RunContext, table: Table, stored: StructType | None, made: StructType, label: datetime
 ) -> dict[str, str] | None:
-    """Return the table's columns after a batch, or None if a version that this runner knows has them."""
+    """Return the table's columns after a batch, or None if a version that this runner knows has the same ones."""
     versions = work.schemas_of(table.name)
     before = newest_of(versions, Side.TABLE)
     columns = resulting_columns(table, stored, made, before.columns if before else {})

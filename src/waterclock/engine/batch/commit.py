@@ -1,4 +1,4 @@
-"""Makes sealed slices visible in one commit, and verifies in the log that the commit is that of this claim."""
+"""Makes sealed slices visible in one commit, and verifies in the log that this claim's commit won."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def commit_group(
 ) -> int:
     """Commit the sealed slices of a claim and verify the commit. Return the Delta version (-1 for a publish).
 
-    `spark` is called only if a commit of pointers alone is not possible.
+    `spark` is called only if Spark must write rows; otherwise the commit just adds the slices' files.
 
     Raises:
         WaterclockError: E750 where the claim was taken over and killed before its data was committed.
@@ -96,7 +96,7 @@ def refuse_foreign(work: RunContext, table: Table) -> None:
 def identity_of(
     work: RunContext, table: Table, claim: Claim, manifests: Sequence[Manifest], at: datetime | None
 ) -> Identity:
-    """Return the identity that a commit records. `at` is the newest label of the table before it."""
+    """Build the identity that a commit contains. `at` is the newest label of the table before the commit."""
     request = claim.request
     newest = max(manifest.label for manifest in manifests)
     stands = manifests[0].source.get("stands_from")
@@ -120,7 +120,7 @@ def identity_of(
 
 
 def label_or_bound(instant: object) -> str:
-    """Return a bound of an interval as text. Bounds that are no labels are written as ISO instants."""
+    """Format a bound of an interval as an ISO instant if it is one, or else as text."""
     return instant.isoformat() if hasattr(instant, "isoformat") else str(instant)
 
 
@@ -139,7 +139,7 @@ def claim_takeover_error(table: Table, claim: Claim) -> WaterclockError:
 def call_without_damaged_slices(
     work: RunContext, table: Table, labels: Collection[datetime], do: Callable[[tuple[LogStep, ...], bool], Result]
 ) -> Result:
-    """Call `do` on the current slices of a MERGE or TEMPORAL table, and leave out damaged ones that are made again.
+    """Call `do` on the current slices of a MERGE or TEMPORAL table, without damaged ones that will be made again.
 
     A damaged slice is left out in two cases: its label is one of `labels`, which are replaced (`do` gets True if there
     was one), or its label is requested to be made again. Until then the table has no rows of it. Any other damaged
@@ -168,7 +168,7 @@ def _fold(
     manifests: Sequence[Manifest],
     at: datetime | None,
 ) -> None:
-    """Commit slices to a MERGE or TEMPORAL table: a new label onto its newest state, others among the older slices."""
+    """Commit slices to a MERGE or TEMPORAL table: a new label onto its newest state, others among older slices."""
     placed = sorted(manifests, key=lambda each: each.label)
     is_new = len(placed) == 1 and (at is None or placed[0].label > at)
     merge = table.merge
@@ -189,7 +189,7 @@ def _fold(
 
 
 def _replaceable(work: RunContext, table: Table, labels: Collection[datetime], error: Exception) -> str | None:
-    """Return the path of the damaged slice that an error is about, if it is made again now or later."""
+    """Return the path of the damaged slice that raised an error, if its label is made again now or later."""
     place = damaged_file(work.lake, error)
     if place is None or place.table != table.name or place.label is None:
         return None

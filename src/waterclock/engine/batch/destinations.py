@@ -1,4 +1,4 @@
-"""Compares a destination with the deliveries that the ledger has recorded."""
+"""Checks whether a destination still has the deliveries that the ledger has recorded."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ def unit_of(work: RunContext, table: Table) -> Unit:
 
 
 def find_last_delivery(work: RunContext, table: Table, batch: Batch) -> Slice | None:
-    """Return the newest delivered slice, if the destination still has it, so that only later changes are delivered.
+    """Return the newest delivered slice if only changes since then must be delivered. None if everything must be.
 
-    None if everything must be delivered: at the first delivery, for `recompute`, or if the destination lost its newest
-    one.
+    Everything must be delivered at first, for `recompute`, and if the destination lost its newest delivery.
     """
     newest = work.ledger.reads.newest(table.name)
     if newest is None or batch.verb == RECOMPUTE or not work.project.publish:
@@ -32,7 +31,7 @@ def find_last_delivery(work: RunContext, table: Table, batch: Batch) -> Slice | 
 
 
 def refuse_lost_delivery(work: RunContext, table: Table, group: Group) -> None:
-    """Raise an error if the destination lost its newest delivery. Only report it if a whole state replaces it anyway.
+    """Raise E824 if the destination lost its newest delivery. Only report it if the whole table is delivered anyway.
 
     Cost: one query of the destination, whatever its size; two if an older label was delivered last.
 

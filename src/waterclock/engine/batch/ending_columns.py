@@ -1,4 +1,4 @@
-"""Computes a retiring column until its RETIRE day, and sets it to NULL in the labels from then on."""
+"""Computes a column with a RETIRE day until that day, and sets it to NULL in later labels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_retiring_columns(
 ) -> tuple[DataFrame, Columns]:
     """Add retiring columns to rows: computed as declared, and NULL from their day on. Return the rows and all columns.
 
-    A column that has retired and is no longer declared stays in the table as NULL, as Delta keeps it.
+    `known` is the table's schema. A column that has retired and is no longer declared stays in the table as NULL.
     Raises  E773 where a retiring column is missing from the rows before its day, E452 for one whose day has come at
             `now` although no batch announced it
     """
@@ -67,11 +67,11 @@ def add_retiring_columns(
 def _value(
     work: RunContext, table: Table, column: Column, source: str | None, labels: Sequence[datetime], kind: str
 ) -> str:
-    """Write the value of a retiring column, as SQL over the rows."""
+    """Write the SQL for the value of a retiring column."""
     ends = column.ends
     if ends is None:
         raise AssertionError(f"{column.name} does not end")
-    # rows that still contain the column keep its value, also if they are read together with rows without it
+    # rows that still contain the column keep its value, even if other rows of the batch do not contain it
     found = [quote_name(source or "")] * (source is not None) + [f"({ends.made_as})"] * (ends.made_as is not None)
     value = f"coalesce({', '.join(found)})" if found else None
     at = ends.at(table.cadence.zone)
@@ -98,7 +98,7 @@ def _is_read(work: RunContext, table: Table, column: Column, ends: Ending) -> bo
 
 
 def _list_ended_columns(work: RunContext, table: Table, newest: datetime) -> list[str]:
-    """Return the columns that have retired by a label, according to the table's newest schema version."""
+    """Return the columns that have retired by the label `newest`, according to the table's newest schema version."""
     version = newest_of(work.schemas_of(table.name), Side.TABLE)
     found = {name: retirement_of(version.columns, name) for name in version.columns} if version else {}
     return [

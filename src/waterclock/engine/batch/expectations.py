@@ -1,4 +1,4 @@
-"""Audits a sealed slice against its table's declaration, before any row is visible."""
+"""Audits a sealed slice by the rules in its table's declaration, before any row is visible."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.ledger_snapshot import HELD_BACK
 from waterclock.dpl.query.aggregates import NAMES, aggregates_of, expand_aggregates
+from waterclock.dpl.query.group_measures import group_measures_in
 from waterclock.engine.batch.row_filters import list_findings, row_filter_of
+from waterclock.engine.batch.rule_values import evaluate_aggregates
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import key_ladder, list_batch_rules, may_repeat_keys
 from waterclock.flow.choices import Action, Kind, Mode, Scope
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 _MOST_EXAMPLES = 3
 
-# A batch rule of these functions alone is evaluated while the rows are written; any other needs a job of its own.
+# A batch rule that calls only these functions is evaluated while the rows are written; others need a job of their own.
 _AGGREGATES = frozenset("any avg bool_and bool_or count count_if every max mean min some sum".split()) | NAMES
 _OF_VALUES = frozenset(
     "abs and case coalesce else greatest if in isnotnull isnull least not nullif or then when".split()
@@ -53,10 +55,11 @@ class RuleVerdict:
 
 
 def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, Column]]:
-    """Return the aggregates that count broken rules and evaluate batch rules, in the same pass as the write.
+    """Return the aggregates that count broken rules and evaluate batch rules, for the pass that writes the rows.
 
-    Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A rule holds where it is TRUE: NULL breaks it. With
-    `at_rest` they are evaluated on the sealed rows, by one scan for all labels. No batch rule needs its own job then.
+    Names: `expect:<rule>`, `batch:<rule>` and `null:<column>`. A row keeps a rule where it is TRUE: NULL breaks it.
+    With `at_rest` they are evaluated on the sealed rows, by one scan for all labels. Then only batch rules with
+    measures of groups need jobs of their own.
     """
     from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
@@ -82,12 +85,15 @@ def row_measures(table: Table, *, at_rest: bool = False) -> Sequence[tuple[str, 
 
 
 def measured_batch_rules(table: Table, *, at_rest: bool = False) -> list[Rule]:
-    """Return the batch rules that are part of `row_measures`: those that Spark can observe, or all on sealed rows."""
-    return [rule for rule in list_batch_rules(table) if (_is_of_batch(rule) if at_rest else _is_observable(rule))]
+    """Return the batch rules that are part of `row_measures`: those that Spark can observe.
+
+    On sealed rows these are all but those with measures of groups, which need a group-by of their own.
+    """
+    return [rule for rule in list_batch_rules(table) if (_is_aggregated(rule) if at_rest else _is_observable(rule))]
 
 
 def has_unmeasured_rules(table: Table, measures: Mapping[str, Any]) -> bool:
-    """Return whether a batch rule was not measured, so that it needs a job of its own."""
+    """Return whether a batch rule is not in `measures`, so that it needs a job of its own."""
     return any(_is_of_batch(rule) and f"batch:{rule.name}" not in measures for rule in list_batch_rules(table))
 
 
@@ -102,12 +108,12 @@ def judge(  # noqa: PLR0913 - the parts of one verdict
     sifted: Sifted | None = None,
     of_table: Iterable[tuple[Action, str]] = (),
 ) -> RuleVerdict:
-    """Judge one sealed label: return its warnings, refusals and holds.
+    """Evaluate the audit of one sealed label: return its warnings, refusals and holds.
 
-    `measures` are the counted `row_measures`. `sifted` is the result of the row filter, if there is one: batch rules
-    apply to the rows that stay. `of_table` are the findings of table rules and of rules that compare. `rows` is the
-    sealed slice, read only where `has_unmeasured_rules` (one job). KEY costs one group-by on the slice; small slices
-    need no Spark job.
+    `measures` are the values of `row_measures`. `sifted` is the result of the row filter, if there is one: batch rules
+    apply to the rows that stay. `of_table` are the findings of table rules and of rules that compare batches. `rows` is
+    the sealed slice, read only where `has_unmeasured_rules` (one job). KEY costs one group-by on the slice; small
+    slices need no Spark job.
     """
     warnings: list[str] = []
     refusals: list[str] = []
@@ -144,7 +150,7 @@ def refused_batch_error(table: Table, where: str, verdict: RuleVerdict) -> Water
 
 
 class HeldBackError(WaterclockError):
-    """The error of a batch that a rule holds, or of the `labels` of a group that are held."""
+    """The error for a batch that a rule holds. If its group has several, `labels` are the held ones."""
 
     labels: frozenset[datetime] = frozenset()
 
@@ -177,7 +183,7 @@ def not_null_columns(table: Table) -> list[str]:
 
 
 def never_null_columns(table: Table) -> list[str]:
-    """Return the columns that are never NULL in the table: those where a NULL fails the batch or removes its row."""
+    """Return the columns without NULL in the table, because a NULL fails the batch or removes its row."""
     said = {column.name: column for column in table.columns.named}
     found = []
     for name in not_null_columns(table):
@@ -189,9 +195,9 @@ def never_null_columns(table: Table) -> list[str]:
 
 
 def unproven_keys(table: Table, source: Table) -> tuple[str, ...]:
-    """Return the keys of a MERGE publish if several rows of a label may have the same ones; else nothing.
+    """Return the keys of a MERGE publish if several rows of a label may have the same ones. Otherwise empty.
 
-    They cannot repeat where they include the KEY of the published table, and its rule fails the batch or removes rows.
+    They are unique if they include the KEY of the published table, and its rule fails the batch or removes rows.
     """
     if table.kind is not Kind.PUBLISH or table.mode is not Mode.MERGE:
         return ()
@@ -243,20 +249,20 @@ def _quarantine_warnings(measures: Mapping[str, Any], rows: int) -> Iterator[str
 
 
 def excluded_row_warnings(counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Return warnings with the number of rows of a source that no batch takes. `counts` has it by reason."""
+    """Return warnings about rows of a source that belong to no batch. `counts` maps reasons to their number."""
     return tuple(f"left out, {what}: {count}" for what, count in counts.items())
 
 
 @dataclass(frozen=True, slots=True)
 class SealedLabel:
-    """The sealed rows of one label."""
+    """The sealed rows of one label, of which aggregates are evaluated to explain a broken rule."""
 
     spark: SparkSession
     folder: str
     manifest: Manifest
 
     def values(self, expression: str, *, by_job: bool) -> list[str]:
-        """Return the value of each aggregate of a rule as text: `count(*) is 2`.
+        """Return the value of each aggregate in a rule's expression as text, such as `count(*) is 2`.
 
         An aggregate other than a count of all rows is included only if `by_job`, which costs a scan of the label.
         """
@@ -269,15 +275,13 @@ class SealedLabel:
 
     def _evaluate(self, texts: Sequence[str]) -> dict[str, str]:
         from pyspark.errors import PySparkException
-        from pyspark.sql import functions as F  # noqa: N812
 
         rows = frame_of_slices(self.spark, self.folder, [self.manifest])
-        columns = [F.expr(expand_aggregates(text)).cast("string") for text in texts]
         try:
-            found = rows.agg(*(column.alias(f"a{index}") for index, column in enumerate(columns))).first()
+            found = evaluate_aggregates(rows, texts, as_texts=True)
         except PySparkException:
             return {}  # the values only explain a broken rule, so a failure here is ignored
-        return {text: found[f"a{index}"] or "NULL" for index, text in enumerate(texts)} if found else {}
+        return {text: value or "NULL" for text, value in zip(texts, found, strict=True)}
 
 
 def _batch_findings(
@@ -296,18 +300,18 @@ def _batch_findings(
 
 
 def evaluate_rules(rows: DataFrame, rules: Sequence[Rule]) -> dict[str, Any]:
-    """Return the value of each rule with aggregates over some rows, by one job."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    found = rows.agg(
-        *(F.expr(expand_aggregates(rule.expression)).alias(f"r{index}") for index, rule in enumerate(rules))
-    ).first()
-    return {rule.name: found[f"r{index}"] if found else None for index, rule in enumerate(rules)}
+    """Evaluate rules with aggregates on `rows`. Returns their values by name. Cost: as `evaluate_aggregates`."""
+    values = evaluate_aggregates(rows, [rule.expression for rule in rules])
+    return {rule.name: value for rule, value in zip(rules, values, strict=True)}
 
 
 def _is_of_batch(rule: Rule) -> bool:
-    """Return whether a rule is about the batch as a whole, and compares it with nothing else."""
+    """Return whether a rule is about the batch as a whole, without a comparison with other batches."""
     return rule.scope is Scope.BATCH and rule.comparison is None
+
+
+def _is_aggregated(rule: Rule) -> bool:
+    return _is_of_batch(rule) and not group_measures_in([rule.expression])
 
 
 def _is_observable(rule: Rule) -> bool:

@@ -1,4 +1,4 @@
-"""Names the expression that failed for a row in Spark: its text, its place, and a query that finds the rows."""
+"""Adds to an error of Spark the expression that failed for a row, its place, and a query that finds such rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _FailedExpression:
 def add_failed_expression(
     error: WaterclockError, raised: BaseException, project: Project, table: Table
 ) -> WaterclockError:
-    """Add to Spark's error for a row the expression that failed and its place in the statement of the table.
+    """Add the expression that failed for a row, and its place in the table's statement, to Spark's error.
 
     Spark does not name the row. So the fix is a query that finds it, or names the tables to search.
     """
@@ -71,7 +71,7 @@ def _find_expression(column: Column) -> str:
 
 
 def _queries(table: Table) -> Iterator[Query]:
-    """Yield the query of a table or those of its function, their branches, and the views that they read."""
+    """Yield all queries of a table: its own or those of its function's arguments, with their branches and views."""
     pending = [table.query] if table.query is not None else []
     if table.function is not None:
         pending += [argument.query for argument in table.function.arguments if argument.query is not None]

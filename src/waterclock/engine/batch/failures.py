@@ -1,4 +1,4 @@
-"""Closes a failed attempt: finds its error, and closes its claim or leaves it to a takeover."""
+"""Closes a failed attempt: finds its error, and closes its claim or leaves it open for a takeover."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waterclock.ledger.refusals import ClaimClosed, ClaimRefused
 
 
 def close_failed(attempt: GroupAttempt, raised: Exception) -> WaterclockError | None:
-    """Close the claim of a failed attempt. Return None if its data turns out to have been committed."""
+    """Close the claim of a failed attempt, and return its error. None if its data turns out to be committed."""
     work, table, claim = attempt.work, attempt.table, attempt.claim
     error = batch_error(work, table, raised, attempt.where)
     if attempt.done is not None:
@@ -43,7 +43,7 @@ def close_failed(attempt: GroupAttempt, raised: Exception) -> WaterclockError | 
 
 
 def _refuse_release(attempt: GroupAttempt, error: WaterclockError) -> None:
-    """Record why the batch cannot be released, so that runners do not try it again and again."""
+    """Record why the batch cannot be released, so that runners do not try it repeatedly."""
     work, label = attempt.work, attempt.group.batches[0].label
     work.ledger.decisions.refuse_release(attempt.table.name, label, who=work.settings.who, why=error.what)
 

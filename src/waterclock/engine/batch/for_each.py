@@ -1,4 +1,4 @@
-"""Collects rows from sources that are queried FOR EACH row of a table."""
+"""Collects rows from a source that is queried FOR EACH row of a table."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def gather_each(
     group: Group,
     pins: Mapping[datetime, Sequence[PinnedRead]],
 ) -> CollectResult:
-    """Query the source for each row of the read table in the group's windows. Queries answered before are not repeated.
+    """Query the source for each row of the read table in the group's windows. Earlier queries are not repeated.
 
-    A user who recollects a label has all of its queries repeated.
+    If a user recollects a label, all of its queries are repeated.
     """
     each, source = table.each, table.source
     if each is None or source is None:

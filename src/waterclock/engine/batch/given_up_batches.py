@@ -1,4 +1,4 @@
-"""Makes stand-in rows for batches that a user gives up: their slices are damaged and cannot be made again."""
+"""Makes substitute rows for batches that a user gives up, because their slices are damaged and cannot be made again."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 def build_stand_in_rows(
     work: RunContext, spark: SparkSession, table: Table, group: Group, known: StructType | None
 ) -> tuple[DataFrame, Notes]:
-    """Return stand-in rows for the group's labels, and notes on how many rows were lost.
+    """Return substitute rows for the group's labels, and notes on how many rows were lost.
 
-    They are empty, except for snapshots and states of REPLACE tables: an empty one would mean that every row was
-    deleted. There the rows of the next undamaged slice are used, or those of the one before if none is later.
+    There are none, except for snapshots and states of REPLACE tables: there, no rows would mean that every row was
+    deleted. The rows of the next undamaged slice are used instead, or those of the one before if none is later.
     """
     frames: list[DataFrame] = []
     notes: dict[datetime, dict[str, Any]] = {}
@@ -49,7 +49,7 @@ def build_stand_in_rows(
 
 
 def damaged_labels(work: RunContext, table: Table, labels: Sequence[datetime]) -> dict[datetime, Slice]:
-    """Return the slices of those of `labels` that are done. Cost: a scan of their rows.
+    """Map those of `labels` that are done to their damaged slices. Cost: a scan of their rows.
 
     Raises  E413 where one of them is not damaged
     """
@@ -71,7 +71,7 @@ def damaged_labels(work: RunContext, table: Table, labels: Sequence[datetime]) -
 
 
 def give_up(work: RunContext, table: Table, labels: Sequence[datetime], *, why: str) -> None:
-    """Request that the next run gives up damaged labels, so that their failures no longer block readers.
+    """Request that the next run gives up damaged labels, so that they no longer block readers.
 
     Raises  E413 where a label is not done
     """

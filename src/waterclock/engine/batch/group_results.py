@@ -1,4 +1,4 @@
-"""Builds the results of a group that the ledger and its claim record store: one for each label."""
+"""Builds the results of a group, one for each label, which the ledger and the claim record store."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def build_hold_results(
 
 
 def describe_release(attempt: GroupAttempt) -> Mapping[str, Any]:
-    """Return who released the held batch, and why: the user who requested it, or else the user of this run."""
+    """Return who released the held batch (`by`), and why: the user who requested it, or else the user of this run."""
     own = {"by": attempt.work.settings.who, "why": attempt.group.batches[0].reason}
     return attempt.held.said if attempt.held is not None and attempt.held.said else own
 

@@ -1,7 +1,7 @@
-"""Removes past windows that a rule holds from the batch whose LOOKBACK read them. Each is then held on its own.
+"""Removes past windows that a rule holds from a batch whose LOOKBACK read them again. Each is then held by itself.
 
 Such a window keeps its earlier slice, and is collected again by a batch of its own, which the same rule holds. The
-request precedes the commit: a scan for changed windows counts them as read once it is committed.
+request for that precedes the commit: after it, a scan for changed windows would skip them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def leave_out_held_windows(
 ) -> SealedGroup:
     """Return the sealed slices without those of `past`, and request that these windows are collected again.
 
-    There is no request for a window that is held with the same rows already. A held slice with other rows is replaced,
+    No request is made for a window that is held with the same rows already. A held slice with other rows is replaced,
     and a request to release it ends. Cost: two ledger queries.
     """
     work, table = attempt.work, attempt.table
@@ -49,7 +49,7 @@ def leave_out_held_windows(
 
 
 def _is_held_already(attempt: GroupAttempt, manifest: Manifest, claim: int | None) -> bool:
-    """Return whether a window was held with these rows before. `claim` sealed its held slice, if it was held."""
+    """Return whether a window is held with the same rows. `claim` sealed its held slice; None if it is not held."""
     if claim is None or manifest.digest is None:
         return False
     try:

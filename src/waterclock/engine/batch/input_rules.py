@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InputFindings:
-    """The findings on all inputs of one batch: by table the fate of its rows, and the rules that do not hold."""
+    """The result of the rules on one batch's inputs: counts of rows by input table, and the rules that do not hold."""
 
     counts: Mapping[str, InputCounts] = field(default_factory=dict)
     findings: tuple[tuple[Action, str], ...] = ()
@@ -60,13 +60,13 @@ class InputFindings:
 
 @dataclass(frozen=True, slots=True)
 class InputRuleResult:
-    """The findings on a group's inputs, by label, and its quarantined rows (None if no rule quarantines any)."""
+    """The results of input rules by label, and the quarantined input rows (None if no rule quarantines any)."""
 
     by_label: Mapping[datetime, InputFindings] = field(default_factory=dict)
     aside: SetAside | None = None
 
     def of(self, label: datetime) -> InputFindings:
-        """Return the findings on the inputs of a batch."""
+        """Return the result for one batch."""
         return self.by_label.get(label, InputFindings())
 
     def clear(self, folder: str) -> None:
@@ -76,7 +76,7 @@ class InputRuleResult:
 
 
 def input_filters_of(table: Table) -> dict[str, InputFilter]:
-    """Return by input table the row filter of its rules. Their bits follow those of the batch's own checks."""
+    """Map each input table to the row filter of its rules. Their bits follow those of the batch's own checks."""
     own = row_filter_of(table)
     bit = 0 if own is None else len(own.row_rules)
     found = {}
@@ -88,18 +88,18 @@ def input_filters_of(table: Table) -> dict[str, InputFilter]:
 
 
 def filter_query_inputs(table: Table, frames: Mapping[Any, DataFrame]) -> dict[Any, DataFrame]:
-    """Return the inputs of a batch without the rows that rules remove. FLATs and read functions are unchanged."""
+    """Return the inputs of a batch without the rows that rules remove. FLATs and other special reads are unchanged."""
     input_filters = input_filters_of(table)
     return {read: _filter_rows(input_filters.get(_plain(read)), frame) for read, frame in frames.items()}
 
 
 def filter_shared_input(table: Table, read: Read, frame: DataFrame) -> DataFrame:
-    """Return the input that many batches read from one table, without the rows that rules remove."""
+    """Return a table's rows that many batches read, without those that rules remove."""
     return _filter_rows(input_filters_of(table).get(_plain(read)), frame)
 
 
 def _plain(read: object) -> str:
-    """Return the table of a read by its plain name. Empty for all other reads."""
+    """Return the table of a read that has no options such as HISTORY. Empty for all other reads."""
     return read.table if isinstance(read, Read) and read == Read(read.table) else ""
 
 
@@ -118,8 +118,8 @@ def evaluate_input_rules(
 
     Cost: one job for each table that has rules. It scans the columns that the rules name, or, if rows are quarantined,
     all columns, and writes these rows. In the latter case the total costs one more job over the columns of rules on all
-    rows together; none if there are no such rules and the inputs are slices. The scans: `_read_labelled_inputs`.
-    Raises  E740 where a rule fails its batch, E755 where a rule holds some of several batches
+    rows together; none if there are no such rules and the inputs are slices. The scans: `_read_labelled_inputs`. Raises
+    E740 where a rule fails its batch, E755 where a rule holds some of several batches
     """
     set_shuffle_partitions(spark, bytes_read(work.lake, work.flow, map(tuple, pins.values())))
     input_filters = input_filters_of(table)
@@ -183,7 +183,7 @@ def _counts(
 
 
 def _list_aggregates(rule: Rule) -> Iterator[tuple[str, Column]]:
-    """Yield the aggregates of a rule on all rows: whether it holds, and the value of each of its aggregates."""
+    """Yield the name and the column of a rule over all rows, and of each aggregate in it."""
     yield rule.name, F.expr(expand_aggregates(rule.expression))
     for text in aggregates_of(rule.expression):
         yield _value_of(rule, text), F.expr(expand_aggregates(text)).cast("string")
@@ -200,7 +200,7 @@ def _count_input_rows(
     read: Mapping[datetime, Sequence[PinnedRead]],
     asked: Sequence[tuple[str, Column]],
 ) -> Mapping[datetime, InputCounts]:
-    """Count the input rows of batches. An input that all of them share is counted once."""
+    """Count the input rows of each batch. An input that all batches share is counted once."""
     first, is_alike = next(iter(read)), all(len(own) == 1 for own in read.values())
     is_alike = is_alike and read_same_rows([own[0] for own in read.values()])
     of = {first: read[first]} if is_alike else read
@@ -211,7 +211,7 @@ def _count_input_rows(
 def _read_labelled_inputs(
     work: RunContext, spark: SparkSession, read: Mapping[datetime, Sequence[PinnedRead]]
 ) -> DataFrame:
-    """Return the input rows of batches, each with the label of its batch. A row that several batches read is repeated.
+    """Return the input rows of batches, with the label of the batch. A row that several batches read is repeated.
 
     Cost: no job here. One scan for an input that all batches share, and one for the slices of as many batches as Spark
     lists quickly; otherwise one for each batch.
@@ -252,7 +252,7 @@ def _read_inputs_one_by_one(
 
 
 def _rows_of_slices(work: RunContext, read: Mapping[datetime, Sequence[PinnedRead]]) -> dict[datetime, int] | None:
-    """Return the number of input rows of batches, as the ledger has it for slices. None for states that are folded."""
+    """Return the number of input rows of each batch, from the ledger. None if an input is a MERGE or TEMPORAL state."""
     if any(work.flow.tables[each.read.table].is_fold for own in read.values() for each in own):
         return None
     return {label: sum(piece.rows for each in own for piece in each.slices) for label, own in read.items()}

@@ -1,4 +1,4 @@
-"""Finds and drops the label tables that a destination keeps behind a view."""
+"""Finds and drops label tables: tables at a destination that each have the rows of one label, behind a view."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from waterclock.timelabel.label import label_of
 
 
 def find_dropped_labels(work: RunContext, table: Table, before: datetime) -> tuple[str, ...]:
-    """Return the labels before an instant that still have a table behind the view of a publish.
+    """Return the labels before an instant that still have a label table at the destination of a publish.
 
-    Without the newest label: the next delivery checks that its rows are there. Empty for other tables, or if the
+    The newest label is left out: the next delivery checks that its rows are there. Empty for other tables, or if the
     project does not publish.
     """
     keeper = _keeper(work, table)
@@ -25,7 +25,7 @@ def find_dropped_labels(work: RunContext, table: Table, before: datetime) -> tup
 
 
 def drop_label_tables(work: RunContext, table: Table, labels: Sequence[str]) -> None:
-    """Drop the tables of labels behind the view of a publish, in one transaction."""
+    """Drop the label tables of a publish at its destination, in one transaction."""
     keeper = _keeper(work, table)
     if keeper is not None:
         keeper.drop(unit_of(work, table), work.flow.project, table.name, labels)

@@ -1,4 +1,4 @@
-"""Separates late rows from those that windows take, and reopens windows for late rows within MAX LATENESS."""
+"""Separates late rows from those that belong to a window, and reopens windows for late rows within MAX LATENESS."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _START, _END, _FOUND = "wc_start", "wc_end", "wc_found"
 def find_rejected_late_rows(
     work: RunContext, table: Table, late_rows: LateRows, batch: Batch, rows: DataFrame
 ) -> DataFrame:
-    """Return the rows of a slice that no window takes, with the reason. Cost: three ledger queries. Raises  E717."""
+    """Return a slice's rows that belong to no window, with the reason. Cost: three ledger queries. Raises  E717."""
     from pyspark.sql import functions as F  # noqa: N812
 
     of, at = work.flow.tables[late_rows.of], _time(table, late_rows, rows)
@@ -60,8 +60,8 @@ def reopen_windows(
 ) -> None:
     """Reopen the closed windows for which the slices of `batches` have rows within MAX LATENESS.
 
-    This happens before late rows are separated: rows that a reopened window takes are late in no table. Cost: one Spark
-    query for each slice that has rows, if any window can be reopened, and some short ledger queries.
+    This happens before late rows are separated: rows of a reopened window are late in no table. Cost: one Spark query
+    for each slice that has rows, if any window can be reopened, and some short ledger queries.
     """
     late_rows = table.late_rows
     if late_rows is None or late_rows.within is None:
@@ -85,7 +85,7 @@ def reopen_windows(
 
 
 def late_rows_warnings(table: Table, manifest: Manifest) -> tuple[str, ...]:
-    """Return a warning with the number of rows that no window takes, if there are any."""
+    """Return a warning with the number of rows that belong to no window, if there are any."""
     if table.late_rows is None or not manifest.rows:
         return ()
     read = table.reads[0].table
@@ -96,10 +96,9 @@ def late_rows_warnings(table: Table, manifest: Manifest) -> tuple[str, ...]:
 def newest_late(
     work: RunContext, spark: SparkSession, table: Table, labels: Iterable[datetime]
 ) -> dict[datetime, datetime]:
-    """Return, by label, the end of the newest slice that has late rows of its window.
+    """Map the label of each window with late rows to the end of the newest slice that has some.
 
-    Windows without late rows, and those that cannot be made again, are left out. Cost: one Spark query for each table
-    of late rows that has any.
+    Windows that cannot be made again are left out. Cost: one Spark query for each table of late rows that has any.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -128,7 +127,7 @@ def _find_windows_with_rows(
 
 
 def _join_windows(spark: SparkSession, rows: DataFrame, at: Column, windows: Sequence[Window]) -> DataFrame:
-    """Return the rows of some windows, each with the number of its window."""
+    """Return the rows whose time is in one of the windows, with the window's number."""
     from pyspark.sql import functions as F  # noqa: N812
 
     times = pa.timestamp("us", "UTC")
@@ -139,7 +138,7 @@ def _join_windows(spark: SparkSession, rows: DataFrame, at: Column, windows: Seq
     }
     spans = F.broadcast(spark.createDataFrame(pa.table(columns)))
     inside = (at >= F.col(_START)) & (at < F.col(_END))
-    # the hull lets Spark skip files that are far from all windows
+    # from the first window to the last: lets Spark skip files outside of all windows
     hull = (at >= F.lit(windows[0].start)) & (at < F.lit(windows[-1].end))
     return rows.where(hull).join(spans, inside)
 
@@ -155,7 +154,7 @@ def _read_closed_windows(work: RunContext, of: Table, labels: Sequence[datetime]
 
 
 def _find_dropped_spans(work: RunContext, of: Table) -> dict[str, tuple[datetime, datetime]]:
-    """Return the span that RETAIN has dropped from a table and each of its inputs, for `find_remakeable_windows`.
+    """Map a table and each of its inputs to the span that RETAIN has dropped, for `find_remakeable_windows`.
 
     Cost: one ledger query for each of them, and a second one if something was dropped.
     """

@@ -1,4 +1,4 @@
-"""The lifecycle of a batch (docs/explain/life-of-a-batch.md): create, claim, make, seal, audit, commit, record."""
+"""Carries out the lifecycle of a batch (docs/explain/life-of-a-batch.md), from the claim to the record."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def carry_out(work: RunContext, group: Group, now: datetime) -> GroupReport:
 
 
 def _run(attempt: GroupAttempt) -> None:
-    """Take the steps in the order that the commit protocol requires."""
+    """Run the steps of the lifecycle in the order that the commit protocol requires."""
     work, table, group = attempt.work, attempt.table, attempt.group
     bound = bind_inputs(attempt)
     made = create_if_missing(attempt, bound)
@@ -65,7 +65,7 @@ def _run(attempt: GroupAttempt) -> None:
     fault("sealed")
     with attempt.step("audit"):
         audited = audit(attempt, claim, bound, sealed)
-        while audited.past:  # judged again without them: a rule may compare windows
+        while audited.past:  # audited again without held past windows, since a rule may compare windows
             sealed = leave_out_held_windows(attempt, claim, sealed, audited.past)
             audited = audit(attempt, claim, bound, sealed)
         if audited.hold is not None:

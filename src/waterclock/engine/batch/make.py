@@ -1,4 +1,4 @@
-"""Makes the rows of a group of any kind, in the columns that its table declares."""
+"""Makes the rows of a group of any kind (COLLECT, TRANSFORM, PUBLISH), in the columns that its table declares."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def make(
     bound: BoundInputs,
     now: datetime,
 ) -> MadeSlices:
-    """Return the rows of all labels, with declared columns and types applied, and their schema.
+    """Build the rows of all labels, with declared columns and types applied, and their schema. Nothing is evaluated.
 
     Rows of a MERGE or TEMPORAL table may be incomplete: a column missing from a change keeps its older value.
     """
@@ -129,7 +129,7 @@ def _gather_rows(
 
 
 def _add_quarantined(table: Table, part: GroupPart, kept: Conformed, gathered: CollectResult) -> GroupPart:
-    """Add quarantined rows to the kept ones, so that all pass the current row filter."""
+    """Add the quarantined rows of `gathered` to the rows of `part`, so that all pass the current row filter."""
     loose, declared = mismatch_columns_of(table), table.columns
     if gathered.aside is None:
         return part

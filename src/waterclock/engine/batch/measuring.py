@@ -1,4 +1,4 @@
-"""Computes MEASURE values of a batch in the pass that writes it, and compares the batch with earlier ones."""
+"""Computes MEASURE values of a batch while it is written, and compares the batch with earlier ones."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _ORDERED = frozenset(
 
 
 def list_comparison_rules(table: Table) -> tuple[Rule, ...]:
-    """Return the rules of a table that compare a batch with earlier ones."""
+    """Return the rules of a table that compare a batch with earlier batches."""
     return tuple(rule for rule in table.rules if rule.scope is Scope.BATCH and rule.comparison is not None)
 
 
 def measure_columns(table: Table, schema: StructType) -> Sequence[tuple[str, Column]]:
-    """Return the aggregates that are recorded for each batch: its measures, the operands of rules, and its profile.
+    """Return the aggregates to record for each batch: its measures, the operands of comparison rules, and its profile.
 
     Spark returns values and types as text, which is exact for every type.
     """
@@ -81,7 +81,7 @@ def _profile(schema: StructType) -> Iterator[tuple[str, Column]]:
 
 
 def parse_measured_values(found: Mapping[str, Any], rows: int, *, is_profiled: bool) -> dict[str, Measured]:
-    """Return the measured values by name, from all values observed of a label."""
+    """Map names to measured values, given all values that Spark returned for a label's aggregates."""
     values = {
         key.removeprefix(_VALUE): Measured(value, found[_TYPE + key.removeprefix(_VALUE)])
         for key, value in found.items()
@@ -97,35 +97,35 @@ def parse_measured_values(found: Mapping[str, Any], rows: int, *, is_profiled: b
 
 
 def build_measure_entries(values: Mapping[str, Measured], passed_over: Sequence[str]) -> dict[str, Any]:
-    """Return the entries that the ledger records among a revision's measures."""
+    """Build the entries for a revision's measures in the ledger: the values, and the rules that were skipped."""
     kept: dict[str, Any] = {MEASURED: {name: value.as_json() for name, value in values.items()}} if values else {}
     return kept | ({PASSED_OVER: list(passed_over)} if passed_over else {})
 
 
 @dataclass(slots=True)
 class MeasureHistory:
-    """The measured values of earlier batches, by label: visible ones, and those of this group as they are judged."""
+    """The measured values of earlier batches, by label: from the ledger, and of this group's earlier labels."""
 
     table: Table
     known: dict[datetime, tuple[int, Mapping[str, Measured]]] = field(default_factory=dict)
 
     def add(self, label: datetime, rows: int, values: Mapping[str, Measured]) -> None:
-        """Add the measured values of a label of this group, in place of those of its earlier revision."""
+        """Add the measured values of a label of this group. They replace those of its earlier revision."""
         self.known[label] = (rows, values)
 
     def last_good(self, label: datetime, aggregate: str) -> Measured | None:
-        """Return an aggregate's value in the newest label before this one, or None if there is none, or no value."""
+        """Return an aggregate's value in the newest earlier label, or None if there is no earlier label or no value."""
         before = max((each for each in self.known if each < label), default=None)
         return None if before is None else self._value(before, aggregate)
 
     def usual(self, label: datetime, asked: Compared) -> Measured | None:
-        """Return the usual value at a label. None while it is still being learnt, or if no value is a number."""
+        """Return the usual value at a label. None if there are too few earlier values, or no value is a number."""
         cadence = self.table.cadence
         found = usual(self._numbers(label, asked.aggregate), label, step=cadence.next(label) - label, zone=cadence.zone)
         return None if found is None else Measured(repr(found.at(asked.scales)), "double")
 
     def trend(self, label: datetime, asked: Compared) -> Measured | None:
-        """Return the ratio of the level before a label to the earlier level. None until both are known."""
+        """Return the ratio of the level just before a label to the level earlier. None if there are too few values."""
         cadence = self.table.cadence
         step = cadence.next(label) - label
         values = self._numbers(label, asked.aggregate)
@@ -133,7 +133,7 @@ class MeasureHistory:
         return None if found is None else Measured(repr(found), "double")
 
     def _numbers(self, label: datetime, aggregate: str) -> list[tuple[datetime, float]]:
-        """Return the numeric values of an aggregate in the labels before."""
+        """Return the numeric values of an aggregate in the labels before `label`."""
         values = []
         for each in self.known:
             value = self._value(each, aggregate) if each < label else None
@@ -151,7 +151,7 @@ class MeasureHistory:
 
 
 def history_of(work: RunContext, table: Table, labels: Sequence[datetime]) -> MeasureHistory | None:
-    """Read the values that a table's rules compare a group with, by one statement. None if no rule compares."""
+    """Read the values with which a table's rules compare a group, by one ledger query. None if no rule compares."""
     compared = [value for rule in list_comparison_rules(table) if rule.comparison for value in rule.comparison.values]
     asked = {value.source for value in compared}
     if not asked or not labels:
@@ -169,7 +169,7 @@ def history_of(work: RunContext, table: Table, labels: Sequence[datetime]) -> Me
 
 @dataclass(slots=True)
 class LabelMeasurement:
-    """Measures the labels of a group, oldest first, and compares each with earlier ones."""
+    """Measures the labels of a group, oldest first, and compares each with earlier labels."""
 
     work: RunContext
     table: Table
@@ -179,13 +179,16 @@ class LabelMeasurement:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the table measures or compares anything."""
+        """Whether the table declares measures, a profile, or rules that compare batches."""
         return bool(self.table.measures or self.table.is_profiled or list_comparison_rules(self.table))
 
     def of(
         self, spark: SparkSession, folder: str, manifest: Manifest, found: Mapping[str, Any]
     ) -> tuple[list[tuple[Action, str]], dict[str, Any]]:
-        """Return the findings on a sealed label, and the measures that the ledger records."""
+        """Return the findings on a sealed label, and the measures to record in the ledger.
+
+        `found` are the values observed when it was written.
+        """
         if manifest.digest is None:  # a task that ran twice was observed twice, so the sealed rows are measured
             rows = frame_of_slices(spark, folder, [manifest])
             columns = measure_columns(self.table, rows.schema)
@@ -207,7 +210,7 @@ def evaluate_comparisons(
     """Evaluate the rules that compare a label with earlier ones. Return the findings and the skipped rules.
 
     Spark evaluates them on typed literals, without a job. A rule is skipped if its earlier batches do not exist yet, or
-    have no recorded values. A rule that is NULL because of a NULL of the batch itself does not hold.
+    have no recorded values. A rule that is NULL because of a NULL of the batch itself is broken.
     """
     asked: list[tuple[Rule, str]] = []
     passed: list[str] = []

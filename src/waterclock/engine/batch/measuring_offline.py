@@ -1,6 +1,6 @@
 """Measures tables by jobs of their own, at each cadence of OFFLINE, independently of the batches.
 
-A round measures the labels that became visible since the previous one, including restated ones, and merges the labels
+A round measures the labels that became visible since the previous round, including restated ones, and merges the labels
 of a span. A failed round is reported, and affects no batch.
 """
 
@@ -27,7 +27,7 @@ from waterclock.timelabel.label import TIMELABEL, instant_of, label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_MOST_LABELS = 10_000  # per round; older ones are left to the next
+_MOST_LABELS = 10_000  # per round; the next round measures the others
 _MOST_FILES = 400  # per job
 _LEASE = timedelta(minutes=30)
 _SPAN = "wc_span"
@@ -36,9 +36,10 @@ _SPAN = "wc_span"
 def measure_offline(
     work: RunContext, table: Table, look: OfflineRun | None, now: datetime, current: Mapping[datetime, Slice]
 ) -> None:
-    """Measure the labels of a table whose visible revision, in `current`, was not measured yet. Report the result.
+    """Measure the labels of a table whose current slice, in `current`, was not measured yet. Report the result.
 
-    Never raises if it fails. Cost: a job for some hundred files, and a small one if labels are merged.
+    Never raises if it fails. `look` is the previous round. Cost: a job for some hundred files, and a small one if
+    labels are merged.
     """
     offline, kept = _offline(table), work.ledger.offline
     claims = {label: piece.claim for label, piece in current.items()}
@@ -70,7 +71,7 @@ def measure_offline(
 def _measure_labels(
     work: RunContext, table: Table, pieces: Sequence[Slice], claims: Mapping[datetime, int]
 ) -> list[SpanFound]:
-    """Measure labels, by a job for some hundred of their files, and return the spans that contain them."""
+    """Measure labels, by a job for each few hundred of their files, and return the spans that contain them."""
     spark = work.sessions.own()
     try:
         work.record_spark_page()
@@ -88,7 +89,7 @@ def _measure_labels(
 
 
 def _split_into_jobs(folder: str, pieces: Iterable[Slice]) -> Iterator[tuple[list[Manifest], list[Slice]]]:
-    """Split slices into jobs by their number of files. Slices that are gone are returned separately."""
+    """Split slices into jobs by number of files. Yield a job's manifests, and the slices whose files are gone."""
     manifests: list[Manifest] = []
     gone: list[Slice] = []
     files = 0
@@ -121,7 +122,7 @@ def _count_labels(
     counts: Sequence[Count],
     claims: Mapping[datetime, int],
 ) -> Iterator[LabelFound]:
-    """Yield the counts of each label: one job, plus one on an empty frame if a label has no rows."""
+    """Yield the measures of each label: one job, plus one on an empty frame if a label has no rows."""
     if rows is None or not counts:
         return
     columns = aggregate_columns(counts)
@@ -141,7 +142,7 @@ def _values(counts: Iterable[Count], row: Mapping[str, Any]) -> dict[str, Measur
 
 
 def _build_empty_results(gone: Iterable[Slice]) -> Iterator[LabelFound]:
-    """Yield empty results for labels whose rows are gone, so that they are not tried again."""
+    """Yield empty results for labels whose files are gone, so that they are not tried again."""
     return (LabelFound(piece.label, piece.claim, {}) for piece in gone)
 
 
@@ -153,7 +154,7 @@ def _spans(
     labels: Iterable[datetime],
     claims: Mapping[datetime, int],
 ) -> Iterator[SpanFound]:
-    """Yield the merged values of each span, from the stored states of its labels: one small job."""
+    """Yield the merged values of each span, from the stored partial aggregates of its labels: one small job."""
     grid, lows = cadence_of(table), sorted(spans_of(table, labels))
     kept = work.ledger.offline.states(table.name, lows[0], grid.next(lows[-1])) if counts else {}
     of_span: dict[datetime, list[Mapping[str, Sequence[str]]]] = {low: [] for low in lows}

@@ -2,8 +2,8 @@
 
 The user's query is unchanged, except that it follows a LATERAL and reads the rows of one window. Spark turns it into
 one query over the rows of all windows, which groups, ranks, joins and deduplicates within each window. Spark refuses
-unsupported queries before any job: a window's rows on the left of an outer join, queries within expressions, or a
-window's own time inside an aggregate.
+queries that it cannot turn, before any job: a window's rows on the left of an outer join, queries within expressions,
+or a window's own time inside an aggregate.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MOST_COPIES = 4
 
 
 def split_batches(work: RunContext, batches: Sequence[Batch], pins: Pins) -> list[Sequence[Batch]]:
-    """Split windows into shares for one query each, in order, as `split_labels` does."""
+    """Split batches into shares, in order, each for one query (see `split_labels`)."""
     by_label = {batch.label: batch for batch in batches}
     return [[by_label[label] for label in share] for share in split_labels(work, list(by_label), pins)]
 
@@ -85,9 +85,8 @@ def query_windows(
 ) -> DataFrame | None:
     """Return the rows of all windows, with their labels in `timelabel`, or None if one query cannot make them.
 
-    `seen` returns the rows of an input that the query may see.
-
-    Cost: no job here. The query has a scan for each read, and the exchanges of one window's query.
+    `seen` filters the rows of an input to those that the query may see. Cost: no job here. The query has a scan for
+    each read, and as many exchanges as the query of one window.
     """
     frames: dict[Read, DataFrame] = {}
     for read in list_reads(query):
@@ -113,7 +112,7 @@ def query_windows(
 
 @dataclass(frozen=True, slots=True)
 class _WindowReplacements:
-    """The replacements in a query of many windows. `reads` has the view of each read, and its columns."""
+    """The replacements in a query of many windows. `reads` maps each read to its view and the view's columns."""
 
     query: Query
     reads: Mapping[Read, tuple[str, Sequence[str]]]
@@ -146,7 +145,7 @@ class _WindowReplacements:
         }
 
     def columns(self) -> dict[str, str]:
-        """Return the columns that are added behind the query, and the value of each."""
+        """Return the columns to add to the query's result, each with the window column that is its value."""
         names = {value.start: MARKERS[value.name] for value in self.query.values}
         return {name: names[start] for start, name in self._analyse_query(self.query).columns.items()}
 
@@ -187,8 +186,8 @@ def _windows(spark: SparkSession, batches: Sequence[Batch]) -> DataFrame:
 def read_for_all_windows(work: RunContext, spark: SparkSession, shown: Sequence[PinnedRead]) -> DataFrame | None:
     """Return the rows that windows read of one table, with the window's number unless all windows read the same.
 
-    Cost: no job here, and one scan however many windows there are. None if a window reads anything but sealed slices: a
-    state that is folded, or one that is not made yet.
+    Cost: no job here, and one scan however many windows there are. None if a window reads anything but sealed slices,
+    such as the state of a MERGE table.
     """
     first, table = shown[0], work.flow.tables[shown[0].read.table]
     if read_same_rows(shown):
@@ -215,7 +214,7 @@ def _read_slices(
 
 
 def _number_windows(spark: SparkSession, rows: DataFrame, shown: Sequence[PinnedRead]) -> DataFrame:
-    """Add the number of the window that reads a row. Rows are repeated for each window, and matched by their label."""
+    """Add the number of the window that reads a row, matched by label. A row is repeated for each such window."""
     read_by = [(label_of(piece.label), number) for number, each in enumerate(shown) for piece in each.slices]
     numbers = pa.table(
         {
@@ -228,7 +227,7 @@ def _number_windows(spark: SparkSession, rows: DataFrame, shown: Sequence[Pinned
 
 
 def read_same_rows(shown: Sequence[PinnedRead]) -> bool:
-    """Whether several reads of one table return the same rows."""
+    """Return whether several reads of one table return the same rows."""
     return all(_rows_identity(each) == _rows_identity(shown[0]) for each in shown)
 
 

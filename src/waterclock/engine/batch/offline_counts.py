@@ -1,6 +1,6 @@
-"""Writes OFFLINE measures as Spark SQL: for each label, and for several labels from their stored states.
+"""Writes OFFLINE measures as Spark SQL: for each label, and for several labels from their partial aggregates.
 
-The state of an aggregate is text: a sum, a minimum, a sketch. States are merged without reading rows.
+A partial aggregate (a "state") is stored as text: a sum, a minimum, a sketch. They are merged without reading rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _ORDERED = frozenset("tinyint smallint int bigint float double boolean date time
 
 @dataclass(frozen=True, slots=True)
 class OfflineState:
-    """One aggregate of a measure, and its result type. `of`: the type of its argument."""
+    """One aggregate of a measure, with the SQL of its partial aggregates.
+
+    `type` is the type of its result, `of` that of its argument.
+    """
 
     call: AggregateCall
     type: str
@@ -37,18 +40,18 @@ class OfflineState:
 
     @property
     def signature(self) -> str:
-        """The key that two states must share to be merged."""
+        """The key that two partial aggregates must have in common to be merged."""
         aggregate = self.call.merge_aggregate
         return f"{aggregate} {self.type} {self.sketch if aggregate == 'hll' else ''}".strip()
 
     @property
     def is_mergeable(self) -> bool:
-        """Return whether a sketch exists for the type."""
+        """Whether Spark has a sketch for the argument's type."""
         return self.call.merge_aggregate != "kll" or self._kll != ""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The stored state of a label, as text columns."""
+        """The SQL of a label's partial aggregate, as text columns."""
         by, text = self.call.merge_aggregate, self.call.text
         if by == "mean":
             return f"CAST(sum({self._argument}) AS STRING)", f"CAST(count({self._argument}) AS STRING)"
@@ -60,7 +63,7 @@ class OfflineState:
 
     @property
     def own(self) -> str:
-        """The SQL of the value of one label."""
+        """The SQL of the aggregate's value in one label."""
         if self.call.merge_aggregate == "hll":
             return f"hll_sketch_estimate({self._sketch_sql})"
         if self.call.merge_aggregate == "kll":
@@ -68,7 +71,7 @@ class OfflineState:
         return self.call.text
 
     def merged_sql(self, names: Sequence[str]) -> str:
-        """The SQL of the value of all labels together, from the columns that store their states."""
+        """Return the SQL of the value of all labels together, from the columns with their partial aggregates."""
         by, first = self.call.merge_aggregate, names[0]
         if by == "mean":
             kind = "double" if self.type == "double" else "decimal(38,10)"
@@ -106,7 +109,7 @@ class OfflineState:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A named measure: an expression, and its aggregates if it can be merged."""
+    """A named measure: an expression and, if it can be merged, the aggregates in it."""
 
     name: str
     text: str
@@ -116,23 +119,23 @@ class Count:
 
     @property
     def signature(self) -> str:
-        """The key that two states of this measure must share to be merged."""
+        """The key that partial aggregates of this measure must have in common to be merged."""
         return "; ".join(state.signature for state in self.states)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The stored state of a label, to be merged with others."""
+        """The SQL of a label's partial aggregates, to be merged with those of other labels."""
         return tuple(text for state in self.states for text in state.columns)
 
     @property
     def own(self) -> str:
-        """The SQL of the value of one label."""
+        """The SQL of the measure's value in one label."""
         if self.parts is None:
             return expand_aggregates(self.text)
         return self.parts.render(lambda at: f"({self.states[at].own})")
 
     def merged_sql(self, names: Sequence[str]) -> str:
-        """The SQL of the value of all labels together. `names` are the columns of their states, as in `columns`."""
+        """Return the SQL of the value of all labels together. `names` are the columns that store `columns`."""
         if self.parts is None:
             raise AssertionError(f"{self.name} cannot be merged")
         texts, at = [], 0
@@ -143,14 +146,14 @@ class Count:
 
 
 def counts_of(offline: Offline, rows: DataFrame, *, is_merging: bool) -> list[Count]:
-    """Return the counts of a table: its measures, then the profile of each column. Cost: no job."""
+    """Return the measures of a table: those it declares, then the profile of each column. Cost: no job."""
     plain = [Count(measure.name, measure.expression) for measure in offline.measures]
     plain += _profile(rows) if offline.is_profiled else []
     return [_add_states(count, rows) for count in plain] if is_merging else plain
 
 
 def aggregate_columns(counts: Sequence[Count]) -> list[Column]:
-    """Return the columns to aggregate for each label: value and type of each count, and its states."""
+    """Return the columns to aggregate for each label: value and type of each measure, and its partial aggregates."""
     from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
     found = []
@@ -161,7 +164,7 @@ def aggregate_columns(counts: Sequence[Count]) -> list[Column]:
 
 
 def merged_columns(counts: Mapping[int, Count]) -> list[Column]:
-    """Return the columns to aggregate from the states of several labels, each by the number of its count."""
+    """Return the columns to aggregate from the partial aggregates of several labels, for measures by their number."""
     found: list[Column] = []
     for at, count in counts.items():
         found += _value(
@@ -171,7 +174,7 @@ def merged_columns(counts: Mapping[int, Count]) -> list[Column]:
 
 
 def states_in(counts: Sequence[Count], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the states of a label to store, by name, from its row of `aggregate_columns`."""
+    """Map each measure to its partial aggregates to store, from a label's row of `aggregate_columns`."""
     return {
         count.name: [count.signature, *(row[f"s{at}_{number}"] for number in range(len(count.columns)))]
         for at, count in enumerate(counts)

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     Parts = list[tuple[Sequence[Batch], DataFrame]]
-    # makes the rows of windows, each with its label in `timelabel`
+    # a function that makes the rows of windows, each with its label in `timelabel`
     Making = Callable[[Sequence[Batch], Pins], Parts]
 
 
 def open_parts(table: Table, batches: Sequence[Batch], pins: Pins, making: Making) -> Parts:
-    """Return the rows of each state of open windows, with the label of their window.
+    """Return the rows of each state of open windows, with the label of the row's window in an extra column.
 
-    If the query allows it, one query makes all windows. Rows that several windows read are repeated for each.
+    `making` runs the table's own query, if possible once for all windows.
     """
     return [([batch], _state(table, batch, pins[batch.label], making)) for batch in batches]
 
@@ -57,7 +57,7 @@ def _state(table: Table, batch: Batch, pinned: Sequence[PinnedRead], making: Mak
 
 
 def _window_read(bound: BoundRead, pinned: Sequence[PinnedRead]) -> PinnedRead:
-    """Return the reads of one window, from those that are pinned for all."""
+    """Return the pinned read of one window, cut from the read that is pinned for all."""
     if bound.read.kind is not ReadKind.UNTIL:
         return next(each for each in pinned if each.bound == bound)
     whole = next(each for each in pinned if each.read == bound.read)

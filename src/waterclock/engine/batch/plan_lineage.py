@@ -1,7 +1,7 @@
 """Traces the columns of an analysed plan down to its inputs, by Spark's attribute ids. Pure functions.
 
-An input is recognised by the alias that it was given (`Sources`). For an operator that is unknown, or that runs code
-which the plan does not show, every column may be made from all its inputs. No input is ever left out.
+An input is recognised by the alias that it was given (`Sources`). If an operator is unknown, or runs code that the plan
+does not show, every column may be made from all its inputs. No input is ever left out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from waterclock.flow.code_lineage import (
 )
 
 Sources = Mapping[str, Callable[[str], Input]]
-"""By alias of an input: a function from its column names to table and column."""
+"""Maps the alias of an input to a function that converts its column names to table and column."""
 
 _LEFT_ALONE = ("LeftSemi", "LeftAnti")
 _NOTHING = Origin(how=COMPUTED)
@@ -65,7 +65,7 @@ _Columns = tuple[_Column, ...]
 
 
 def lineage_of(plan: PlanNode, names: Sequence[str], sources: Sources, tables: Iterable[str]) -> CodeLineage:
-    """Return the lineage of a plan's columns, which have the given `names`.
+    """Return the lineage of a plan's columns, which must have the given `names`.
 
     `tables` are all input tables. Cost: some microseconds for each column of each operator
     """
@@ -91,7 +91,7 @@ class _Follower:
     _env: dict[int | None, Origin] = field(default_factory=dict)
 
     def follow(self, plan: PlanNode) -> _Columns:
-        """Return the columns of a plan. Children come first, left to right, so that CTEs are known when used."""
+        """Return the columns of a plan. Children are visited first, left to right, so that CTEs are known when used."""
         ready: list[_Columns] = []
         waiting: list[tuple[PlanNode, bool]] = [(plan, False)]
         while waiting:
@@ -175,12 +175,12 @@ class _Follower:
         self.uses.setdefault(MAY_READ, set()).update(origin.maybe)
 
     def _find_input(self, node: PlanNode) -> Callable[[str], Input] | None:
-        """Return the column function of an input if the node is its alias, or None."""
+        """Return the function that converts column names of an input if the node is its alias, or None."""
         identifier = node.fields.get("identifier") if node.kind == "SubqueryAlias" else None
         return self.sources.get(str(identifier.get("name"))) if isinstance(identifier, dict) else None
 
     def _read(self, node: PlanNode, column_of: Callable[[str], Input]) -> _Columns:
-        """Return the columns of an input. Whatever computes them inside the input is not part of the lineage."""
+        """Return the columns of an input. How the input itself computes them is not part of the lineage."""
         below = _Follower({}, self.everything).follow(node.children[0])
         return tuple(replace(each, origin=Origin(frozenset({column_of(each.name)}))) for each in below)
 
@@ -203,7 +203,7 @@ class _Follower:
         while at < len(parts):
             part, origin = parts[at], None
             inner = [said for name, said in trees_in_fields(part) if name == "plan"]
-            if inner:  # its children are outer columns that the subquery is only compared with
+            if inner:  # a subquery: its children are outer columns to which its rows are compared
                 origin, at = self._follow_subquery(kind_of(part), inner[0]), skip_subtree(parts, at)
             else:
                 at += 1
@@ -227,7 +227,7 @@ class _Follower:
         return Origin(maybe=self.everything, how=COMPUTED, why=frozenset({"a column that its plan does not show"}))
 
     def _follow_subquery(self, kind: str, plan: Parts) -> Origin:
-        """Return the origin of the value of a subquery within an expression."""
+        """Return the origin of a subquery's value, for a subquery in an expression."""
         inner = _Follower(self.sources, self.everything, {**self.outer, **self._env}, self.ctes)
         columns = inner.follow(tree(plan))
         for how, of in inner.uses.items():
@@ -270,7 +270,7 @@ class _Follower:
         )
 
     def unknown(self, node: PlanNode, children: Sequence[_Columns]) -> _Columns:
-        """Return columns that may be made from all incoming ones, or from all inputs of the plan if there are none."""
+        """Return columns that may be made from all columns of the children, or without children from all inputs."""
         come = _unite_origins(each.origin for columns in children for each in columns)
         maybe = (come.inputs | come.maybe) if children else self.everything
         self.uses.setdefault(MAY_READ, set()).update(maybe)

@@ -1,6 +1,6 @@
 """Parses the JSON of Spark's analysed plan into a tree of nodes. Pure functions on text.
 
-A plan is a list of nodes in which each node precedes its children. An expression within it is such a list as well.
+A plan is a list of nodes in which each node precedes its children. An expression in a node is such a list as well.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PlanNode:
     children: tuple[PlanNode, ...]
 
     def expressions(self, name: str) -> tuple[Parts, ...]:
-        """Return the expressions of a field that has a list of them, or one. Empty for any other field."""
+        """Return the expressions in a field that contains one or several. Empty for any other field."""
         said = self.fields.get(name)
         if is_tree(said):
             return (said,)
@@ -41,7 +41,7 @@ def plan_of(text: str) -> PlanNode:
 
 
 def tree(parts: Parts) -> PlanNode:
-    """Build the tree from a list of nodes. Raises  ValueError where nodes have fewer or more children than declared."""
+    """Build the tree from a list of nodes. Raises  ValueError where a node has fewer or more children than declared."""
     ready: list[PlanNode] = []
     for part in reversed(parts):  # in reverse, children come first, and the first child last
         count = part[_CHILDREN]
@@ -69,18 +69,18 @@ def kind_of(part: Mapping[str, Any]) -> str:
 
 
 def is_tree(said: object) -> TypeGuard[list[Mapping[str, Any]]]:
-    """Return whether a field is an expression or a plan."""
+    """Return whether a field's value is an expression or a plan."""
     return isinstance(said, list) and bool(said) and isinstance(said[0], dict) and _CHILDREN in said[0]
 
 
 def id_of(part: Mapping[str, Any]) -> int | None:
-    """Return the number by which Spark identifies an attribute."""
+    """Return the id of an attribute in Spark's plan, or None if the node is no attribute."""
     said = part.get("exprId")
     return said.get("id") if isinstance(said, dict) else None
 
 
 def trees_in_fields(part: Mapping[str, Any]) -> Iterator[tuple[str, Parts]]:
-    """Yield the trees in the fields of a node, with the field's name. Its children are not in its fields."""
+    """Yield the name and the tree of each field of a node that has one. The node's children are not included."""
     for name, said in part.items():
         if is_tree(said):
             yield name, said

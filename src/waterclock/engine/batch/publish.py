@@ -1,4 +1,4 @@
-"""Stages published rows as a sealed slice, and delivers it under its claim."""
+"""Seals the rows to publish as a slice, and delivers it to the destination under the slice's claim."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Pins = Mapping[datetime, tuple[PinnedRead, ...]]
 
 @dataclass(frozen=True, slots=True)
 class StagedDelivery:
-    """The rows to stage, and the labels for which a MERGE delivers the whole state."""
+    """The rows to seal for a delivery, and the labels for which a MERGE delivers the whole state."""
 
     frame: DataFrame
     whole: frozenset[datetime]
@@ -54,7 +54,7 @@ def publish_frame(
     group: Group,
     pins: Pins,
 ) -> StagedDelivery:
-    """Return the rows to stage: slices if each label is delivered; else the state, or for MERGE its changes.
+    """Return the rows to deliver: slices if each label is delivered; else the state, or for MERGE its changes.
 
     Cost: none for REPLACE and APPEND; MERGE from a regular table as `publish_changes.changed_rows`.
     """
@@ -65,10 +65,10 @@ def publish_frame(
 
 
 def linked_slices(work: RunContext, table: Table, group: Group, pins: Pins, claim: Claim) -> Written | None:
-    """Stage a publish of whole slices by links: no Spark job, no second copy. None if rows must be computed.
+    """Seal the slices of a publish by links to those of its table, without a job or a copy. None if that is impossible.
 
-    Rows must be computed for a choice of columns, and for changes since the last delivery. They must also be computed
-    if rows of older labels may become visible again, or if a label's rows are not one sealed slice.
+    It is impossible if columns are chosen, if only changes since the last delivery are delivered, if rows of older
+    labels may become visible again, or if a label's rows are not one sealed slice.
     """
     if any(can_restore_rows(work, table, batch) for batch in group.batches):
         return None
@@ -119,7 +119,7 @@ def _one_label(
 
 
 def deliver(work: RunContext, table: Table, claim: Claim, manifests: Sequence[Manifest]) -> None:
-    """Deliver the staged slices to the destination, each once. Raises  E750 where the claim was killed there first."""
+    """Deliver the sealed slices to the destination, each once. Raises  E750 where the claim was killed there first."""
     if not work.project.publish:
         work.report_once(f"{table.name}: staged, not delivered: `publish = false` in env {work.project.env}")
         return
@@ -150,7 +150,7 @@ def kill_delivery(work: RunContext, table: Table, claim: int) -> bool:
 
 
 def find_delivery(work: RunContext, table: Table, claim: int) -> bool:
-    """Return whether the destination has the claim's delivery. True for staged slices if `publish` is false."""
+    """Return whether the destination has the claim's delivery. Always True if `publish` is false."""
     if not work.project.publish:
         return True
     unit = unit_of(work, table)
@@ -185,7 +185,7 @@ def _delivery(work: RunContext, table: Table, claim: Claim, manifest: Manifest) 
 
 
 def _places(work: RunContext, collected: Table, names: Collection[str]) -> Mapping[str, str]:
-    """Return the current paths of a collect's items, archived or not, by name. Cost: a walk of both folders."""
+    """Map a collect's items in `names` to their current paths, archived or not. Cost: a walk of both folders."""
     if collected.source is None:
         return {}
     unit = work.connections.resolve_unit(collected.source.unit)

@@ -1,4 +1,4 @@
-"""Finds the rows that MERGE delivers from a regular table's state: those that changed since the last delivery."""
+"""Finds the rows that MERGE delivers from a regular table: those that changed since the last delivery."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from waterclock.timelabel.label import TIMELABEL
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# TRUE for rows that a MERGE publish deletes at the destination: they are staged together with the upserts
+# the column that is TRUE for rows that a MERGE publish deletes at the destination
 DELETED = "_deleted"
 _RANK = "_rank"
-# neither a version nor the slices of a state are kept; a file of one of these slices is missing
+# codes of errors: neither a version nor the slices of a state are kept, or a file of such a slice is missing
 _NOT_KEPT = frozenset({"E640", "E605"})
 
 
@@ -48,13 +48,12 @@ class _TouchedSlices:
 def changed_rows(
     work: RunContext, spark: SparkSession, table: Table, rows: DataFrame, pinned: PinnedRead, batch: Batch
 ) -> tuple[DataFrame, bool]:
-    """Return the rows to upsert at the destination and, marked by `_deleted`, the keys to delete.
+    """Return the rows to upsert and, marked by `_deleted`, to delete at the destination; and whether they are all rows.
 
-    The second value is whether these rows are the whole state: at the first delivery, if the destination lost its
-    newest delivery, and if the state of that delivery is not kept any more.
-    Cost: the state is read once, and so are the slices committed since the last delivery. The rows of their keys are
-    upserted even if nothing changed. If these slices do not suffice (rules on all delivered rows, other keys, a missing
-    slice), two whole states are compared: two joins on the keys.
+    They are all rows at the first delivery, if the destination lost its newest delivery, and if the state of that
+    delivery is not kept any more. Cost: the state is read once, and so are the slices committed since the last
+    delivery. The rows of their keys are upserted even if nothing changed. If these slices do not suffice (rules on all
+    delivered rows, other keys, a missing slice), two whole states are compared: two joins on the keys.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -69,7 +68,7 @@ def changed_rows(
 def _changes_since(
     work: RunContext, spark: SparkSession, table: Table, now: DataFrame, pinned: PinnedRead, read: Input
 ) -> tuple[DataFrame, DataFrame] | None:
-    """Return rows and keys that changed since the newest delivery. None if the state of that delivery is not kept."""
+    """Return rows to upsert and to delete since the newest delivery. None if the state of that delivery is not kept."""
     touching = _find_changed_slices(work, table, pinned, read)
     if touching is not None:
         return _select_changed_rows(work, spark, table, now, touching)
@@ -83,10 +82,10 @@ def _changes_since(
 
 
 def published_columns(table: Table, rows: DataFrame) -> DataFrame:
-    """Return the columns that the publish sends: those that it names, if any, and those that it computes.
+    """Return rows with the columns that the publish sends: those that it names or computes.
 
-    A publish that names none sends all columns that are not HIDDEN. A column that is missing from older rows is NULL in
-    computed columns.
+    A publish that names none sends all columns that are not HIDDEN. In computed columns, a column that is missing from
+    the rows is NULL.
     """
     if table.columns.is_open:
         return drop_columns(rows, table.columns.left_out)
@@ -123,7 +122,7 @@ def _has_other_code(work: RunContext, table: Table, last: Slice) -> bool:
 
 
 def last_by_key(work: RunContext, table: Table, rows: DataFrame) -> DataFrame:
-    """Return the newest label's rows of each key of an APPEND table, and all rows of any other table.
+    """Return for each key the rows of its newest label in an APPEND table. Return all rows of any other table.
 
     If a label of an APPEND table has several rows of one key, all are returned, and the audit refuses them.
     """
@@ -134,7 +133,7 @@ def last_by_key(work: RunContext, table: Table, rows: DataFrame) -> DataFrame:
 
 
 def newest_by_key(rows: DataFrame, keys: Sequence[str], *, keep_ties: bool = False) -> DataFrame:
-    """Return the row of the newest label for each key; with `keep_ties` all its rows of that label.
+    """Return for each key the row of its newest label; with `keep_ties` all its rows of that label.
 
     Cost: a shuffle, with `keep_ties` also a sort.
     """
@@ -148,9 +147,10 @@ def newest_by_key(rows: DataFrame, keys: Sequence[str], *, keep_ties: bool = Fal
 
 
 def _find_changed_slices(work: RunContext, table: Table, pinned: PinnedRead, read: Input) -> _TouchedSlices | None:
-    """Find the slices between two versions of the source's log. Each has the keys that its commit changed.
+    """Find the slices that the source committed since the version in `read`. They have all keys that changed.
 
-    A restated label counts with its old slice and its new one. A slice too many does no harm.
+    Both the old slice of a restated label and its new one are included. Extra slices do no harm. None if slices do not
+    suffice to find the changes.
     """
     source = work.flow.tables[read.table]
     merge, keys = source.merge, set(table.keys)
@@ -210,9 +210,9 @@ def _compare_states(
 
 
 def _delivered_state(work: RunContext, spark: SparkSession, table: Table, read: Input) -> DataFrame:
-    """Return the state of the newest delivery, at the version to which its read was pinned.
+    """Return the rows of the newest delivery, at the version to which its read was pinned.
 
-    If no version had it, or VACUUM has removed its files, it is made again as it was known at that time.
+    If no version had them, or VACUUM has removed its files, they are made again as they were known at that time.
     """
     folder, source = work.lake.folder(read.table), work.flow.tables[read.table]
     # in a log that was recreated, a version of the same number has other rows

@@ -1,4 +1,4 @@
-"""Releases a held batch as it was sealed: nothing is made again, and the audit trail records who released it."""
+"""Releases a held batch with the rows that were sealed: nothing is made again, and the audit trail records by whom."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from waterclock.timelabel.label import label_of
 
 
 def group_to_release(work: RunContext, table: Table, label: datetime, now: datetime, why: str) -> Group:
-    """Return the group that releases a held label, for a reason. Raises  E756 where its inputs have changed."""
+    """Return the group that releases a held label, for the reason `why`. Raises  E756 where its inputs changed."""
     snapshot = work.ledger.reads.snapshot(work.flow)
     facts = snapshot.of(table.name)
     others = {other: found for other, found in facts.troubles.items() if other != label}
@@ -61,7 +61,7 @@ class HeldBatch:
 def find_held_batch(
     work: RunContext, table: Table, group: Group, pins: Mapping[datetime, Sequence[PinnedRead]]
 ) -> HeldBatch:
-    """Return the held batch that a group releases. `pins` are its current reads.
+    """Return the held batch that a group releases. `pins` are the inputs that it would read now.
 
     Raises  E756 where the slice is gone, where its inputs have changed since, where further late rows were found for
             it, where it was compared with a delivery that another one followed, or where the request to release it was
@@ -94,10 +94,7 @@ def find_held_batch(
 
 
 def _is_difference(work: RunContext, table: Table, batch: Batch, manifest: Manifest) -> bool:
-    """Return whether held rows are correct only after the deliveries that they were compared with.
-
-    A MERGE stages the changes since the last delivery, or restores rows as earlier labels delivered them.
-    """
+    """Return whether held rows are changes relative to earlier deliveries, so that later deliveries outdate them."""
     if table.kind is not Kind.PUBLISH or table.mode is not Mode.MERGE:
         return False
     return can_restore_rows(work, table, batch) if table.is_delivered_by_label else not manifest.source.get("is_whole")
@@ -131,9 +128,9 @@ def seal_held_slice(work: RunContext, table: Table, held: HeldBatch, claim: Clai
 def recollect_past(work: RunContext, table: Table, held: HeldBatch) -> None:
     """Request that past windows are collected again if only a held batch's LOOKBACK has read their late rows.
 
-    The rows that it read of them are not released with it. Windows of a MERGE or TEMPORAL table keep their rows.
-    Windows within the LOOKBACK of the next batch are left to that batch, unless it was made before. The request
-    precedes the release's commit: a request in vain costs one scan of the source.
+    The late rows of these windows are not released with the batch. Windows of a MERGE or TEMPORAL table keep their
+    rows. Windows within the LOOKBACK of the next batch are left to that batch, unless it was made before. The request
+    precedes the release's commit: if the release then fails, it costs one scan of the source.
     """
     source, label = table.source, held.manifest.label
     past = [other for other in held.request.labels if other < label]

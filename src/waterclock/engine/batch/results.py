@@ -1,4 +1,4 @@
-"""The result of making a batch: rows that are not written yet, and notes about them."""
+"""Defines the result of making a batch: rows that are not written yet, and notes about them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _count_nothing(label: datetime, rows: int) -> Mapping[str, int]:  # noqa: AR
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Notes about a group's rows.
+    """Notes about a group's rows, and functions to call after they were written, recorded or failed.
 
     `source` are positions in the source by label, for the manifest. `set_aside`, called after the rows were written,
     counts rows that belong to no window. `without_parent`, called then with a label and its number of rows, counts by
@@ -48,16 +48,16 @@ class Notes:
     holds: Mapping[datetime, str] = field(default_factory=dict)
 
     def parents_missing(self, manifest: Manifest, sifted: Sifted | None) -> Mapping[str, Any]:
-        """Return the measure of rows of a FLAT whose parent is missing. It is no warning: rows may have no parent."""
+        """Return the measure of FLAT rows whose parent is missing. It is no warning, since rows may have no parent."""
         found = self.without_parent(manifest.label, manifest.rows if sifted is None else sifted.rows)
         return {"without parent": dict(found)} if found else {}
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPart:
-    """Rows of some labels of a group, written by one Spark job. `timelabel` in the frame separates several labels.
+    """Rows of some labels of a group, written by one Spark job. The column `timelabel` separates the labels.
 
-    `of_nothing`: all inputs were empty, so that there may be no rows. `through`: the row filter that they pass.
+    `of_nothing`: all inputs were empty, so that there may be no rows. `through`: the row filter to apply to them.
     """
 
     labels: tuple[datetime, ...]

@@ -1,4 +1,4 @@
-"""Retries a group after transient errors, and splits one that failed as a whole."""
+"""Retries a group of batches after transient errors, and splits a group that failed as a whole."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ _LONGEST_WHY = 120
 
 
 def carry_out_with_retries(work: RunContext, group: Group, now: datetime) -> tuple[GroupReport, ...]:
-    """Carry a group out with retries. Return one report, or one for each part if it was split.
+    """Run a group with retries. Return one report, or one for each part if it was split.
 
-    Transient errors are retried with growing waits. Permanent errors are not, nor is a batch that needs a JVM that is
-    gone. A group of several labels that fails is split into halves, and these again, until each bad label is alone and
-    blocks no others. Labels that a rule holds are known, and are separated at once. At the end, a claim of the group
-    is open only if its outcome is unknown.
-
-    Raises  E701 to E704 where Spark does not start: before any claim, and the same for every group of the run
+    Transient errors are retried with growing waits. Permanent errors are not, nor is a batch whose JVM has ended. A
+    group of several labels that fails is split into halves, and these again, until each bad label is alone and blocks
+    no others. Labels that a rule holds are known, and are separated at once. At the end, a claim of the group is open
+    only if its outcome is unknown. Raises  E701 to E704 where Spark does not start: before any claim, and the same for
+    every group of the run
     """
     work.sessions.root()
     return tuple(_make_in_parts(work, group, now))
@@ -49,7 +48,7 @@ def _make_in_parts(work: RunContext, group: Group, now: datetime) -> Iterator[Gr
 def _split_group(group: Group, error: WaterclockError, *, in_order: bool) -> tuple[list[tuple[Batch, ...]], str]:
     """Split a failed group, and describe how: into halves, or into the labels that are not held and each held one.
 
-    `in_order`: its labels wait for earlier ones, and halves keep their order.
+    `in_order`: each label waits for earlier ones, so that only halves in order are possible.
     """
     batches, count = group.batches, len(group.batches)
     if isinstance(error, HeldBackError) and not in_order:
@@ -76,7 +75,7 @@ def _try(work: RunContext, group: Group, now: datetime) -> GroupReport:
 
 
 def _is_final(report: GroupReport) -> bool:
-    """Return whether another attempt now is of no use: another runner has the batch, or Spark is gone."""
+    """Return whether a retry now is useless: another runner has the batch, or Spark has ended."""
     return report.is_of_other_runner or lost_spark(report.error)
 
 
@@ -93,7 +92,7 @@ def _report_retry(work: RunContext, group: Group, state: RetryCallState) -> None
 
 
 def _format_cause(error: WaterclockError) -> str:
-    """Return an error and its cause, short enough for one line. The final failure reports all of it."""
+    """Format an error and its cause for one line. A long cause is left out; the final report has it."""
     why = (error.why or "").partition("\n")[0]
     return f"{error.what}: {why}" if why and len(why) <= _LONGEST_WHY else error.what
 

@@ -1,7 +1,7 @@
-"""Finds rows that become visible again at a destination because a restated label lost their keys.
+"""Finds older rows that become visible again at a destination because a restated label lost their keys.
 
 A MERGE of a PARTITIONED table shows, for each key, the row of the newest label that has one. If a label loses a key,
-the row of the newest earlier label becomes visible again. It is among the rows staged for that label's own delivery.
+the row of the newest earlier label becomes visible again. It is stored in the sealed slice of that label's delivery.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
     from waterclock.batches.records import Slice
 
-# the label of a row that becomes visible again; NULL for the rows of the delivered label itself
+# the column with the label of a row that becomes visible again; NULL for rows of the delivered label itself
 ROW_LABEL = "_waterclock_label"
 
 
 def can_restore_rows(work: RunContext, table: Table, batch: Batch) -> bool:
-    """Return whether rows of older labels may become visible again: only if a MERGE delivered this label before."""
+    """Return whether rows of older labels can become visible again: only if a MERGE delivered this label before."""
     return has_keys_across_labels(table) and bool(work.ledger.reads.slices(table.name, batch.label, batch.window.end))
 
 
 def has_keys_across_labels(table: Table) -> bool:
-    """Return whether a MERGE delivers labels whose rows may replace rows of others: a restatement reads all of them."""
+    """Return whether a MERGE delivers labels whose rows may replace rows of other labels."""
     is_keyed = table.is_delivered_by_label and table.mode is Mode.MERGE
     return is_keyed and TIMELABEL not in {key.lower() for key in table.keys}
 
@@ -67,10 +67,10 @@ def add_restored_rows(work: RunContext, spark: SparkSession, table: Table, batch
 
 
 def find_delivered_slices(work: RunContext, table: Table, batch: Batch, earlier: Sequence[Slice]) -> Sequence[Slice]:
-    """Return the slices whose keys the destination may show with rows of this label, which the delivery removes.
+    """Return the slices with all keys that the destination may show with a row of this label.
 
-    They are those of the label's newest delivery. If the destination does not have that, any key of an older label may
-    be among them: it was restored from an older copy, or `publish` was false then.
+    They are those of the label's newest delivery. If the destination does not have that delivery, since it was restored
+    from an older copy or `publish` was false then, they are all `earlier` slices.
     """
     before = work.ledger.reads.slices(table.name, batch.label, batch.window.end)
     is_as_known = not work.project.publish or all(has_delivery(work, table, piece) for piece in before)
@@ -78,7 +78,7 @@ def find_delivered_slices(work: RunContext, table: Table, batch: Batch, earlier:
 
 
 def _keep_newest_rows(older: DataFrame, table: Table, slices: Sequence[Slice]) -> DataFrame:
-    """Keep the newest label's row of each key. A delivery's label may span several of the table's."""
+    """Keep for each key the row of the newest label. A delivery's label may span several labels of the table."""
     from pyspark.sql import functions as F  # noqa: N812
 
     labels = ", ".join(sql_text(label_of(piece.label)) for piece in slices)
@@ -89,7 +89,7 @@ def _keep_newest_rows(older: DataFrame, table: Table, slices: Sequence[Slice]) -
 def _read_staged_rows(
     work: RunContext, spark: SparkSession, table: Table, slices: Sequence[Slice], rows: DataFrame
 ) -> DataFrame:
-    """Read staged deliveries, in the columns of `rows` and `ROW_LABEL`."""
+    """Read the sealed slices of deliveries, in the columns of `rows` plus `ROW_LABEL`."""
     folder = work.folder(table)
     manifests = [read_manifest(folder, piece.slice_path) for piece in slices if piece.slice_path]
     schema = json.loads(rows.schema.json())

@@ -1,4 +1,4 @@
-"""The row filter of a table, built from its declaration: the checks on rows as they are written, and their results."""
+"""Builds the row filter of a table from its declaration: the checks on rows as they are written, and their results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FATES = {Action.QUARANTINE: SET_ASIDE, Action.DROP: DROPPED, None: STAYS}
 
 
 def row_filter_of(table: Table) -> RowFilter | None:
-    """Return the table's row filter, or None if no check removes single rows, or counts them by key, type or parent."""
+    """Return the table's row filter. None if no check removes rows, or counts them by key, type or parent."""
     if not marks_rows(table) and key_ladder(table)[0].most is None:
         return None
     checks = checks_of(table)
@@ -54,13 +54,13 @@ def row_filter_of(table: Table) -> RowFilter | None:
 
 
 def written_filter_of(table: Table, shaped: Conformed, past: DataFrame | None = None) -> Through | None:
-    """Return the filter for rows in their table's columns as they are written. `past`: rows of earlier labels."""
+    """Return the filter for rows that are already in their table's columns. `past`: rows of earlier labels."""
     row_filter = row_filter_of(table)
     return None if row_filter is None or shaped.raw is None else Through(row_filter, shaped.raw, shaped.came, past=past)
 
 
 def union_shapes(through: Through | None, shapes: Sequence[Conformed]) -> tuple[DataFrame, Through | None]:
-    """Return rows of several schemas as one frame, with their row filter; a column has the type of the last one."""
+    """Return rows of several schemas as one frame, with their row filter. A column has its type in the last schema."""
     if through is None:
         return reduce(_union_by_name, [shaped.frame for shaped in shapes]), None
     frames = []
@@ -74,7 +74,7 @@ def union_shapes(through: Through | None, shapes: Sequence[Conformed]) -> tuple[
 
 
 def merged_schema(schemas: Iterable[str]) -> str:
-    """Return the columns of several JSON schemas. A column in several of them is as in the last."""
+    """Return the union of JSON schemas. A column that is in several of them is taken from the last."""
     fields = {field["name"]: field for text in schemas for field in json.loads(text)["fields"]}
     return json.dumps({"type": "struct", "fields": list(fields.values())})
 
@@ -84,27 +84,27 @@ def _union_by_name(left: DataFrame, right: DataFrame) -> DataFrame:
 
 
 def mismatch_columns_of(table: Table) -> dict[str, str] | None:
-    """Return the columns for type mismatches, as `conform` needs them, or None if the table has no row filter."""
+    """Return the hidden columns for type mismatches (see `mismatch_columns`). None if the table has no row filter."""
     return None if row_filter_of(table) is None else mismatch_columns(table)
 
 
 def mismatch_columns(table: Table) -> dict[str, str]:
-    """Return by column, in lower case, the hidden column that marks a type mismatch."""
+    """Map each typed column, in lower case, to the hidden column that marks an invalid value."""
     return {name: f"{HIDDEN}bad_{at}" for at, name in enumerate(loose_types(table))}
 
 
 def orphan_marks(table: Table) -> dict[str, str]:
-    """Return by checked reference the hidden column that marks a row whose parent is missing."""
+    """Map each checked reference to the hidden column that marks a row whose parent is missing."""
     return {each.name: f"{HIDDEN}orphan_{at}" for at, each in enumerate(checked_references(table.columns))}
 
 
 def list_findings(table: Table, sifted: Sifted) -> Iterator[tuple[Action, str]]:
-    """Yield an action and a description for each check of a table that rows broke. Dropped rows are not reported."""
+    """Yield an action and a description for each check of a table that rows broke, except for dropped rows."""
     return find_actions(checks_of(table), sifted)
 
 
 def find_actions(checks: Iterable[Check], sifted: Sifted, *, of: str = "") -> Iterator[tuple[Action, str]]:
-    """Yield an action and a description for each check that rows broke, but not for dropped rows.
+    """Yield an action and a description for each check that rows broke, except for dropped rows.
 
     `of` describes the rows, if they are not the batch's own.
     """

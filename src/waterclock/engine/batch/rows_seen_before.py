@@ -1,8 +1,8 @@
-"""Keeps the rows that a MERGE or TEMPORAL table collected from a window when the window is collected again.
+"""Keeps the rows that a MERGE or TEMPORAL table has of a window when the window is collected again.
 
 A source that updates its rows in place shows a row only in the window of its newest change. An older row that is no
 longer there may still have existed. So a window that is read again keeps the rows of its slice, and adds the late ones.
-If key, order and time are equal, the current row of the source replaces the kept one.
+If key, order and time are equal, the current row of the source replaces the stored one.
 """
 
 from __future__ import annotations
@@ -45,12 +45,11 @@ def add_stored_rows(
     part: GroupPart,
     shaped: tuple[Conformed, Columns, Mapping[str, str]],
 ) -> GroupPart:
-    """Return the rows read for a MERGE or TEMPORAL table, with the stored rows of the windows that are read again.
+    """Add the stored rows of windows that a MERGE or TEMPORAL table collects again to the rows read from the source.
 
     `shaped`: the rows read, in the table's columns, these columns, and the source's conversions of texts. A window
     whose slice has other columns than the source has now is not changed, and is reported: a column that is missing from
-    a slice keeps its older value.
-    Cost: a scan of the slices of these windows, and one shuffle of all rows read.
+    a slice keeps its older value. Cost: a scan of the slices of these windows, and one shuffle of all rows read.
     """
     asked = {batch.label: batch.window.end for batch in group.batches} if group.verb == LOOK_AGAIN else {}
     own = [it for label, end in asked.items() for it in work.ledger.reads.slices(table.name, label, end)]
@@ -84,7 +83,7 @@ def add_stored_rows(
 
 
 def _read_stored_rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> list[DataFrame]:
-    """Return the rows of slices, and the quarantined rows of each."""
+    """Return the rows of slices, and then the quarantined rows of each slice."""
     if not manifests:
         return []
     aside = [rows for it in manifests if (rows := rows_as_they_came(spark, folder, it)) is not None]

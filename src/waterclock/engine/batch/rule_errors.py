@@ -1,4 +1,4 @@
-"""Finds the rule that Spark could not evaluate, so that the error points to its place."""
+"""Finds the rule that Spark could not evaluate, so that the error names it and its place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waterclock.storage.slices.input_filter import READ_BY
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
-_OF_RULES = ("last_good", "usual", "trend", "skew")
+_OF_RULES = ("last_good", "usual", "trend", "skew", "k_anonymity", "l_diversity")
 _ROUTINE = re.compile(r"UNRESOLVED_ROUTINE\] Cannot resolve routine `([^`]*)`")
 _CASE = re.compile(
     r'Cannot resolve "CASE WHEN (.*) THEN 0 ELSE \d+ END" due to data type mismatch: .*"BOOLEAN" type, '
@@ -24,7 +24,7 @@ _CASE = re.compile(
 def rule_error(table: Table, raised: BaseException) -> WaterclockError | None:
     """Build the error for a rule that fails on a row, such as by a division by zero. None for other errors.
 
-    An expression that is also in the table's own query is attributed to the query.
+    If an expression is in the table's query too, the error is the query's.
     """
     from pyspark.errors import PySparkException
 
@@ -49,7 +49,7 @@ def rule_error(table: Table, raised: BaseException) -> WaterclockError | None:
 
 
 def _not_boolean_error(table: Table, said: str) -> WaterclockError | None:
-    """Build the error for a rule that is not BOOLEAN, such as a bare column of numbers. None for other errors."""
+    """Build the error for a rule that is not BOOLEAN, such as only a column of numbers. None for other errors."""
     found = _CASE.search(said)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Seals the slices of a group: from rows that are made now, or by links to existing slices."""
+"""Seals the slices of a group: from new rows, or by links to the files of existing slices."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SealedGroup:
 
 
 def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlices | None) -> SealedGroup:
-    """Seal the group's slices: write their rows (`made`, or made now), or link those of a publish or a held batch."""
+    """Seal the group's slices: write its rows (`made`, or built now), or link those of a publish or a held batch."""
     work, table, group = attempt.work, attempt.table, attempt.group
     if attempt.held is not None:
         with attempt.step("seal"):
@@ -65,12 +65,12 @@ def seal(attempt: GroupAttempt, claim: Claim, bound: BoundInputs, made: MadeSlic
 
 
 def _group_of_links(written: Written) -> SealedGroup:
-    """Return slices that were sealed by links. The notes about their source come from their manifests."""
+    """Return a group of slices that were sealed by links. Its source notes come from their manifests."""
     return SealedGroup(written, Notes({manifest.label: manifest.source for manifest in written.manifests}))
 
 
 def _write(attempt: GroupAttempt, claim: Claim, made: MadeSlices, asked: InputRuleResult) -> Written:
-    """Write and seal the slices, part by part."""
+    """Write and seal the slices, one part of the group after the other."""
     table = attempt.table
     manifests: list[Manifest] = []
     measures: dict[datetime, Mapping[str, Any]] = {}

@@ -32,7 +32,7 @@ LABEL = "_waterclock_label"
 
 @dataclass(frozen=True, slots=True)
 class SharedView:
-    """The rows of a view by label, and the read that represents it in a query."""
+    """The rows of a view by label, and the read that replaces the view in a query."""
 
     read: Read
     rows: Mapping[datetime, DataFrame]
@@ -46,7 +46,7 @@ def shared_rows(
     pins: Mapping[Any, tuple[PinnedRead, ...]],
     rows_of: Callable[[Table, Batch, tuple[PinnedRead, ...]], DataFrame],
 ) -> dict[TableReference, SharedView]:
-    """Return the rows of the SHARED views that a table reads, if other tables need them too.
+    """Map the SHARED views that a table reads to their rows, if other tables still need them too.
 
     `rows_of` makes the rows of one window. Views that fail, or cannot be written, are left out.
     """
@@ -63,7 +63,7 @@ def shared_rows(
 
 
 def _needs_windows(work: RunContext, name: str, batches: Sequence[Batch]) -> bool:
-    """Return whether another reader also makes any of these windows, and has not made it yet."""
+    """Return whether the table `name` also makes one of these windows, and has not made it yet."""
     cadence = work.flow.tables[name].cadence
     alike = [batch.label for batch in batches if cadence.window_of(batch.label) == batch.window]
     if not alike:

@@ -1,4 +1,4 @@
-"""Returns the rows of a publish at its destination after a label's delivery, from its staged slices and its input."""
+"""Builds the rows that a destination has after a label's delivery, from the publish's sealed slices and its input."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 def state_delivered(
     work: RunContext, spark: SparkSession, table: Table, sealed: Sequence[Manifest], pinned: Sequence[PinnedRead]
 ) -> DataFrame:
-    """Return the rows that a destination has after the last of these slices is delivered, following the others.
+    """Return the rows that a destination has after these slices are delivered in order.
 
-    If each delivery replaces all rows, they are those of the slice. If a state is merged, they are the state that
-    `pinned` reads. If labels are delivered one by one, they are the staged rows of all labels; for a MERGE the newest
+    If each delivery replaces all rows, they are those of the last slice. If a state is merged, they are the state that
+    `pinned` reads. If labels are delivered one by one, they are the sealed rows of all labels; for a MERGE the newest
     label's row of each key. Rows of other writers are not included. Cost: no job here; a scan of the slice, of the
-    state, or of all staged slices, with a shuffle for a MERGE.
+    state, or of all sealed slices, with a shuffle for a MERGE.
 
     Raises:
-        WaterclockError: E387 where the staged slice of a delivered label is gone.
+        WaterclockError: E387 where the sealed slice of a delivered label is gone.
     """
     if not table.is_delivered_by_label:
         if table.mode is not Mode.MERGE:
@@ -54,7 +54,7 @@ def state_delivered(
 
 
 def _read_staged_manifests(work: RunContext, table: Table, sealed: Sequence[Manifest]) -> list[Manifest]:
-    """Return the staged slices of all delivered labels except those of some slices, oldest first."""
+    """Return the manifests of all delivered labels except those in `sealed`, oldest first."""
     folder, replaced = work.folder(table), {manifest.label for manifest in sealed}
     dropped = _find_drop_boundary(work, table)
     found = []
@@ -68,7 +68,7 @@ def _read_staged_manifests(work: RunContext, table: Table, sealed: Sequence[Mani
 
 
 def _find_drop_boundary(work: RunContext, table: Table) -> datetime | None:
-    """Return the instant before which RETAIN dropped the labels behind the view of a destination."""
+    """Return the instant before which RETAIN dropped a destination's label tables, or None."""
     if table.destination is None or not is_behind(table.destination):
         return None
     return work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)

@@ -1,4 +1,4 @@
-"""Makes the rows of stateful rules in Python: key by key, from the previous state and the window's rows."""
+"""Runs stateful rules in Python: for each key, from the previous state and the window's rows."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def step_rows(
 
 
 def _mark(frame: DataFrame | None) -> Any:
-    """Return the newest watermark, in UTC; None without a frame or without rows. Cost: a job over a small table."""
+    """Return the newest watermark, in UTC. None without a frame or without rows. Cost: a job over a small table."""
     return None if frame is None else frame.selectExpr("max(watermark) AS at").toArrow().column("at")[0].as_py()
 
 

@@ -1,4 +1,4 @@
-"""Updates the symlink manifest of a table after each commit, for other query engines, if the table declares one."""
+"""Updates a table's symlink manifest, by which other query engines read it, after each commit."""
 
 from __future__ import annotations
 

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 def table_findings(
     work: RunContext, spark: SparkSession, table: Table, sealed: Sequence[Manifest], pinned: Sequence[PinnedRead] = ()
 ) -> Iterator[tuple[Action, str]]:
-    """Yield the table rules that do not hold after the last of these slices is committed, following the others.
+    """Yield a finding for each rule OVER TABLE that does not hold once these slices are committed in order.
 
-    They are evaluated on the newest state, also if the slice is of an older label. `pinned` are the reads of the last
-    one. Concurrent commits of other batches are not included. Cost: one job over the columns that the rules name: of
+    They are evaluated on the newest state, also if the slice is of an older label. `pinned` are the inputs of the last
+    slice. Concurrent commits of other batches are not included. Cost: one job over the columns that the rules name: of
     all labels of an APPEND table, of the state and the slice of a MERGE table, or of all columns of a TEMPORAL one
     (`resulting_state`). For a REPLACE table it scans the slice, which is the table; for a PUBLISH, see
     `state_delivered`.
@@ -84,7 +84,7 @@ def _frame_with_slices(work: RunContext, spark: SparkSession, table: Table, seal
 
 
 def _find_kept_start(work: RunContext, table: Table, sealed: Sequence[Manifest]) -> datetime:
-    """Return the first window that readers see once the slices are committed: neither dropped nor beyond RETAIN."""
+    """Return the first window that readers see once the slices are committed, given drops and RETAIN."""
     dropped = work.ledger.keeping.drop_boundary(table.name, by=FOREVER) or BEGINNING
     newest = work.ledger.reads.newest(table.name)
     ends = [*(table.cadence.next(each.label) for each in sealed), *([newest.end] if newest else [])]

@@ -1,4 +1,4 @@
-"""Finds the columns of a table: those that its rows have so far, and those it has after a batch."""
+"""Finds the schema of a table: that of its existing rows, and that after a batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def find_known_columns(work: RunContext, table: Table) -> StructType | None:
-    """Return the columns that the table's rows have so far. None before its first row."""
+    """Return the schema of the table's existing rows. None before its first row."""
     folder = work.folder(table)
     if table.kind is Kind.PUBLISH or not has_columns(folder):
         return None
@@ -34,7 +34,7 @@ def find_known_columns(work: RunContext, table: Table) -> StructType | None:
 
 
 def _newest_readable(work: RunContext, table: Table) -> Manifest | None:
-    """Return the manifest of the newest slice; if it is damaged, that of the newest undamaged one before it."""
+    """Return the manifest of the newest slice whose manifest is readable, or None."""
     newest = work.ledger.reads.newest(table.name)
     while newest is not None and newest.slice_path:
         try:
@@ -45,9 +45,9 @@ def _newest_readable(work: RunContext, table: Table) -> Manifest | None:
 
 
 def resolve_stored_columns(table: Table, rows: StructType) -> StructType:
-    """Return the columns that the table stores, given the columns of a batch's rows.
+    """Return the schema that the table stores, given the schema of a batch's rows.
 
-    A TEMPORAL table adds columns for the validity period; all others store the columns as they are.
+    A TEMPORAL table adds columns for the validity period; all others store the columns unchanged.
     """
     if table.temporal is None:
         return rows

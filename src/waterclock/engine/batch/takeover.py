@@ -1,4 +1,4 @@
-"""Resolves claims of unknown outcome: first a kill is committed, then the log shows which commit won."""
+"""Resolves claims of unknown outcome: a kill is committed, then the log shows whether the claim's data came first."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TakeoverResult:
 
 
 def take_over(work: RunContext, left: Sequence[Claim]) -> TakeoverResult:
-    """Record or close the claims that were left open, as far as their outcome can be determined now."""
+    """Resolve claims that were left open: record each as done or close it, if its outcome can be determined now."""
     found = TakeoverResult()
     for claim in left:
         table = work.flow.tables.get(claim.request.table)
@@ -51,7 +51,7 @@ def take_over(work: RunContext, left: Sequence[Claim]) -> TakeoverResult:
 
 
 def _close_undeclared(work: RunContext, claim: Claim) -> bool:
-    """Close a claim of a table that is no longer declared, and return True, if it has committed nothing.
+    """Close a claim of a table that is no longer declared, unless it has committed data. Return whether it was closed.
 
     As long as it is open, the slices that it reads are kept. Deliveries are left open, as their destination is not
     known any more.
@@ -100,7 +100,7 @@ def _take_over(work: RunContext, table: Table, claim: Claim) -> None:
 
 
 def record_if_committed(work: RunContext, table: Table, claim: Claim) -> bool:
-    """Kill the claim, and check which commit won. If it was the claim's data, record it and return True.
+    """Kill the claim, and check whether its data was committed before. If so, record it and return True.
 
     Claims of unknown outcome must be closed only this way, so that no paused runner can commit later. If this returns
     False, the caller closes the claim.
@@ -141,9 +141,9 @@ def _kill_or_find_commit(work: RunContext, table: Table, claim: Claim) -> tuple[
 
 
 def _results(table: Table, folder: str, manifests: Sequence[Manifest], version: int) -> list[BatchResult]:
-    """Return the results to record for a claim's labels, from its claim record.
+    """Build the results to record for a claim's labels, from its claim record.
 
-    If there is none, they come from the manifests: without warnings, measures and the author of a release.
+    If there is none, they are built from the manifests: without warnings, measures and the author of a release.
     """
     left = next((found for it in manifests if (found := read_claim_record(folder, it.slice_path)) is not None), None)
     known = {result.label: result for result in (left[1] if left else ())}
@@ -175,7 +175,7 @@ def _build_result(table: Table, manifest: Manifest) -> BatchResult:
 
 
 def _record_releases(work: RunContext, table: Table, claim: Claim, results: Sequence[BatchResult]) -> None:
-    """Record who released a held batch, and why, as the releasing runner would have done."""
+    """Record in the audit trail who released a held batch, and why, as its runner no longer can."""
     for result in results:
         if said := result.measures.get("released"):
             release = {"why": said["why"], "claim": claim.number}

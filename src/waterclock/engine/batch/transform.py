@@ -1,4 +1,4 @@
-"""Makes the rows of transforms: the user's SQL or Python over pinned reads."""
+"""Builds the rows of transforms: the user's SQL or Python over pinned inputs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from waterclock.planner.sharing import MOST_WINDOWS_OF_A_UNION
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    # the rows of each Read of one window, and of each Flat that was made of them
+    # maps each Read of one window, and each Flat that was made from them, to its rows
     _Frames = dict[Any, DataFrame]
 
 _NOTHING_SHARED: Mapping[TableReference, SharedView] = {}
@@ -43,10 +43,10 @@ def transform_parts(
     pins: Pins,
     absent: AbsentParents | None = None,
 ) -> list[tuple[Sequence[Batch], DataFrame]]:
-    """Return the rows of all `batches`, with their label in `timelabel`, and the batches of each frame.
+    """Build the rows of all `batches`, with their label in `timelabel`. Return each frame with its batches.
 
     One query makes many windows if Spark can turn it into one. Otherwise each batch's query is bound to its own window
-    and reads, and Spark runs the union of some of them as one job. Windows that different queries make are never
+    and inputs, and Spark runs the union of some of them as one job. Windows that different queries make are never
     combined. `absent` collects the counts of rows without a FLAT parent as rows are written.
     """
     parts: list[tuple[Sequence[Batch], DataFrame]] = []
@@ -57,7 +57,7 @@ def transform_parts(
             parts += transform_parts(work, spark, table.with_choice(choice), list(run), pins, absent)
         return parts
     shared: Mapping[TableReference, SharedView] = _NOTHING_SHARED
-    # these read views by themselves: partial batches, open windows, and batches whose rules filter their inputs
+    # not shared: views of partial batches, of open windows, and of batches whose rules filter their inputs
     if not batches[0].missing and table.open_of is None and not table.input_rules:
         shared = shared_rows(work, spark, table, batches, pins, partial(_rows_of, work, spark))
     if shared or len(batches) == 1 or table.query is None or table.late_rows or _flats(table):
@@ -71,7 +71,7 @@ def transform_parts(
 def _query_at_once(
     work: RunContext, spark: SparkSession, table: Table, batches: Sequence[Batch], pins: Pins
 ) -> DataFrame | None:
-    """Return the rows of windows by one query, or one for each branch of a UNION ALL BY NAME, or None if impossible."""
+    """Build the rows of windows by one query, or one for each branch of a UNION ALL BY NAME. None if impossible."""
     if table.query is None:
         return None
     branches = []
@@ -92,7 +92,7 @@ def _query_one_by_one(
     shared: Mapping[TableReference, SharedView] = _NOTHING_SHARED,
     absent: AbsentParents | None = None,
 ) -> list[tuple[Sequence[Batch], DataFrame]]:
-    """Return the rows of each window by a query of its own. Rows of `shared` views already exist."""
+    """Build the rows of each window by a query of its own. Rows of `shared` views already exist."""
     table = table_with_rows(table, {reference: view.read for reference, view in shared.items()}) if shared else table
     parts: list[tuple[Sequence[Batch], DataFrame]] = []
     for start in range(0, len(batches), MOST_WINDOWS_OF_A_UNION):

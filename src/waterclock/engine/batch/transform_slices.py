@@ -1,4 +1,4 @@
-"""Makes the slices of a transform: the rows of its batches, in the columns that the table declares."""
+"""Builds the rows of a transform's batches, in the columns that the table declares."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def transform_slices(
     known: StructType | None,
     now: datetime,
 ) -> MadeSlices:
-    """Return the rows of all labels of a group, not evaluated yet. `known` are the columns that the table has."""
+    """Build the rows of all labels of a group, not evaluated yet. `known` is the table's current schema."""
     parts: list[GroupPart] = []
     left_out: dict[str, None] = {}
     schema: StructType | None = None
@@ -69,7 +69,7 @@ def transform_slices(
 def _read_own_past(
     work: RunContext, spark: SparkSession, table: Table, bound: BoundInputs, batches: Sequence[Batch]
 ) -> DataFrame | None:
-    """Return the table's own rows of the labels that its KEY looks back at, or None if there are none."""
+    """Return the table's own rows of the earlier labels that its KEY covers, or None if there are none."""
     found = [each for batch in batches for each in bound.pins[batch.label] if is_of_key(each.read)]
     if not found or not any(each.rows for each in found[0].slices):
         return None
@@ -79,7 +79,7 @@ def _read_own_past(
 
 
 def _build_notes(batch: Batch) -> dict[str, Any]:
-    """Return the notes of a batch: its query, how its window closed, its open windows, and its missing inputs."""
+    """Build the notes of a batch: its query, how its window closed, its open windows, and its missing inputs."""
     noted: dict[str, Any] = {} if batch.choice is None else {"choice": batch.choice}
     noted |= {} if batch.closing is None else {"closing": batch.closing.to_dict()}
     noted |= {"open_windows": [each.window.label for each in batch.opened]} if batch.opened else {}

@@ -1,4 +1,4 @@
-"""Makes the rows of one window of a transform: runs its SQL query or Python function over the rows of its reads."""
+"""Builds the rows of one window of a transform: runs its SQL query or Python function over the rows of its inputs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from waterclock.timelabel.window import Window
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    # the rows of each Read of one window, and of each Flat that was made of them
+    # maps each Read of one window, and each Flat that was made from them, to its rows
     _Frames = dict[Any, DataFrame]
 
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """The window of some rows, and whether they are made without some of its inputs."""
+    """The window of some rows, and whether they are made without some of its inputs (PARTIAL)."""
 
     window: Window
     is_partial: bool
@@ -46,7 +46,7 @@ def compute_rows(
     *,
     is_partial: bool = False,
 ) -> DataFrame:
-    """Return the rows of a transform's window. `frames` has the rows of its reads, including FLATs."""
+    """Build the rows of a transform's window. `frames` has the rows of its inputs, including FLATs."""
     table = table.with_choice(table.choice_of(window))
     if table.marks is not None:
         require_time(table, table.marks, frames)
@@ -64,7 +64,10 @@ def compute_rows(
 
 
 def union_by_name(table: Table, branches: Sequence[DataFrame]) -> DataFrame:
-    """Combine the branches of a UNION ALL BY NAME. Record the columns missing from each row's branch if they matter."""
+    """Combine the branches of a UNION ALL BY NAME.
+
+    If a TEMPORAL table needs it, a column lists the columns that a row's branch does not have.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     from waterclock.temporal import union_sources
@@ -83,7 +86,7 @@ def union_by_name(table: Table, branches: Sequence[DataFrame]) -> DataFrame:
 def _sql_rows(
     work: RunContext, spark: SparkSession, query: Query, of: _Window, frames: _Frames, where: str
 ) -> DataFrame:
-    """Return the rows of a query: a transform's own, or that of a view which a Python function reads."""
+    """Build the rows of a query: a transform's own, or that of a view which a Python function reads."""
     for flat in flats_of(query):
         if flat not in frames:
             frames[flat] = flat_frame(work.flow, flat, frames)
@@ -148,7 +151,7 @@ def _python_rows(
 
 
 def require_time(table: Table, said: Watermark, frames: Mapping[Any, DataFrame]) -> None:
-    """Raise an error for rows without the columns of a watermark, or whose time is no TIMESTAMP. Raises  E715."""
+    """Raise E715 if the rows have no column of the watermark, or its time column is no TIMESTAMP."""
     read, rows = next((read, frame) for read, frame in frames.items() if read.kind is ReadKind.PLAIN)
     types = {field.name.lower(): field.dataType.simpleString() for field in rows.schema.fields}
     absent = [name for name in (said.column, *said.per) if name.lower() not in types]

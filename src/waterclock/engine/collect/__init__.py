@@ -1,1 +1,1 @@
-"""Collects batches: the state of a source, and the rows of it that belong to a batch."""
+"""Collects batches: queries the state of a source, and reads the rows that belong to a batch."""

@@ -1,4 +1,4 @@
-"""Assigns arrived items to windows by their stamps. Pure functions."""
+"""Assigns arrived items, such as files, to windows by their time stamps. Pure functions."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from waterclock.connectors.interface import Item
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.window import Window
 
-# a stamp names the last second of an item, and that second ends one second later
+# A stamp is the last second that an item contains, so the item ends one second later.
 STAMP_RESOLUTION = timedelta(seconds=1)
 
 
 def assign_items(
     items: Iterable[Item], windows: Sequence[Window], sealed: IntervalSet, *, others_open: Sequence[Window] = ()
 ) -> Mapping[datetime, tuple[Item, ...]]:
-    """Return by label the items that each of `windows` (oldest first) takes; an empty tuple if it takes none.
+    """Map the label of each of `windows` (oldest first) to its items; an empty tuple if it has none.
 
-    An item belongs to the window of its stamp. If that window is sealed, or is before the oldest open one, the oldest
-    open window takes the item, so that no late item is lost. `others_open` are open windows that are not being made
-    now: their items are left for them. Items stamped after the last window wait for theirs.
+    An item belongs to the window of its stamp. If that window is sealed, or is before the oldest open one, the item
+    goes into the oldest open window, so that no late item is lost. `others_open` are open windows that are not being
+    made now: items that belong to them are left out. So are items stamped after the last window.
     """
     taken: dict[datetime, list[Item]] = {window.start: [] for window in windows}
     if not windows:
@@ -36,5 +36,5 @@ def assign_items(
 
 
 def complete_until(newest_stamp: datetime) -> datetime:
-    """Return the instant up to which a source that stamps its items is complete."""
+    """Return the instant up to which a source with stamped items is complete, given its newest stamp."""
     return newest_stamp + STAMP_RESOLUTION

@@ -1,4 +1,4 @@
-"""Queries sources for the completeness signs that collects await before a window is read."""
+"""Queries sources for the signs of AWAIT, such as a marker file, that show that a window's rows are complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORDS = {Sign.MARKER: "the marker", Sign.NEXT: "the next item", Sign.QUERY: "th
 
 
 def has_sign(work: RunContext, table: Table, window: Window) -> bool:
-    """Return whether the sign that a table awaits for a window (AWAIT) has arrived. True for a table without one."""
+    """Return whether the sign that a table awaits for a window (AWAIT) has arrived. True if the table declares none."""
     if table.source is None or table.source.awaits is None:
         return True
     unit = work.connections.resolve_unit(table.source.unit)
@@ -30,7 +30,7 @@ def has_sign(work: RunContext, table: Table, window: Window) -> bool:
 
 
 def is_given_up(table: Table, window: Window, now: datetime) -> bool:
-    """Return whether the maximum wait for a window's sign has passed since it became due."""
+    """Return whether the maximum wait for a window's sign is over at `now`. It starts when the window becomes due."""
     within = None if table.source is None or table.source.awaits is None else table.source.awaits.within
     return within is not None and within.add_to(table.cadence.due_at(window), table.cadence.zone) <= now
 

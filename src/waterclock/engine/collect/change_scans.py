@@ -1,8 +1,8 @@
-"""Scans a source for past windows that changed, and notes the position of the scan with its batch.
+"""Scans a source for past windows that changed, and stores the position of the scan with its batch.
 
-The notes of a scan describe the windows it covered: unchanged ones, and those that its own claim collects. They are in
-the manifest of the batch's slices, so they become valid together with these, or never. Of several scans that cover a
-window, the newest counts. An older one would find changes that are already collected, and lose none.
+The notes of a scan cover the windows that are unchanged or that its own claim collects. They are in the manifest of the
+batch's slices, so they become valid together with these, or never. If several scans cover a window, the newest counts.
+An older one would only report changes that are already collected.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ _PAGE = 64
 
 @dataclass(frozen=True, slots=True)
 class ChangeScan:
-    """The past windows to collect again, and the notes for each label of the claim."""
+    """The result of a scan: the past windows to collect again, and the notes to store with each label of the claim.
+
+    `is_exact`: the claim must fail if another runner changes one of these windows meanwhile.
+    """
 
     again: tuple[Slice, ...] = ()
     notes: Mapping[datetime, Mapping[str, Any]] = field(default_factory=dict)
@@ -46,20 +49,23 @@ class ChangeScan:
 
     @property
     def scanned_claims(self) -> Mapping[datetime, int]:
-        """The claims of the windows to collect again, by label, as the scan saw them; the new claim checks them.
+        """The claims of the windows to collect again, by label, as of the scan; the new claim checks them.
 
         Empty if another runner may change these windows meanwhile.
         """
         return {piece.label: piece.claim for piece in self.again} if self.is_exact else {}
 
     def merge_notes(self, source: Mapping[datetime, Mapping[str, Any]]) -> Mapping[datetime, Mapping[str, Any]]:
-        """Return the notes about the source, by label, with those of the scan."""
+        """Return the source's notes for each label, extended by the notes of the scan."""
         return {label: {**noted, **self.notes.get(label, {})} for label, noted in source.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class ScanNotes:
-    """The scan notes of one batch: for its own window and, with the first batch of a group, for past windows."""
+    """The scan notes of one batch: for its own window and, with the first batch of a group, for past windows.
+
+    `at` is the time of the scan. If `of_all` is None, there are no notes.
+    """
 
     at: datetime
     label: datetime
@@ -70,7 +76,10 @@ class ScanNotes:
 
 
 def scan_past_windows(work: RunContext, table: Table, group: Group, spark: Callable[[], SparkSession]) -> ChangeScan:
-    """Return the done windows before the group to collect again: all within LOOKBACK, or those that changed."""
+    """Return the done windows before the group to collect again: all within LOOKBACK, or those that changed.
+
+    `spark` is called only if the source must be scanned with Spark.
+    """
     past = find_revisited_slices(work.ledger, table, group)
     source = table.source
     if source is None or source.changed is None or group.is_made_of_kept:
@@ -100,14 +109,17 @@ def _query_changes(
 
 
 def compute_scan_key(table: Table, source: Source) -> str:
-    """Return a hash of a source's declaration. Scans that were made with another hash do not apply to it."""
+    """Return a hash of a source's declaration. The notes of scans with another hash are ignored."""
     options = sorted((name, str(value)) for name, value in source.unit.options.items())
     said = f"{source.unit} {source.unit.query} {options} {source.time_column} {source.changed} {table.cadence}"
     return blake2b(said.encode(), digest_size=8).hexdigest()
 
 
 def known_marks(ledger: Ledger, table: Table, windows: Sequence[Window], by: str) -> dict[datetime, Mark]:
-    """Return the newest scan's notes on each window. Windows that were never scanned are left out."""
+    """Map each window's start to the newest scan's notes on it. Windows that were never scanned are left out.
+
+    `by` is the key of the current declaration (`compute_scan_key`).
+    """
     if not windows or table.source is None or table.source.lookback is None:
         return {}
     low, last = windows[0].start, windows[-1].end
@@ -123,7 +135,7 @@ def known_marks(ledger: Ledger, table: Table, windows: Sequence[Window], by: str
 
 
 def read_note(label: datetime, source: Mapping[str, Any], by: str) -> ScanNotes:
-    """Parse the scan notes of a batch. Without notes, or for another declaration, they cover nothing."""
+    """Parse the scan notes of a batch. They cover no window if they are missing or made with another key than `by`."""
     note = source.get(LOOKED)
     if not isinstance(note, Mapping) or note.get("by") != by:
         return ScanNotes(BEGINNING, label, None)
@@ -140,7 +152,7 @@ def read_note(label: datetime, source: Mapping[str, Any], by: str) -> ScanNotes:
 
 
 def marks_of(windows: Sequence[Window], noted: Iterable[ScanNotes]) -> dict[datetime, Mark]:
-    """Return by window start the notes of the newest scan that covers it. `windows` are in ascending order."""
+    """Map each window's start to the notes of the newest scan that covers it. `windows` are in ascending order."""
     left = [window.start for window in windows]
     marks: dict[datetime, Mark] = {}
     for look in sorted((each for each in noted if each.of_all is not None), key=lambda each: each.at, reverse=True):
@@ -165,7 +177,7 @@ def notes_of(
     past: Sequence[Slice],
     changed: Mapping[datetime, str],
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Return the notes by label: the position of the scan for the group's labels, the reason for changed past ones.
+    """Build the notes by label: the position of the scan for the group's labels, the reason for changed past ones.
 
     The notes on all past windows are stored with the first of the group's labels.
     """

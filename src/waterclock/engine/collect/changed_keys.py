@@ -1,4 +1,4 @@
-"""Completes rows of a change log whose key was changed: copies large values, which the log omits, from the old key."""
+"""Completes rows of a change log whose key was changed: large unchanged values are copied from the old key's row."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _Place = tuple[int, int]
 
 
 def complete_moved_rows(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], names: Sequence[str]) -> DataFrame:
-    """Return the rows of a log, completed if their key was changed. `names` are the columns that may be missing.
+    """Fill missing values in log rows whose key was changed. `names` are the columns that may be missing.
 
-    The earlier row is that of the old key: in the log if it was changed there too, however often it moved, or else in
-    the table's `own` rows. Cost: rows of the given-up keys are collected to the driver and processed one by one.
+    The values are those of the old key's row: in the log if that row was changed there too, even by several key
+    changes, or else in the table's `own` rows. Cost: rows of the old keys are collected to the driver and processed one
+    by one.
     """
     moved = rows.where(f"{OP} = 'insert' AND size({MISSING}) > 0").select(LSN, SEQ, MISSING)
     old = rows.where(f"{OP} = 'delete'").select(
@@ -72,7 +73,10 @@ def _values(
     keys: Sequence[str],
     names: Sequence[str],
 ) -> dict[_Place, dict[str, Any]]:
-    """Process the changes in order. The last values of a deleted key are kept for rows that moved away from it."""
+    """Return the missing values of each moved row, by its place in the log. The changes are processed in log order.
+
+    `held` has the current values of each key. A deleted key stays in it, for rows that moved away from it.
+    """
     found: dict[_Place, dict[str, Any]] = {}
     by_place = {(row[LSN], row[SEQ]): row for row in rows}
     for place in sorted({*asked, *by_place}):

@@ -1,7 +1,7 @@
-"""Makes rows from a source's change log: completed from the table's own rows, one for each key and time.
+"""Builds complete rows from a source's change log, one for each key and time.
 
-The log does not contain whole rows. A large value that an update did not change is that of the previous change, or of
-the table. So are the values of a deleted row. A truncate deletes every key that exists.
+The log omits values. A large value that an update did not change is that of the previous change, or of the table. So
+are the values of a deleted row. A truncate deletes every key that exists.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NOTED = "changes"
-"""The entry of a batch's source that records the position it reached."""
+"""The entry in a batch's source notes with the position in the log that the batch reached."""
 READ_AT = "read_at"
-"""The entry in it that records when the source was read, by the ledger's clock."""
+"""The entry in NOTED with the time of the read, by the ledger's clock."""
 _OWN, _CARRIED = "_waterclock_own", "_waterclock_carried"
 
 
 def gather_changes(
     work: RunContext, spark: SparkSession, table: Table, group: Group, unit: Unit, collector: ChangeCollector
 ) -> CollectResult:
-    """Read the changes of a source's rows since the previous batch, up to the end of the window."""
+    """Read the changes of a source's rows since the previous batch, up to the end of the group's only window."""
     if table.fold is None or len(group.batches) > 1:
         raise AssertionError(f"{table.name} takes changes one label at a time, key by key, which check sees to")
     batch = group.batches[0]
@@ -72,17 +72,17 @@ def gather_changes(
 
 
 def may_be_committed(work: RunContext, table: str) -> bool:
-    """Return whether a batch of a table may still be committed: it is running, left open, or held."""
+    """Return whether a batch of a table may still be committed: a claim is open, or a batch is held."""
     return bool(work.ledger.reads.held_labels(table)) or any(
         it.request.table == table for it in work.ledger.claims.open()
     )
 
 
 def newest_notes(work: RunContext, table: Table) -> Mapping[str, Any] | None:
-    """Return the notes of the last read of the source, whatever became of its label. None before the first.
+    """Return the notes of the last read of the change log, even if its batch failed. None before the first read.
 
     A label that was made again from stored rows, or a released held one, has the position of its original read. Other
-    batches may have read on since.
+    batches may have read further since.
     """
     most, copies = 16, list[Mapping[str, Any]]()
     for past in range(0, 1 << 20, most):
@@ -97,12 +97,12 @@ def newest_notes(work: RunContext, table: Table) -> Mapping[str, Any] | None:
 
 
 def _last_read(noted: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the notes of the last read; among those without a read time, the last one given."""
+    """Return the notes with the newest read time; among those without one, the last in `noted`."""
     return max(reversed(noted), key=lambda each: str(each.get(READ_AT, "")), default=None)
 
 
 def _generate_name(work: RunContext, table: Table) -> str:
-    """Generate the name under which the source keeps changes, and record it first, to be found after a crash."""
+    """Generate the name of an object to create at the source, and record it first, to find it after a crash."""
     name = f"waterclock_{''.join(sign for sign in table.name.lower() if sign.isascii() and sign.isalnum())[:32]}"
     name = f"{name}_{secrets.token_hex(6)}"
     unit = table.source.unit if table.source else None
@@ -121,7 +121,7 @@ def _read_own_rows(work: RunContext, spark: SparkSession, table: Table) -> DataF
 
 
 def _confirm_changes(table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead, work: RunContext) -> None:
-    """Allow the source to discard the committed changes, and those that it keeps under earlier names."""
+    """Allow the source to discard the committed changes, and remove the objects that earlier reads created there."""
     collector.confirm(unit, read.noted)
     names = [name for name in work.ledger.past.list_retained_objects(table.name) if name != read.name]
     for name in collector.let_go(unit, names):
@@ -129,7 +129,7 @@ def _confirm_changes(table: Table, unit: Unit, collector: ChangeCollector, read:
 
 
 def _close_read(work: RunContext, table: Table, unit: Unit, collector: ChangeCollector, read: ChangesRead) -> None:
-    """Close the read. A snapshot of a failed batch is discarded at the source, unless it may still be committed."""
+    """Close a read. The source's object for a snapshot of a failed batch is removed, unless a commit may follow."""
     read.collected.close()
     if read.whole_at is None or may_be_committed(work, table.name):
         return
@@ -171,13 +171,16 @@ def _complete_rows(table: Table, read: ChangesRead, own: DataFrame | None) -> Da
 
 
 def has_row_rules(table: Table) -> bool:
-    """Return whether a rule applies to single rows: deleted rows need all their values for it."""
+    """Return whether a rule applies to single rows. If so, deleted rows need all their values."""
     of_columns = any(column.is_not_null or column.rules for column in table.columns.named)
     return of_columns or any(rule.scope is Scope.ROW for rule in table.rules)
 
 
 def _build_deletes(rows: DataFrame, own: DataFrame, keys: Sequence[str], whole_at: tuple[int, datetime]) -> DataFrame:
-    """Return deletes for the keys that the table has and a snapshot does not."""
+    """Build a delete for each key that the table has and a snapshot does not.
+
+    `whole_at` is the log position and the time of the snapshot.
+    """
     position, at = whole_at
     gone = own.join(rows.select(*map(quote_name, keys)), list(keys), "left_anti")
     there = {name.lower() for name in gone.columns}
@@ -192,7 +195,7 @@ def _build_deletes(rows: DataFrame, own: DataFrame, keys: Sequence[str], whole_a
 
 
 def _expand_truncates(rows: DataFrame, own: DataFrame | None, keys: Sequence[str]) -> DataFrame:
-    """Replace each truncate by deletes of every key. A delete of a missing key does no harm."""
+    """Replace each truncate by deletes of all keys in log and table. A delete of a missing key has no effect."""
     names = [quote_name(key) for key in keys]
     truncates = rows.where(f"{OP} = 'truncate'").select(*IN_ROWS.values(), SEQ)
     changed = rows.where(f"{OP} <> 'truncate'")
@@ -241,7 +244,7 @@ def _fill_missing(rows: DataFrame, own: DataFrame | None, keys: Sequence[str], m
 
 
 def _last_changes(rows: DataFrame, group: Sequence[str]) -> DataFrame:
-    """Return the last change of each group in log order."""
+    """Return the last row in log order for each combination of the columns `group`."""
     every = F.struct(*(F.col(quote_name(name)) for name in rows.columns))
     last = F.max_by(every, F.struct(LSN, SEQ)).alias("_last")
     by = [F.col(name).alias(f"_by{at}") for at, name in enumerate(group)]

@@ -1,4 +1,4 @@
-"""Makes the rows of collects: by data time, by arrival, by changes, or from a snapshot of the source."""
+"""Reads the rows of collects: by data time, by arrival, by changes, or from a snapshot of the source."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def gather(
 ) -> CollectResult:
     """Read the group's windows from the table's source. Nothing is evaluated yet unless the source is small.
 
-    `again` are done windows that a LOOKBACK reads again. `owned` are the ranges of a log that the labels own.
+    `again` are done windows that LOOKBACK reads again. `owned` maps labels to their ranges of a log (see `positions`).
     """
     gathered = _gather_rows(work, spark, table, group, again, now, owned)
     for note in gathered.collected.notes:
@@ -61,7 +61,7 @@ def gather(
 
 
 def _values(work: RunContext, table: Table) -> dict[str, str]:
-    """Return by column the SQL with which the source parses texts, for columns whose invalid values mark their rows."""
+    """Map typed columns to the SQL with which the source parses their text, if an invalid value quarantines its row."""
     loose = loose_types(table)
     if table.source is None or not loose:
         return {}
@@ -107,7 +107,7 @@ def _gather_rows(
 
 
 def explain_source_error(work: RunContext, table: Table, error: BaseException) -> BaseException:
-    """Return the source's own error for one that was raised while its rows were evaluated, or else the error itself."""
+    """Return the connector's explanation of an error raised while rows were evaluated, or else the error itself."""
     if table.source is None:
         return error
     unit = work.connections.resolve_unit(table.source.unit)
@@ -155,8 +155,8 @@ def _arrivals(
     for report in listing.reports:
         work.report_once(f"{table.name}: {report.path} is skipped: {report.problem}; {report.detail}")
     present = filter_arrived(listing, now).items
-    # Before the query of taken items: all items of a sealed window are recorded by then. So no two runners take one
-    # late item (its rows would be duplicated before E414 could refuse it).
+    # This comes before the query of taken items: all items of a sealed window are recorded by then. So no two runners
+    # take one late item (its rows would be duplicated before E414 could refuse it).
     sealed = work.ledger.reads.covered_windows(table.name)
     taken = work.ledger.reads.list_collected_items(table.name, [item.name for item in present])
     free = [item for item in present if item.name not in taken]
@@ -167,7 +167,7 @@ def _arrivals(
         label: {**collected.source, "items": [_item_to_dict(item) for item in items]}
         for label, items in by_label.items()
     }
-    # items whose runner died before it could archive them are archived now
+    # items that an earlier batch took, and whose runner died before it could archive them
     left_behind = [item for item in present if item.name in taken and not item.is_archived]
     to_archive = [*left_behind, *(item for items in by_label.values() for item in items)]
     return CollectResult(collected, source, partial(_archive, collector, unit, to_archive))
@@ -199,7 +199,7 @@ def _item_to_dict(item: Item) -> dict[str, Any]:
 
 
 def _read(source: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a read's notes with `items` renamed to `read`: other labels may read the same items, so none owns them."""
+    """Return a read's notes with `items` renamed to `read`, since other labels may read the same items."""
     return {"read" if name == "items" else name: value for name, value in source.items()}
 
 

@@ -1,4 +1,4 @@
-"""The result of collecting a batch: rows of a source, not written yet."""
+"""Defines the result of collecting a batch: rows of a source, not written yet."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 RECOMPUTED, RELEASED = "recomputed_from", "released"
 COPIED = frozenset({RECOMPUTED, RELEASED})
-"""Entries of a batch's source notes that name the slice from which its rows and all other notes were copied."""
+"""Entries in a batch's source notes with the slice from which its rows and all other notes were copied."""
 
 
 def keep_source(_: RunContext) -> None:
-    """Leave the source unchanged."""
+    """Do nothing: the default action after a commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectResult:
-    """Rows of a source, with the notes for each label's manifest and the action after they are committed.
+    """Rows of a source, the source notes of each label for its manifest, and an action to run after the commit.
 
-    `aside`: the quarantined rows of labels that are made again from kept rows, in their original form.
+    `aside`: the quarantined rows of labels that are made again from stored rows, in their original form.
     """
 
     collected: Collected

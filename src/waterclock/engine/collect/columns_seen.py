@@ -1,4 +1,4 @@
-"""Detects the columns of a collect's source, and applies ON SCHEMA CHANGE if they changed."""
+"""Detects changes of the columns of a collect's source, and applies ON SCHEMA CHANGE to them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ _FILLS = frozenset({OnSchemaChange.ADD, OnSchemaChange.IGNORE, OnSchemaChange.TE
 
 @dataclass(frozen=True, slots=True)
 class FittedRows:
-    """Collected rows after ON SCHEMA CHANGE was applied, with the declared columns that they have."""
+    """Collected rows after ON SCHEMA CHANGE was applied, with the declared columns that they have.
+
+    `left_out` are the new columns that were removed.
+    """
 
     frame: DataFrame
     columns: Columns
@@ -38,7 +41,7 @@ class FittedRows:
 
 @dataclass(frozen=True, slots=True)
 class SourceChanges:
-    """By label: the columns of a source that are in no known version yet, and the reason for holding the label."""
+    """Changes of a source's columns: `new` has the columns of each label with a change, `holds` why a label is held."""
 
     new: Mapping[datetime, Mapping[str, Any]]
     holds: Mapping[datetime, str]
@@ -47,11 +50,11 @@ class SourceChanges:
 def find_source_changes(
     work: RunContext, table: Table, collected: Collected, labels: Sequence[datetime]
 ) -> SourceChanges:
-    """Find columns of the source that are in no version, and report changes.
+    """Find columns of the source that are in no recorded schema version, and report the changes.
 
-    `labels` are those for which the source is read, without past windows that a LOOKBACK reads again: unless the source
-    reports the columns of each label, the first of them has the change.
-    Raises  E770 where ON SCHEMA CHANGE says FAIL, naming the first label with a change
+    `labels` are those of the group, without the past windows that LOOKBACK reads again. Unless the source reports the
+    columns of each label, a change is recorded for the first label. Raises  E770 where ON SCHEMA CHANGE says FAIL,
+    naming the first label with a change
     """
     seen = {label: columns for label, columns in _list_seen_columns(collected, labels).items() if columns}
     if not seen:
@@ -85,7 +88,7 @@ def _is_known(versions: Sequence[SchemaVersion], label: datetime, columns: Mappi
 def add_columns_to_notes(
     source: Mapping[datetime, Mapping[str, Any]], new: Mapping[datetime, Mapping[str, Any]]
 ) -> dict[datetime, Mapping[str, Any]]:
-    """Add the new columns to the other notes of a batch about its source."""
+    """Return the source notes of each label, with its new columns added."""
     noted: dict[datetime, Mapping[str, Any]] = dict(source)
     for label, sides in new.items():
         noted[label] = {**noted.get(label, {}), SCHEMA: {**noted.get(label, {}).get(SCHEMA, {}), **sides}}
@@ -93,10 +96,9 @@ def add_columns_to_notes(
 
 
 def fit_columns(table: Table, collected: Collected, known: StructType | None) -> FittedRows:
-    """Remove new columns, and fill missing ones with NULL, as ON SCHEMA CHANGE declares.
+    """Remove new columns and fill missing ones with NULL, as ON SCHEMA CHANGE declares. `known` is the table's schema.
 
     Columns that are optional in the source are filled in any case.
-
     Columns missing from rows of MERGE and TEMPORAL tables stay missing: the older value is kept.
     Raises  E771 for a missing column that the table requires
             E890 where an open list would add too many columns to the table
@@ -131,7 +133,7 @@ def fit_columns(table: Table, collected: Collected, known: StructType | None) ->
 
 
 def _refuse_too_many_columns(table: Table, frame: DataFrame, known: StructType | None) -> None:
-    """Refuse columns that would exceed the limit together with those of earlier batches."""
+    """Raise E890 if the new columns and those of earlier batches exceed the limit."""
     stored = {field.name.lower() for field in known.fields} if known else set()
     names = stored | {name.lower() for name in frame.columns}
     if len(names) > MOST_COLUMNS and not names <= stored:
@@ -139,7 +141,7 @@ def _refuse_too_many_columns(table: Table, frame: DataFrame, known: StructType |
 
 
 def _find_ignored_columns(frame: DataFrame, columns: Columns, known: AbstractSet[str]) -> tuple[str, ...]:
-    """Return the new columns that an open list would add to a table that already has columns, if they are ignored."""
+    """Return the columns to remove under IGNORE: those that an open list would add to a table that has columns."""
     if columns.on_change is not OnSchemaChange.IGNORE or not columns.is_open or not known:
         return ()
     return tuple(
@@ -148,7 +150,7 @@ def _find_ignored_columns(frame: DataFrame, columns: Columns, known: AbstractSet
 
 
 def _initial_columns(collected: Collected) -> frozenset[str]:
-    """Return the columns in the oldest label of a table's first batches: they become the table's columns."""
+    """Return the columns of the oldest label in a table's first batches: they become the table's columns."""
     by_label = collected.seen_by_label
     return frozenset(column_name(name).lower() for name in (by_label[min(by_label)] if by_label else ()))
 
@@ -178,7 +180,7 @@ def _list_seen_columns(collected: Collected, labels: Sequence[datetime]) -> Mapp
 def _report_change(
     work: RunContext, table: Table, label: datetime, change: SchemaChange, typed: Sequence[str]
 ) -> SchemaChange:
-    """Report or refuse a change. Return its relevant part, without columns of a declared type: these are cast."""
+    """Report a change, or raise E770. Return it without columns of a declared type, since their values are cast."""
     cast = {name.lower() for name in typed}
     refused = replace(
         change,

@@ -1,4 +1,4 @@
-"""Makes the rows of tables that collect from another project. Its versions are pinned before the claim is taken."""
+"""Reads the rows of tables that collect from another project. The versions are pinned before the claim is taken."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ LinkedPin = tuple[Window, Pin]
 
 
 def pin_link(work: RunContext, table: Table, group: Group) -> tuple[LinkedPin, ...]:
-    """Bind the windows of a group to their reads from another project, if any. Raises  E833 to E838."""
+    """Return each window of a group with the version of the other project to read for it. Raises  E833 to E838.
+
+    Empty if the table collects from no other project, or the group is made from stored rows.
+    """
     if upstream_of(table) is None or group.is_made_of_kept:
         return ()
     return tuple(work.links.pins(table, [batch.window for batch in group.batches]))
 
 
 def gather_linked(work: RunContext, spark: SparkSession, table: Table, pins: Sequence[LinkedPin]) -> CollectResult:
-    """Read the pinned versions. Nothing is evaluated yet."""
+    """Build the rows of the pinned versions. Nothing is evaluated yet."""
     if table.source is None:
         raise AssertionError(f"{table.name} collects from nowhere")
     unit = work.connections.resolve_unit(table.source.unit)

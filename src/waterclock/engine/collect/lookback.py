@@ -21,8 +21,8 @@ from waterclock.timelabel.window import Window
 def find_revisited_slices(ledger: Ledger, table: Table, group: Group) -> tuple[Slice, ...]:
     """Return the done slices of the windows that are entirely within the LOOKBACK before the group, oldest first.
 
-    A window that the start of the LOOKBACK cuts is not included: its other rows are not read. Nor are windows that
-    RETAIN or `drop` removed: a late row would restore all their rows.
+    A window that begins before the LOOKBACK is not included. Nor are windows that RETAIN or `drop` removed: a late row
+    would restore all their rows.
     """
     if table.source is None or table.source.lookback is None or group.is_made_of_kept or group.verb == LOOK_AGAIN:
         return ()
@@ -35,7 +35,7 @@ def find_revisited_slices(ledger: Ledger, table: Table, group: Group) -> tuple[S
 
 
 def slack_of(table: Table, end: datetime) -> timedelta:
-    """Return how long after a window's end its rows may arrive: its DELAY, plus the LOOKBACK that finds late rows."""
+    """Return how long after a window's end its rows may arrive: the DELAY plus the LOOKBACK of the table."""
     lookback = None if table.source is None else table.source.lookback
     late = end - lookback.subtract_from(end, table.cadence.zone) if lookback else timedelta(0)
     return table.cadence.delay + late
@@ -49,7 +49,7 @@ def windows_read(group: Group, again: Sequence[Slice]) -> list[Window]:
 def filter_changed_slices(
     manifests: Sequence[Manifest], again: Sequence[Slice], folder: str | None = None
 ) -> tuple[Manifest, ...]:
-    """Return the slices except those of windows that were read again and have the same digest as before.
+    """Return the slices without those that LOOKBACK read again and whose digest is the same as before.
 
     If rows may be quarantined, the table's `folder` is given: a slice with other quarantined rows has changed as well.
     """

@@ -1,4 +1,4 @@
-"""Adds the columns that contain the origin of collected rows: `file AS (_source.file)`."""
+"""Adds the columns with the origin of collected rows, such as `file AS (_source.file)`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOLD = {what: (IN_ROWS[what], kind) for what, kind in TYPES.items()} | {
 
 
 def add_origins(table: Table, frame: DataFrame) -> DataFrame:
-    """Add the columns with the origin of rows, and the hidden ones that are stored with quarantined rows.
+    """Add the columns with the origin of rows, and hidden copies of them for quarantined rows.
 
     Rows that are read from the stage have these columns already. They are NULL if neither the rows nor the source have
     a value.

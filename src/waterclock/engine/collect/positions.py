@@ -1,8 +1,8 @@
-"""Assigns ranges of a log to the labels of a collect, each from the end of the previous one, recorded with the claim.
+"""Assigns ranges of a log to labels of a collect. Each range starts at the end of the previous one.
 
-A label that owns a range keeps it, whatever becomes of its claim: every retry reads the same range. The next range
-belongs to the oldest label of a group that is after all labels that own a range or have rows. The others are empty. So
-ranges ascend with labels. If windows were missed, the oldest of them takes everything that came since. At every
+Ranges are recorded with the claim. A label keeps its range even if its claim fails: every retry reads the same range.
+The next range goes to the oldest label of a group that is after all labels with a range or with rows. All other labels
+are empty. So ranges ascend with labels. If windows were missed, the oldest of them gets all messages since. At every
 boundary, all messages that had arrived by then are in earlier labels. An earlier window, such as one of a START that
 was moved back, is empty.
 """
@@ -29,10 +29,10 @@ Owned = Mapping[datetime, tuple[Item, ...]]
 
 
 def ranges_of(work: RunContext, table: Table, group: Group) -> Owned:
-    """Return the ranges that each label of a group owns in the log of its table: its recorded one, or the next.
+    """Map each label of a group to its ranges of the log: its recorded one, or the next one. Empty for other tables.
 
-    Empty for other tables. Cost: one ledger query, and a query of the source's end.
-    Raises  E851 where the next range does not start at the end of the last one
+    Cost: one ledger query, and a query of the source's end. Raises  E851 where the next range does not start at the end
+    of the last one
     """
     source = table.source
     if source is None or source.batching is not Batching.ARRIVAL_TIME or group.is_made_of_kept:
@@ -60,7 +60,7 @@ def ranges_of(work: RunContext, table: Table, group: Group) -> Owned:
 
 
 def require_contiguous(reached: Positions | None, came: Positions, *, where: str) -> None:
-    """Raise E851 for a range that leaves a gap after the last one, or overlaps it. Another log starts over."""
+    """Raise E851 if the range `came` leaves a gap after `reached` or overlaps it. Ranges of two logs may differ."""
     if reached is None or reached.of != came.of:
         return
     for part, (_, end) in reached.parts.items():
@@ -80,24 +80,24 @@ def require_contiguous(reached: Positions | None, came: Positions, *, where: str
 
 
 def owned_by_labels(owned: Owned) -> dict[datetime, tuple[Mapping[str, Any], ...]]:
-    """Return the ranges of labels in the form in which they are stored."""
+    """Convert the ranges of labels to the dictionaries that the ledger stores. Labels without a range are left out."""
     return {label: tuple(range_to_dict(item) for item in items) for label, items in owned.items() if items}
 
 
 def range_to_dict(item: Item) -> dict[str, Any]:
-    """Return the form in which a manifest stores a range."""
+    """Convert a range to the dictionary that the ledger or a manifest stores."""
     if item.positions is None:
         raise AssertionError(f"{item.name} is no range of a log")
     return {"name": item.name, "positions": item.positions.to_dict()}
 
 
 def item_of(kept: Mapping[str, Any]) -> Item:
-    """Return the range that a manifest or the ledger has stored."""
+    """Build a range from the dictionary that a manifest or the ledger stores."""
     return Item(str(kept["name"]), BEGINNING, 0, "", positions=Positions.of_dict(kept["positions"]))
 
 
 def items_of(sources: Mapping[datetime, Mapping[str, Any]]) -> dict[datetime, Sequence[Item]]:
-    """Return the ranges of done labels, from the source notes of their manifests."""
+    """Map done labels to their ranges, given the source notes of their manifests."""
     return {
         label: [item_of(one) for one in source.get("items", ()) if "positions" in one]
         for label, source in sources.items()

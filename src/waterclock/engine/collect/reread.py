@@ -1,4 +1,4 @@
-"""Makes done labels of a collect again from kept data: the items that arrived, or else the sealed slices."""
+"""Makes done labels of a collect again from stored data: the items that arrived, or else the sealed slices."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def reread_labels(
 ) -> CollectResult:
     """Return the rows of done labels as they were collected, in the columns that are declared today.
 
-    Arrived items are read again from their current place, so that a column declared since is filled. Rows that were
-    collected by data time, and snapshots, come from the sealed slices.
+    Arrived items are read again from their current path, so that a column declared since is filled. Rows that were
+    collected by data time, and snapshots, are read from the sealed slices.
     Raises  E823 where an item is missing or has another size, E806 where unreadable lines were quarantined and no rule
             for them is declared any more
     """
@@ -71,7 +71,7 @@ def reread_labels(
 
 
 def _refuse_lines(table: Table, aside: DataFrame) -> None:
-    """Raise an error for quarantined unreadable lines: no rule accepts them, and as rows they would have no values.
+    """Raise E806 for quarantined unreadable lines: no rule accepts them, and they have no column values.
 
     Cost: a job over the quarantined rows, if parsed() was declared and is no more
     """

@@ -1,4 +1,4 @@
-"""Queries the clocks of sources, which show up to when each is complete."""
+"""Queries the clocks of sources: the instant up to which each source is complete."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedSource:
-    """The oldest due window of a table that its source's clock has not passed, or whose sign is missing.
+    """The oldest due window of a table that its source's clock has not passed, or whose sign (AWAIT) is missing.
 
     `of_items`: the clock is computed from the newest stamp of arrived items. `awaits`: the missing sign; the clock is
     then None.
@@ -39,7 +39,7 @@ class UnfinishedSource:
 class SourceClocks:
     """The clock of each source at one `now`, queried once per run, before any claim.
 
-    A source with a clock is read only once the clock has passed the window's end (docs/decisions/source-clocks.md).
+    A window is read only once its source's clock has passed its end (docs/decisions/source-clocks.md).
     """
 
     def __init__(self, work: RunContext, now: datetime) -> None:
@@ -55,9 +55,9 @@ class SourceClocks:
         return tuple(self._held.values())
 
     def complete(self, group: Group) -> Group:
-        """Return a group without labels whose windows the source has not passed, or whose awaited sign is missing.
+        """Return a group without labels whose window the source's clock has not passed, or whose sign is missing.
 
-        Labels whose wait for a sign has expired stay if there are no others: they are to fail.
+        If no label has its sign (AWAIT), those whose maximum wait has passed stay, so that they fail.
         """
         table = self._work.flow.tables[group.table]
         awaits = None if group.is_made_of_kept or table.source is None else table.source.awaits
@@ -97,15 +97,15 @@ class SourceClocks:
         return dataclasses.replace(group, batches=passed)
 
     def _keep_oldest(self, found: UnfinishedSource) -> None:
-        """Keep the oldest waiting window of a table: its labels come in several groups."""
+        """Remember the oldest waiting window of a table, as its labels are in several groups."""
         known = self._held.get(found.table)
         if known is None or found.window.start < known.window.start:
             self._held[found.table] = found
 
     def clock_of(self, table: Table) -> datetime | None:
-        """Return the clock of a table's source, or None if it has none, or if the rows have no time of it.
+        """Return the clock of a table's source. None if it has none, or if rows are as of the time of the read.
 
-        A snapshot, and rows collected FOR EACH row of a table, are as of the time of the read.
+        That is so for snapshots, and for rows collected FOR EACH row of a table.
         """
         is_as_of_now = table.is_snapshot or table.each is not None
         return None if table.source is None or is_as_of_now else self._clock(table.source.unit)
@@ -135,5 +135,5 @@ def _clock_at(now: datetime, listing: Listing) -> datetime:
 
 
 def filter_arrived(listing: Listing, now: datetime) -> Listing:
-    """Return a listing without items that had not arrived at `now`: a replay of the past does not see the future."""
+    """Return a listing without items stamped at or after `now`: a replay of the past must not read later items."""
     return dataclasses.replace(listing, items=tuple(item for item in listing.items if item.stamp < now))

@@ -26,18 +26,18 @@ _OURS = {"_claim": "BIGINT", "_row": "STRING", "_broken": "ARRAY<STRING>"}
 
 
 def held_views(flow: Flow) -> dict[str, str]:
-    """Return a mapping from the names of `_held` views to their tables. Every table has one, mostly without rows."""
+    """Map the name of each `_held` view to its table. Every table has such a view, mostly without rows."""
     return {f"{name}{HELD}": name for name in flow.tables}
 
 
 def frame_of_held_batches(work: RunContext, spark: SparkSession, table: Table) -> DataFrame:
-    """Return the rows that held batches would show, in the table's columns, and their quarantined rows.
+    """Return the rows of a table's held batches, and their quarantined rows.
 
     `_claim` is the claim that sealed them. A quarantined row has its JSON as `_row`, the rules that it broke as
     `_broken` and no other columns. For a MERGE or TEMPORAL table these are the batch's rows, not the resulting state. A
     column whose type differs between batches is text. Only batches that are held now are included. Cost: a read of the
-    manifest of each held batch, and one scan for each set of columns, or of rules.
-    Raises  E623 where nothing is held and the table was never made
+    manifest of each held batch, and one scan for each set of columns, or of rules. Raises  E623 where nothing is held
+    and the table was never made
     """
     folder = work.folder(table)
     held = work.ledger.reads.held_labels(table.name)
@@ -74,7 +74,7 @@ def _add_own_columns(rows: DataFrame) -> DataFrame:
 
 
 def _unify_types(frames: Sequence[DataFrame]) -> list[DataFrame]:
-    """Cast to text each column that has several types in these frames: Spark would cast one of them, and may fail."""
+    """Cast columns that have different types in these frames to text, since Spark's own cast in a union may fail."""
     types: dict[str, set[str]] = defaultdict(set)
     for frame in frames:
         for name, of in frame.dtypes:

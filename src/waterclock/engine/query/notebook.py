@@ -62,11 +62,11 @@ def resolve(
     project: str | Path = ".",
     env: str | None = None,
 ) -> DataFrame | tuple[DataFrame, ...]:
-    """Return a table of a project, or its view, as of a tick. `timelabel` is one of the columns; grain: the table's.
+    """Return the rows of a table, or of its view, as of a tick, with the column `timelabel`.
 
     During a restatement, the rows are as known at the last instant at which all tables agreed; a warning names the
-    batches that have not followed. An existing Spark session is used; otherwise one is started and left open. The
-    function asks the ledger a few queries; rows are read when a frame is evaluated.
+    batches that were not made again yet. An existing Spark session is used; otherwise one is started and left open.
+    The call costs a few ledger queries; rows are read when a frame is evaluated.
 
     Args:
         table: The table or view; or a list of them, which are all as of one tick and as known at one instant, so that

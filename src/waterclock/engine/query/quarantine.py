@@ -34,16 +34,16 @@ _EMPTY = (
 
 
 def quarantine_views(flow: Flow) -> dict[str, str]:
-    """Return a mapping from `_quarantine` view names to their tables. Every table has one, mostly without rows."""
+    """Map the name of each `_quarantine` view to its table. Every table has such a view, mostly without rows."""
     return {f"{name}{SUFFIX}": name for name in flow.tables}
 
 
 def quarantine_frame(work: RunContext, spark: SparkSession, table: Table, moment: Moment | None) -> DataFrame:
     """Return quarantined rows: the original row as JSON, the broken rules, label, claim, code, file and input.
 
-    For a REPLACE table they are those of the state that it shows; for all others, those of all labels. Cost: a read of
-    the manifest of each slice with quarantined rows; as of a tick, of each slice before it. One scan for all slices
-    that were checked by the same rules.
+    For a REPLACE table they are those of its current state; for all others, those of all labels. `moment` None means
+    now. Cost: a read of the manifest of each slice with quarantined rows; as of a tick, of each slice before it. One
+    scan for all slices that were checked by the same rules.
     """
     folder = work.folder(table)
     paths = _current_paths(work, table) if moment is None else _paths_as_of(work, table, moment)
@@ -82,7 +82,7 @@ def _paths_as_of(work: RunContext, table: Table, moment: Moment) -> list[str]:
 
 
 def _group_by_rules(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
-    """Group slices by the rules that checked them. Slices of one label are in different groups."""
+    """Group slices by the rules that checked them, so that no group has two slices of one label."""
     found: dict[tuple[tuple[str, ...], int], list[Manifest]] = {}
     seen: Counter[tuple[tuple[str, ...], datetime]] = Counter()
     for manifest in manifests:
@@ -93,7 +93,7 @@ def _group_by_rules(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
 
 
 def _rows(spark: SparkSession, folder: str, manifests: Sequence[Manifest]) -> DataFrame:
-    """Return the quarantined rows of slices that were checked by the same rules, each of another label."""
+    """Return the quarantined rows of slices of different labels that were checked by the same rules."""
     names = ", ".join(map(sql_text, manifests[0].aside_rules))
     broken = f"filter(array({names}), (it, at) -> ({MASK} & shiftleft(1L, at)) != 0)"
     of_claims = [(label_of(it.label), it.claim, it.code) for it in manifests]

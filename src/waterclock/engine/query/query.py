@@ -37,15 +37,15 @@ from waterclock.timelabel.label import label_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# how often a query is bound again because all tables were replaced at the same time
+# how often a query is bound again if a rebuild replaces all tables meanwhile
 _MOST_LOOKS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredQuery:
-    """The rows of a query: column names with Spark types, rows in the query's order, and whether rows were cut off.
+    """The result of a query: column names with Spark types, rows in the query's order, and whether rows were cut off.
 
-    `moment` is the tick as of which the tables were read; None: their heads.
+    `moment` is the tick as of which the tables were read; None: their current versions.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -58,12 +58,12 @@ class AnsweredQuery:
 def query(
     work: RunContext, sql: str, *, limit: int, as_of: AsOf | None = None, person: Person | None = None
 ) -> AnsweredQuery:
-    """Run the query `sql` on the tables' heads, or as of a tick. At most `limit` rows are collected to the driver.
+    """Run the query `sql` on the current tables, or as of a tick. At most `limit` rows are collected to the driver.
 
     Each table is read at one Delta version, taken before the query starts, so that no table changes under it. If a
-    rebuild of all tables swaps in a new set, all are of the old set or all of the new. As of a tick, regular tables are
-    read as of their last boundary before it, and partitioned ones up to it. `person` sees only what is granted to them;
-    None is the owner of the project.
+    rebuild of all tables swaps in a new set, all tables are of the old set or all of the new. As of a tick, regular
+    tables are read as of their last boundary before it, and partitioned ones up to it. `person` sees only what is
+    granted to them; None is the owner of the project.
     Raises ProjectErrors for errors in the text, E730 for errors that Spark finds in it, E511, E512, E518, E521 to E523
     and E640 where the tables have no content as of the tick.
     """
@@ -97,7 +97,7 @@ def _read_query(flow: Flow, sql: str, viewer: Person | None) -> Query:
 
 
 def _head_versions(work: RunContext) -> Mapping[str, int]:
-    """Return the versions in the ledger: while a new table set is swapped in, they are all of the old one."""
+    """Map each table to its version in the ledger: while a new table set is swapped in, all are of the old set."""
     return {record.name: record.head_version for record in work.ledger.reads.tables()}
 
 
@@ -144,7 +144,7 @@ def _bind_tables(
 
 
 def list_queried_tables(flow: Flow, sql: str) -> list[str]:
-    """Return the tables of the lake that a query names, and views of them, in the order of the query.
+    """Return the tables and views of the lake that a query reads, in the order of the query.
 
     Raises ProjectErrors for errors in the text, E511 for an unknown table, E706 for a destination.
     """
@@ -152,7 +152,7 @@ def list_queried_tables(flow: Flow, sql: str) -> list[str]:
 
 
 def _map_view_tables(flow: Flow) -> dict[str, str]:
-    """Return a mapping from the names of quarantine and held views, which exist for users alone, to their tables."""
+    """Map the names of quarantine and held views, which no statement can read, to their tables."""
     return {**quarantine_views(flow), **held_views(flow)}
 
 

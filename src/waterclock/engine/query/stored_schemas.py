@@ -1,4 +1,4 @@
-"""Reads the columns of tables after their last batches from the Delta logs, without Spark."""
+"""Reads the stored columns of tables from their Delta logs, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds the rows of one table for a query: a table of the lake, a view of one, or a status table of the ledger."""
+"""Builds the DataFrame of one table for a query: a table of the lake, its view, or a status table of the ledger."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ STATUS_TABLES = {f"waterclock.{name}": types for name, types in STATUS_COLUMNS.i
 def frame_of_viewed(
     work: RunContext, spark: SparkSession, name: str, moment: Moment | None, heads: Mapping[str, int]
 ) -> DataFrame:
-    """Return the rows of a view, as of `moment` or now.
+    """Return the rows of the view `name`, as of `moment` or now.
 
-    `heads` gives the versions at which tables are read; other tables are read at their newest version.
+    `heads` maps tables to the versions to read; other tables are read at their newest version.
     """
     table = find_viewed_table(work.flow, name) or name
     require_log(work, table)
@@ -64,13 +64,13 @@ def frame_of_table(
 
 
 def _find_retained_start(work: RunContext, table: Table) -> datetime | None:
-    """Return the first window that a table keeps under RETAIN, whether or not older ones are still on disk."""
+    """Return the first window that RETAIN keeps, even if older ones are still on disk. None without RETAIN."""
     newest = work.ledger.reads.newest(table.name) if table.retain is not None and table.mode is Mode.APPEND else None
     return None if newest is None else find_retained_start(table, newest.end)
 
 
 def status_frame(work: RunContext, spark: SparkSession, name: str, asked: Pushdown) -> DataFrame:
-    """Return the part of a status table that a query needs: NULL in unused columns, and only matching rows."""
+    """Return the rows of a status table that match a query's conditions, with NULL in columns that it does not use."""
     import pyarrow as pa
 
     types = STATUS_TABLES[name]

@@ -23,17 +23,16 @@ from waterclock.planner.ticks import LATEST, Ticks, read_tick
 from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import label_of
 
-# How much further into the past a history query reads than it must, to save further queries: the factor, and the
-# minimum.
+# A history query reads further into the past than it must, to save more queries: by this factor, and at least this far.
 _FURTHER = 8
 _LEAST = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """A user's request: the text of a tick (`planner.ticks.read_tick`), and the instant `known_at` (None: now).
+    """The instant that a user asks for: `tick` as text (see `planner.ticks.read_tick`), and `known_at` (None: now).
 
-    Only rows that were committed by `known_at` count. With `is_partial`, missing windows are left out, and named.
+    Only rows that were committed by `known_at` count. With `is_partial`, missing windows are left out, and reported.
     """
 
     tick: str
@@ -56,10 +55,11 @@ class Gap:
 class Moment:
     """The tick as of which all tables are read, and its limitations.
 
-    `known_at`: only revisions recorded by then count; None: all. `is_rippling`: `known_at` was set because inputs were
-    restated and some batches have not followed; it is the last instant at which all agreed. `behind`: these batches, by
-    table. `missing`: the labels left out. `awaited`: for the newest tick, the labels that newer ticks wait for although
-    later ones are made. `shown_open`: the open windows to show, by table that is queried by its view.
+    `known_at`: only revisions recorded by then count; None: all. `is_rippling`: some batches were not made again yet
+    after their inputs were restated, so `known_at` is the last instant at which all agreed. `behind`: these batches, by
+    table. `missing`: the labels left out. `awaited`: for the newest tick, the missing labels without which no newer
+    tick can be read, although later labels are made. `shown_open`: the open windows to show, by table that is queried
+    by its view.
     """
 
     tick: datetime
@@ -72,7 +72,7 @@ class Moment:
 
 
 def list_limitations(moment: Moment) -> list[str]:
-    """Return the limitations of an answer as text: batches that have not followed a restatement, and gaps."""
+    """Return the limitations of an answer as text: batches not made again after a restatement, and missing labels."""
     said = []
     if moment.is_rippling and moment.known_at is not None:
         batches = ", ".join(
@@ -89,13 +89,13 @@ def list_limitations(moment: Moment) -> list[str]:
 
 
 def moment_of(work: RunContext, tables: Collection[str], asked: AsOf) -> Moment:
-    """Find the moment for a query of several tables, and views of them, as `MomentFinder.moment`."""
+    """Find the moment for a query of several tables and views, as `MomentFinder.moment` does."""
     return MomentFinder(Planner(work.flow), work.ledger, work.real_now()).moment(tables, asked)
 
 
 @dataclass(frozen=True, slots=True)
 class MomentFinder:
-    """Finds the moments at which tables can be queried together, from one ledger at one time of its clock."""
+    """Finds the moments at which tables can be queried together, from one ledger; `now` is the time of its clock."""
 
     planner: Planner
     ledger: Ledger
@@ -104,14 +104,15 @@ class MomentFinder:
     def moment(self, tables: Collection[str], asked: AsOf) -> Moment:
         """Find the newest moment at which all tables have their content as of a tick, and all their inputs agree.
 
-        That is now, or the given `known_at`. If inputs were restated and some batches have not followed, it is the last
-        instant before that. All tables share one instant.
+        The moment's `known_at` is now (None), or the given one. If inputs were restated and some batches were not made
+        again yet, it is the last instant before that. All tables share one instant.
 
         Raises E521 for a tick in the future or before a table's first window, E522 where a window before the tick is
         not made, or was not by then, E518 where RETAIN dropped it, E523 where there is no such tick or instant, and as
         `read_tick`.
-        Cost: one snapshot of the ledger. If something does not agree, or `known_at` is given, also a query of the
-        commits since (`ledger.reads.history`). It is repeated over eight times the span if that is not far enough.
+
+        Cost: one snapshot of the ledger. If inputs disagree, or `known_at` is given, also a query of the commits since
+        (`ledger.reads.history`). If that does not go back far enough, it is repeated over eight times the span.
         """
         snapshot = self.ledger.reads.snapshot(self.planner.flow)
         ticks, tables = add_view_tables(self.planner.flow, self.ledger, self.planner.ticks(snapshot, self.now), tables)
@@ -131,7 +132,7 @@ class MomentFinder:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The search for the instant of one request."""
+    """The search for the moment of one request."""
 
     questions: MomentFinder
     ticks: Ticks
@@ -139,13 +140,13 @@ class _Search:
     asked: AsOf
 
     def known_states(self, tick: datetime, since: datetime) -> KnownStates:
-        """Return the content of tables before a tick, as known at any instant since `since`."""
+        """Return the states of tables before a tick, as known at any instant since `since`."""
         asked = dict.fromkeys(self.tables, tick)
         history = self.questions.ledger.reads.history(self.questions.planner.flow, asked, since)
         return KnownStates(self.ticks.graph, self.ticks.snapshot, history, self.ticks.starts)
 
     def moment(self, tick: datetime, states: KnownStates) -> Moment:
-        """Return the newest moment as of a tick, going back restatement by restatement."""
+        """Return the newest moment as of a tick at which all inputs agree, going back restatement by restatement."""
         missing = self.ticks.find_missing_windows(self.tables, tick)
         if any(not self._can_be_missing(name) for name in missing):
             is_newest = self.asked.known_at is not None and self.asked.tick.strip().lower() == LATEST
@@ -179,14 +180,14 @@ class _Search:
         )
 
     def find_awaited_gaps(self) -> tuple[Gap, ...]:
-        """Return the labels that newer ticks wait for although later ones are made; no labels if gaps are left out."""
+        """Return the missing labels that prevent newer ticks although later ones exist. Empty if gaps are allowed."""
         if self.asked.is_partial:
             return ()
         found = self.ticks.find_awaited_windows(self.tables)
         return self._gaps({name: IntervalSet.from_intervals([gap]) for name, gap in found.items()})
 
     def _refuse_unknown(self, left_out: Mapping[str, IntervalSet], tick: datetime, states: KnownStates) -> None:
-        """Raise an error if some labels were not made yet at the instant `known_at` of the query."""
+        """Raise an error if labels in `left_out` were not made yet at the requested `known_at`."""
         for name, gaps in left_out.items():
             if self.asked.known_at is not None and not self._can_be_missing(name):
                 node = self.ticks.graph.nodes[name]
@@ -197,7 +198,7 @@ class _Search:
         return self.asked.is_partial and can_be_partial(self.ticks.graph.nodes[name])
 
     def _history_start(self, at: datetime) -> datetime:
-        """Return the start of the history to query, so that it includes an instant."""
+        """Return a start for the next history query, well before the instant `at`."""
         passed = max(self.questions.now - at, _LEAST)
         return max(BEGINNING, at - _FURTHER * passed)
 
@@ -214,7 +215,7 @@ class _Search:
 
 
 def _find_new_gaps(lacks: Mapping[str, IntervalSet], left_out: Mapping[str, IntervalSet]) -> dict[str, IntervalSet]:
-    """Return the missing labels that are not in `left_out`."""
+    """Return the missing windows by table that are not in `left_out`."""
     found = {name: gaps - left_out.get(name, IntervalSet()) for name, gaps in lacks.items()}
     return {name: gaps for name, gaps in found.items() if gaps}
 

@@ -1,7 +1,7 @@
 """Returns the rows of `<table>_view`.
 
-A window that is done in the table is shown from it. Other windows are shown from a state of the open windows before
-which all closed ones are done: that of the requested tick, or else the newest such state.
+A window that is done in the table is read from there. Other windows are read from one state of the open windows, before
+which all closed windows are done: that of the requested tick, or else the newest such state.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 def find_shown_windows(flow: Flow, ledger: Ledger, now: datetime, table: str) -> VisibleWindows:
-    """Return the open windows that a view shows now. All windows closed before its boundary are done in the table.
+    """Return the open windows that a view shows now. All windows closed before their boundary are done in the table.
 
     The result is of one moment of the ledger. Cost: a snapshot, and a row for each window that was closed since the
-    oldest that is not done.
+    oldest closed one that is not done.
     """
     planner, beside = Planner(flow), open_windows_table(flow, table)
     if beside is None:
@@ -60,7 +60,7 @@ def frame_of_view(
     shown: VisibleWindows,
     known_at: datetime | None = None,
 ) -> DataFrame:
-    """Return a view's rows: open windows from their state, others from `closed`. Raises  E268, E522."""
+    """Return a view's rows: those of open windows, and those that `closed` reads from the table. Raises  E268, E522."""
     from pyspark.sql import functions as F  # noqa: N812
 
     frames: list[DataFrame] = []

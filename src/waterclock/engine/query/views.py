@@ -1,6 +1,6 @@
 """Resolves the names `<table>_view`: views of a table and its open windows that show each window once.
 
-A PARTITIONED table that keeps no open windows is its own view.
+A PARTITIONED table without an open-windows table is its own view.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from waterclock.planner.ticks import Ticks
 
 
 def find_viewed_table(flow: Flow, name: str) -> str | None:
-    """Return the table for the name of its view, if the view has open windows. None for any other name."""
+    """Return the table of a `<table>_view` with open windows. None for any other name."""
     table = tables_by_view(flow).get(name) if name not in flow.tables and name not in flow.views else None
     return table if table is not None and open_windows_table(flow, table) is not None else None
 
 
 def table_of_closed_view(flow: Flow, name: str) -> str:
-    """Return the table for the name of a view without open windows. Any other name is returned unchanged."""
+    """Return the table of a `<table>_view` without open windows. Any other name is returned unchanged."""
     table = tables_by_view(flow).get(name) if name not in flow.tables and name not in flow.views else None
     return name if table is None or open_windows_table(flow, table) is not None else table
 
 
 def add_view_tables(flow: Flow, ledger: Ledger, ticks: Ticks, names: Collection[str]) -> tuple[Ticks, list[str]]:
-    """Return `ticks` with the tables that are queried by their view, and the tables to read for all `names`.
+    """Return `ticks` with the closing ticks of the tables queried by view, and the tables to read for all `names`.
 
     Cost: for each such table, a row for each window that was ever closed.
     """
@@ -47,7 +47,7 @@ def add_view_tables(flow: Flow, ledger: Ledger, ticks: Ticks, names: Collection[
 
 
 def closing_ticks_of(flow: Flow, ledger: Ledger, starts: Mapping[str, datetime], table: str) -> ClosingTicks:
-    """Return the closing ticks of a table that keeps its open windows."""
+    """Return the ticks at which a table's windows were closed. The table must have an open-windows table."""
     beside = open_windows_table(flow, table)
     if beside is None:
         raise AssertionError(f"{table} keeps no open windows")

@@ -1,1 +1,1 @@
-"""The inputs of a batch: pinned states as frames, and the joins of FLAT."""
+"""Reads the inputs of a batch: pinned states as DataFrames, and the joins of FLAT."""

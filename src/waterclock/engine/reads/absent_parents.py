@@ -1,4 +1,4 @@
-"""Counts the rows of a FLAT whose parent is missing, in the pass that writes them."""
+"""Counts the rows of a FLAT whose parent is missing, while they are written."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _ROWS = "rows"
 
 @dataclass(frozen=True, slots=True)
 class AbsentParents:
-    """Counts FLAT rows whose parent is missing, by label; none over Spark Connect, which loses counts below views."""
+    """Counts FLAT rows whose parent is missing, by label. Not over Spark Connect, which loses such counts."""
 
     seen: dict[datetime, tuple[Observation, Mapping[str, str]]] = field(default_factory=dict)
 
     def observe(self, label: datetime, frame: DataFrame, alone: Mapping[str, str]) -> DataFrame:
-        """Return a FLAT's rows without the columns `alone` (see `flat_frame`), which are counted during the write.
+        """Return a FLAT's rows without the marker columns `alone` (see `flat_frame`), which are counted in the write.
 
         Cost: no pass of its own. Spark does not push filters below the count, so use it for queries without filters.
         """
@@ -38,11 +38,11 @@ class AbsentParents:
         return rows.drop(*alone.values())
 
     def of(self, label: datetime, rows: int) -> dict[str, int]:
-        """Return, by reference, how many rows of a label have a missing parent. References without any are left out.
+        """Map references to the number of a label's rows whose parent is missing. References without any are left out.
 
         Call it after the write. `rows`: the number of rows that the label's query made. If a different number was
-        observed, the counts are unknown: a task ran twice, or the query does not return each row of the FLAT once. With
-        no rows there may have been no write, and then nothing is observed.
+        observed, the counts are unknown and none is returned: a task ran twice, or the query does not return each row
+        of the FLAT once. With no rows there may have been no write, and then nothing is observed.
         """
         if not rows or label not in self.seen:
             return {}

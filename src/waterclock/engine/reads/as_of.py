@@ -25,7 +25,7 @@ def commit_records(ledger: Ledger, table: str) -> list[DataCommit]:
     """
     rows, recuts = ledger.reads.committed_slices(table), ledger.keeping.recuts_of(table)
     versions = {row.version for row in rows}
-    # a recut after which no rows remain
+    # commits of a recut (all slices cut into other windows) after which no rows remain
     records = [
         DataCommit(version, at, {}, begins_anew=True) for version, at in recuts.items() if version not in versions
     ]
@@ -37,7 +37,7 @@ def commit_records(ledger: Ledger, table: str) -> list[DataCommit]:
 
 
 def list_state_steps(ledger: Ledger, table: str, high: datetime) -> tuple[LogStep, ...]:
-    """Return a MERGE or TEMPORAL table's current slices before `high`, with the versions that have their states."""
+    """Return a MERGE or TEMPORAL table's current slices before `high`, each with the version that has its state."""
     versions = ledger.reads.versions(table)
     slices = ledger.reads.slices(table, BEGINNING, high)
     return tuple(LogStep(each.label, each.slice_path, versions.get(each.label, NO_VERSION)) for each in slices)
@@ -51,6 +51,9 @@ def resolve_as_of(work: RunContext, table: Table, tick: datetime, *, known_at: d
 def frame_as_of(
     work: RunContext, spark: SparkSession, table: Table, tick: datetime, *, known_at: datetime | None = None
 ) -> DataFrame:
-    """Return the rows of a table as of a tick, as known at `known_at`. Raises  E705 without types, E640 if not kept."""
+    """Return a table's rows as of a tick, as known at `known_at` (None: now).
+
+    Raises  E705 where neither a batch nor the declaration has types, E640 where the state is not kept
+    """
     rows = frame_of_resolved(spark, work.lake, table, resolve_as_of(work, table, tick, known_at=known_at))
     return add_hidden_columns(rows, table)

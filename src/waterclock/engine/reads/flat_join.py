@@ -1,4 +1,4 @@
-"""Builds FLAT(u): a table with the attributes of all parents that it refers to, each as of its own time."""
+"""Builds FLAT(u): a table with the attributes of all parents to which it refers, each as of its own time."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ def flat_frame(
     numbers: Mapping[Read, Numbers] = _UNKNOWN,
     alone: MutableMapping[str, str] | None = None,
 ) -> DataFrame:
-    """Return each row of the table once, with its parents' attributes. Those of a role have its name as suffix.
+    """Return each row of a table once, with its parents' attributes. A ROLE is the suffix of its parent's columns.
 
     A fact gets each parent's version at the time that its REFERENCES names, and that parent's parents as of the same
     time. A temporal table gets all parents as of the start of each of its versions; an exact one splits its versions
-    wherever a parent changes. A parent that keeps no versions is joined by its key alone. `numbers` of parents decide
-    how they are joined. If `alone` is given, each reference gets a column that is TRUE for rows whose parent is
-    missing, and `alone` records its name by reference. An exact one gets no such columns.
-
-    Raises  E307, E308 where names clash, E302 for a time that is no instant, E305 for a key of another type
-    Cost    a join for each reference, as of `denorm_transactional` and `denorm_temporal`
+    wherever a parent changes. A parent that keeps no versions is joined by its key alone. `numbers`, the counts of
+    parents' versions, decide how they are joined. If `alone` is given, each reference gets a column that is TRUE for
+    rows whose parent is missing, and `alone` maps the reference to that column. An exact one gets no such columns.
+    Raises  E307, E308 where names clash, E302 for a time that is no instant, E305 for a key of another type Cost    a
+    join for each reference, as of `denorm_transactional` and `denorm_temporal`
     """
     follower = _JoinFollower(flow, frames, numbers, alone)
     if flat.is_exact:
@@ -54,7 +53,7 @@ def flat_frame(
 
 @dataclass(frozen=True, slots=True)
 class _JoinedTable:
-    """A table to which the rows were joined: its columns' names in the rows, and the time for joining its parents.
+    """A table that is joined already. `names` maps its columns to those in the rows, `at` is the time for its parents.
 
     `depth`: the number of references followed. It distinguishes the columns for further joins, since a parent without a
     role has the suffix of the table that refers to it.
@@ -69,7 +68,7 @@ class _JoinedTable:
 
 @dataclass(frozen=True, slots=True)
 class _JoinFollower:
-    """Follows the references of tables, given the rows of each."""
+    """Joins a table with its parents, and these with theirs, along their REFERENCES. `frames` has the rows of each."""
 
     flow: Flow
     frames: Mapping[Read, DataFrame]
@@ -77,7 +76,7 @@ class _JoinFollower:
     alone: MutableMapping[str, str] | None = None
 
     def follow(self, reached: _JoinedTable, rows: DataFrame) -> DataFrame:
-        """Follow the references of a table, and those of its parents. Joins look rows up and never multiply them."""
+        """Join the parents of a table, and their parents, to the rows. No join multiplies rows."""
         for join in reached.flat.joins:
             parent, suffix = (
                 self.frames[join.parent.read].drop(TIMELABEL, *join.left_out),
@@ -109,7 +108,7 @@ class _JoinFollower:
         return rows
 
     def split(self, flat: Flat) -> DataFrame:
-        """Split the versions of a temporal table wherever a parent changes. Parents are split the same way."""
+        """Split the versions of a temporal table wherever a parent changes, and its parents' versions likewise."""
         from waterclock.temporal import denorm_temporal
 
         rows = self.frames[flat.read]
@@ -132,7 +131,7 @@ class _JoinFollower:
 def _mark_orphans(
     rows: DataFrame, join: FlatJoin, columns: Sequence[str], suffix: str, there: str, alone: MutableMapping[str, str]
 ) -> DataFrame:
-    """Add a column that is TRUE for a row whose parent is not `there`. A key with a NULL refers to no parent."""
+    """Add a column that is TRUE if the parent is missing: `there` is NULL although the key is not."""
     mark = f"{_ALONE}{len(alone)}"
     alone[f"{join.parent.read.table}{suffix and f' ({suffix[1:]})'}"] = mark
     named = " AND ".join(f"`{name}` IS NOT NULL" for name in columns)
@@ -141,7 +140,7 @@ def _mark_orphans(
 
 @dataclass(frozen=True, slots=True)
 class _Join:
-    """One reference: `columns` are the rows' own, `suffix` is appended to the names of the parent's columns."""
+    """One reference to join: `columns` are the rows' own key, `suffix` is appended to the parent's column names."""
 
     flow: Flow
     child: Flat
@@ -183,13 +182,13 @@ class _Join:
         same = [rows[f"`{name}`"] == there[key] for name, key in zip(self.columns, held, strict=True)]
         for name, key in zip(self.columns, held, strict=True):
             own, other = _type_of(rows, name), _type_of(there, key)
-            if can_match_several_keys(own, other):  # of the keys that are equal to it as a DOUBLE, the one that it is
+            if can_match_several_keys(own, other):  # several keys equal it as a DOUBLE: only the exact one is joined
                 same.append(rows[f"`{name}`"].try_cast(other) == there[key])
         return rows.join(there, same, "left").drop(*held)
 
     @contextmanager
     def locate_errors(self) -> Iterator[None]:
-        """Add the reference to an error."""
+        """Add the reference to a raised error, as its place."""
         try:
             yield
         except WaterclockError as error:
@@ -198,7 +197,7 @@ class _Join:
 
 
 def _type_of(frame: DataFrame, name: str) -> DataType:
-    """Return the type of a column, whatever the case of its name. A missing column is reported by the join itself."""
+    """Return the type of a column, ignoring case. NULL type for a missing column: the join itself reports it."""
     from pyspark.sql.types import NullType
 
     found = (field.dataType for field in frame.schema.fields if field.name.lower() == name.lower())
@@ -226,7 +225,7 @@ def _refuse_texts(rows: DataFrame, columns: Sequence[str], parent: DataFrame, ke
 
 
 def can_match_several_keys(own: DataType, other: DataType) -> bool:
-    """Return whether several values of a parent's key, of type `other`, may be equal to one of type `own`.
+    """Return whether one value of type `own` may equal several values of a parent's key, of type `other`.
 
     Spark compares a FLOAT or DOUBLE with whole and decimal numbers as a DOUBLE, which has 15 digits.
     """

@@ -1,8 +1,8 @@
 """Reads the parents of a FLAT and joins them to its rows.
 
-A look-up by time joins rows to every version of their parent, or has to shuffle and sort all of them. The facts of a
-window contain few keys of a large parent: all others are filtered out when the parent is scanned. The number of
-versions per key decides how a parent is joined.
+A join by time needs every version of each parent, and may shuffle and sort all of them. The facts of a window contain
+few keys of a large parent: all other keys are filtered out when the parent is scanned. The number of versions per key
+decides how a parent is joined.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # the maximum number of rows to broadcast
 _MOST_ROWS = 1_000_000
-# a smaller parent is joined faster than it is filtered
+# a parent with fewer bytes is not filtered, since joining all of it is faster
 LEAST_BYTES = 8 * 1024 * 1024
 
 
@@ -42,11 +42,10 @@ def flat_frames(
     frames: Mapping[Read, DataFrame],
     counted: Callable[[DataFrame, Mapping[str, str]], DataFrame] | None = None,
 ) -> dict[Flat, DataFrame]:
-    """Build the FLATs of a batch from its reads.
+    """Build the FLATs of a batch from its inputs.
 
     `counted` gets the rows of each with the columns that mark missing parents (`flat_frame`), and returns them without.
-
-    Cost: for each parent joined by time, a read of its keys, once a version (see `version_counts`); or a broadcast of
+    Cost: for each parent joined by time, a read of its keys, once per version (see `version_counts`); or a broadcast of
     the requested keys. No other job.
     """
     few = {pinned.read for pinned in reads if _has_few_rows(work, pinned)}
@@ -65,14 +64,14 @@ def flat_frames(
 
 
 def _has_few_rows(work: RunContext, pinned: PinnedRead) -> bool:
-    """Return whether a read is known to have few rows: from its slices, if these contain exactly its rows."""
+    """Return whether a read has few rows, by the counts of its slices. False if these contain other rows too."""
     table = work.flow.tables[pinned.read.table]
     is_slices = table.is_partitioned or table.mode is Mode.APPEND
     return is_slices and sum(piece.rows for piece in pinned.slices) <= _MOST_ROWS
 
 
 def _narrow_parents(work: RunContext, flat: Flat, frames: Mapping[Read, DataFrame]) -> dict[Read, DataFrame]:
-    """Return only the referenced rows of large parents."""
+    """Filter large parents to the rows that are referenced. Smaller parents are left out."""
     near: dict[Read, DataFrame] = {}
     asked: dict[Read, list[DataFrame]] = {}
     for each in _list_ancestors(flat):
@@ -94,7 +93,7 @@ def _narrow_parents(work: RunContext, flat: Flat, frames: Mapping[Read, DataFram
 def _count_versions(
     work: RunContext, spark: SparkSession, reads: Sequence[PinnedRead]
 ) -> Iterator[tuple[Read, Numbers]]:
-    """Yield the version counts of each TEMPORAL table that is read from a Delta version, by its keys."""
+    """Yield the numbers of versions per key of each TEMPORAL parent that is read from a Delta version."""
     for pinned in reads:
         table = work.flow.tables[pinned.read.table]
         if table.temporal is not None and pinned.slices and not pinned.steps:
@@ -105,7 +104,7 @@ def _count_versions(
 
 
 def _list_ancestors(flat: Flat) -> list[Flat]:
-    """Return a FLAT read and all its ancestors, each table once, after all that refer to it."""
+    """Return a FLAT and all its ancestors, each table once, after all tables that refer to it."""
     depths: dict[Read, tuple[int, Flat]] = {}
 
     def note(each: Flat, depth: int) -> None:

@@ -1,4 +1,4 @@
-"""Adds a table's HIDDEN columns to frames: rows older than their declaration do not have them."""
+"""Adds a table's HIDDEN columns to DataFrames: rows older than their declaration do not have them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add_hidden_columns(rows: DataFrame, table: Table) -> DataFrame:
 
 
 def drop_columns(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Return rows without some columns. Without columns to remove, the same frame."""
+    """Return rows without the given columns. If there are none, the same DataFrame is returned."""
     return rows.drop(*columns) if columns else rows
 
 

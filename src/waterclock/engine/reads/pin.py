@@ -1,4 +1,4 @@
-"""Pins the inputs of a batch, and returns the pinned rows as frames."""
+"""Pins the inputs of a batch, and returns the pinned rows as DataFrames."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PinnedRead:
-    """One reference, bound to a state at claim: its input for the audit trail, and the slices that it contains.
+    """One reference of a batch, bound to a state: its input for the audit trail, and the slices of that state.
 
-    `steps` are set for a state of a MERGE or TEMPORAL table that no version has any more: it is made from these.
+    `steps` are set for a state of a MERGE or TEMPORAL table that is in no readable version: it is made from these
+    slices.
     """
 
     bound: BoundRead
@@ -54,10 +55,10 @@ class PinnedRead:
 
 
 def pin(ledger: Ledger, lake: Lake, flow: Flow, batches: Sequence[Batch]) -> dict[datetime, tuple[PinnedRead, ...]]:
-    """Bind every reference of some batches of a table to the slices and Delta version of one moment, by label.
+    """Bind every reference of a table's batches to slices and a Delta version. Return the bound references by label.
 
-    If an input changes between this and the claim, the claim is refused (E410), and the inputs are bound again. Cost:
-    one ledger transaction
+    All are of one moment. If an input changes between this and the claim, the claim is refused (E410), and the inputs
+    are bound again. Cost: one ledger transaction
     """
     bounds = [bound for batch in batches for bound in batch.reads]
     pins = iter(ledger.reads.pins([(bound.read.table, bound.low, bound.high) for bound in bounds]))
@@ -77,7 +78,7 @@ def _pin_read(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: P
 
 
 def _steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin) -> tuple[LogStep, ...]:
-    """Return the steps from which to make a MERGE or TEMPORAL state that no readable version has; otherwise none."""
+    """Return the slices from which to make a MERGE or TEMPORAL state that is in no readable version. Else empty."""
     if not flow.tables[found.table].is_fold or not found.slices or bound.low >= bound.high:
         return ()
     if is_readable(lake.folder(found.table), found.slices[0].version):
@@ -86,7 +87,7 @@ def _steps(ledger: Ledger, lake: Lake, flow: Flow, bound: BoundRead, found: Pin)
 
 
 def frame_of(spark: SparkSession, lake: Lake, flow: Flow, pinned: PinnedRead) -> DataFrame:
-    """Return the pinned rows, including `timelabel`. Without slices, an empty frame with all columns.
+    """Return the pinned rows as a DataFrame, including `timelabel`. Without slices, it is empty but has all columns.
 
     Cost: no job here. Few slices are read from their sealed files, more through the Delta log.
     """
@@ -122,12 +123,12 @@ def _pinned_rows(spark: SparkSession, lake: Lake, table: Table, pinned: PinnedRe
 
 
 def build_empty_frame(spark: SparkSession, lake: Lake, table: Table) -> DataFrame:
-    """Return an empty frame with a table's columns, or the declared ones. Raises  E705 for neither."""
+    """Return an empty DataFrame with a table's stored or else declared columns. Raises  E705 without either."""
     return no_rows(spark, empty_schema(lake.folder(table.name), table))
 
 
 def set_label(frame: DataFrame, label: str) -> DataFrame:
-    """Set `timelabel` in every row to the batch's label, whatever the frame has under that name."""
+    """Set the column `timelabel` in every row to the batch's label, whatever it contained."""
     from pyspark.sql import functions as F  # noqa: N812
 
     # a query over two tables has two columns `timelabel`: dropping by name removes both

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def bytes_read(lake: Lake, flow: Flow, pins: Iterable[tuple[PinnedRead, ...]]) -> int:
-    """Return the Parquet bytes of the reads of some labels. Slices that several labels read count once.
+    """Return the number of Parquet bytes that the given labels read. Slices that several labels read count once.
 
     For a MERGE or TEMPORAL table these are its current live files, whichever state is read. Cost: a step for each slice
     """
@@ -49,7 +49,7 @@ def count_live_bytes(folder: str) -> int:
 
 
 def set_shuffle_partitions(spark: SparkSession, size: int) -> None:
-    """Set a session's shuffle partitions for so many bytes of Parquet, but never below the configured number."""
+    """Raise a session's shuffle partitions to the number that fits `size` bytes of Parquet. Never lower it."""
     wanted = shuffle_partitions(size)
     if wanted == shuffle_partitions(0):
         return

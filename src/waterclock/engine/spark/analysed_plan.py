@@ -1,7 +1,7 @@
-"""Returns Spark's analysed plan of a DataFrame, with the ids of all attributes.
+"""Returns Spark's analysed plan of a DataFrame as JSON, with the ids of all attributes.
 
-PySpark's public API prints a plan for people, cut short and without escaping names. So this one module uses private
-API, and returns nothing if that fails: over Spark Connect, and wherever Spark does not write its plan.
+PySpark's public API only prints a plan, shortened and without escaping names. So this module uses private API, and
+returns None if that fails: over Spark Connect, and if Spark cannot write its plan.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def shows_plan(frame: DataFrame) -> bool:
-    """Return whether Spark shows the plan of a DataFrame here, at no cost."""
+    """Return whether Spark's plan of this DataFrame is available, at no cost."""
     return getattr(frame, "_jdf", None) is not None
 
 

@@ -1,7 +1,7 @@
-"""Keeps the classes that Java loads at each start of Spark in a class archive, which later starts map into memory.
+"""Stores the classes that Java loads at each start of Spark in an archive, which later JVMs map into memory.
 
 A JVM writes it when it ends (JEP 350). Each JVM that starts checks that Java and the jars are unchanged, and ignores
-the archive otherwise. No archive is used if the class path has a folder that is not empty.
+the archive otherwise. Java uses no archive if the class path has a folder that is not empty.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from waterclock.errors import WaterclockError
 from waterclock.permissions.ownership import foreign_writer, make_private_folder
 
 _OPTIONS = ("SharedArchiveFile", "ArchiveClassesAtExit")
-_PATIENCE = 600  # seconds from the end of the work to that of the JVM, which writes in between
+_PATIENCE = 600  # seconds to wait for the end of the JVM, which writes the archive first
 
 
 def archive_file() -> Path:
@@ -40,7 +40,7 @@ def archive_options(environment: Mapping[str, str]) -> tuple[str, ...]:
     if any(option in set_already for option in _OPTIONS):
         return ()
     path = archive_file()
-    # its warnings about an archive that does not fit are useless: it starts without
+    # without Java's warnings about an archive that does not fit: it then starts without one
     return (f"-XX:SharedArchiveFile={path}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off") if _is_own(path) else ()
 
 
@@ -94,13 +94,13 @@ def write_archive(path: Path, options: str = "") -> None:
 
 
 def _reason(said: str) -> str:
-    """Return the reason of a `WaterclockError` in the output, or its last line."""
+    """Return the reason of a `WaterclockError` in the output of the process, or the output's last line."""
     lines = said.strip().splitlines()
     return next((line[3:].strip() for line in lines if line.startswith("why")), lines[-1] if lines else "")
 
 
 def _run_small_batch(scratch: Path) -> None:
-    """Do the work of a small batch, and let the JVM end by itself: it writes the archive then."""
+    """Run a small batch, and let the JVM end by itself: it then writes the archive."""
     from pyspark import SparkContext
 
     from waterclock.engine.spark.session import open_session

@@ -1,6 +1,6 @@
 """Starts the JVM of queries in a sandbox: it can read the tables, write to a work folder, and inherits no secrets.
 
-A query is checked twice before Spark runs it. The confinement limits one that passes both checks by mistake. Landlock
+A query is checked twice before Spark runs it. The sandbox limits one that passes both checks by mistake. Landlock
 confines the JVM and its Python workers. On other systems than Linux 5.13 or later, only the environment is reduced. TCP
 connections stay possible, since PySpark and Spark communicate by them.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 OFF = "WATERCLOCK_UNCONFINED"
 OPTIONS = ("-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData")
-"""Options of a confined JVM: it cannot write to /tmp, and must end when it runs out of memory, for the next query."""
+"""Options of a confined JVM. It cannot write to /tmp. If out of memory, it exits; the next query starts another."""
 _KEPT = frozenset(
     """
     HOME HTTP_PROXY HTTPS_PROXY JAVA_HOME JAVA_OPTS JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS LANG LANGUAGE LD_LIBRARY_PATH
@@ -60,10 +60,11 @@ CONFS = {"spark.eventLog.enabled": "false"}
 
 @dataclass(frozen=True, slots=True)
 class Confined:
-    """The files that the JVM may read besides those of the system, Java and Python, and the folders it may write to.
+    """The files that a confined JVM may read, and the folder it may write to.
 
-    It may also read files that the project's own Spark `confs` name, such as a trust store. With `has_stores`, if the
-    tables are in a bucket, it may read the credentials files of AWS's tools.
+    It may also read the files of the system, Java and Python, and those that the project's own Spark `confs` name, such
+    as a trust store. With `has_stores`, if the tables are in a bucket, it may read the credentials files of AWS's
+    tools.
     """
 
     read: Sequence[Path]
@@ -72,13 +73,13 @@ class Confined:
     has_stores: bool = False
 
     def named_files(self) -> Iterator[Path]:
-        """Yield the files that the confs and the environment's Java options name."""
+        """Yield the existing files that the confs and the environment's Java options name."""
         options = [os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")]
         for value in (*self.confs.values(), *options):
             yield from (path for path in map(Path, _FILE.findall(value)) if path.is_file())
 
     def credentials(self) -> Iterator[Path]:
-        """Yield the places in which AWS's tools keep bucket credentials."""
+        """Yield the paths at which AWS's tools store bucket credentials."""
         if self.has_stores:
             yield Path.home() / ".aws"
             yield from (Path(place) for name in _FILES_OF_AWS if (place := os.environ.get(name)))
@@ -111,7 +112,7 @@ def why_unconfined(spark: SparkDeclaration | None) -> str | None:
 
 
 def start_confined(start: Callable[[], None], said: Confined, *, java: str, jars: Sequence[Path]) -> None:
-    """Call `start` in a confined thread with a reduced environment, inherited by its processes. Raises  its errors."""
+    """Call `start` in a confined thread with a reduced environment; its processes inherit both. Raises  its errors."""
     raised: list[BaseException] = []
     read = [*map(Path, _SYSTEM), *_program_folders(java), *jars, *cache_folder().glob("classes-*.jsa"), *said.read]
     read += [*said.named_files(), *said.credentials()]
@@ -150,7 +151,7 @@ def _program_folders(java: str) -> Iterator[Path]:
 
 @contextmanager
 def _reduced_environment(scratch: Path, prefixes: tuple[str, ...]) -> Iterator[None]:
-    """Reduce the environment to the variables that Java, Spark and Python need. Other threads need none meanwhile."""
+    """Reduce the environment to the variables that Java, Spark and Python need. No other thread may need the others."""
     before, folder = dict(os.environ), tempfile.tempdir
     kept = {name: value for name, value in before.items() if name in _KEPT or name.startswith(prefixes)}
     try:

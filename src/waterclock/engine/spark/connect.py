@@ -44,7 +44,7 @@ def connect_session(settings: SparkSettings) -> SparkSession:
 
 
 def open_another_session(settings: SparkSettings) -> SparkSession:
-    """Open another session, with confs, views and functions of its own. Raises  E714 without client or server."""
+    """Open a session with confs, views and functions of its own, unchecked. Raises  E714 without client or server."""
     where = settings.connect or ""
     require_reachable(where, "the Spark Connect server")
     try:
@@ -100,7 +100,7 @@ def is_session_known(session: SparkSession) -> bool:
 
 
 def close_session(session: SparkSession) -> None:
-    """Close a session at the server. A session that is gone is closed already."""
+    """Close a session at the server. A session that the server has already closed is no error."""
     try:
         session.stop()
     except Exception:  # noqa: BLE001 - there is nothing left to end
@@ -108,12 +108,12 @@ def close_session(session: SparkSession) -> None:
 
 
 def is_remote(session: SparkSession) -> bool:
-    """Return whether a session is one of a Spark Connect server."""
+    """Return whether a session is connected to a Spark Connect server."""
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def _confs(settings: SparkSettings) -> dict[str, str]:
-    """Return the configuration of a session. Hadoop's options have their own names, as sessions pass them on."""
+    """Return the configuration of a session. A server's session takes Hadoop's options without `spark.hadoop.`."""
     # the log store is the server's: a setting here would have no effect (`require_log_store`)
     ours = {key: value for key, value in settings.confs.items() if not key.startswith("spark.delta.logStore")}
     return {key.removeprefix(_HADOOP): value for key, value in {**SESSION_CONFS, **ours}.items()}

@@ -1,4 +1,4 @@
-"""Converts exceptions of Spark, Delta, drivers and user code into `WaterclockError`s. Only this module knows theirs."""
+"""Converts exceptions of Spark, Delta, drivers and user code into `WaterclockError`s."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TRANSIENT_CONDITIONS = (
     "DELTA_METADATA_CHANGED",
     "DELTA_PROTOCOL_CHANGED",
 )
-# conditions of a file that could not be read or written, whose cause is only in the text
+# conditions of a file that could not be read or written: only the message has the cause
 _OF_A_FILE = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "TASK_WRITE_FAILED")
 _TRANSIENT_WORDS = (
     "connection reset",
@@ -46,7 +46,7 @@ _TRANSIENT_WORDS = (
 )
 _NO_BROADCAST = "Not enough memory to build and broadcast the table"
 _OUT_OF_MEMORY = ("java.lang.OutOfMemoryError", _NO_BROADCAST)
-# counted from 0 after `pos`, and from 1 after `position`, in the header of an expression that failed for a row
+# columns count from 0 after `pos`, and from 1 after `position`, which Spark writes for an expression that failed
 _POSITION = re.compile(r"line (\d+),? (pos|position) (\d+)")
 _JVM_GONE = re.compile(
     "Answer from Java side is empty|stopped SparkContext|SparkContext was shut down|does not exist in the JVM$"
@@ -59,14 +59,14 @@ _SERVER_GONE = re.compile(
 # the start of stack traces, the query's text or plan trees in a message
 _JVM_LINES = re.compile(r"\n\s*(at |JVM stacktrace|== |\.\.\. \d+ more|Caused by:|'?[A-Z]\w+ \[|[+:]- )")
 _JVM_CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*[\w$]+[:;] (.+)$", re.MULTILINE)
-# its settings are set by Waterclock, and its proposals are in our `fix`
+# advice in Spark's messages that is left out: Waterclock sets these settings, and our `fix` has the proposals
 _SPARKS_ADVICE = re.compile(
     r" If necessary,? set .*? to bypass this error\.?| Did you mean one of the following\? \[.*?\]\.?", re.DOTALL
 )
 _NO_SQL_FUNCTION = ("UNSUPPORTED_SQL_UDF_USAGE", "UNSUPPORTED_FEATURE.LAMBDA_FUNCTION_WITH_SQL_UDF")
 _JVM_IS_GONE = "E712"
 _OF_APIS = "E84"
-# of an exception that PySpark does not convert: a recursive query that goes on and on
+# the condition in the text of an exception that PySpark does not convert: a recursive query without end
 _IN_TEXT = re.compile(r"^: org\.apache\.spark\.SparkException: \[(RECURSION_[A-Z_]+)\] ", re.MULTILINE)
 _STEP = re.compile(r"ValueError: wc\.stateful: (?P<what>[^|\n]*) \| (?P<why>[^|\n]*) \|")
 _OF_CONDITIONS = ("watermark", "closed_by_hand")
@@ -78,9 +78,9 @@ _MOST_FRAMES = 3
 def to_error(  # noqa: PLR0911 - one kind of error after the other
     error: BaseException, *, where: str, spliced: Spliced | None = None
 ) -> WaterclockError:
-    """Convert an exception into a `WaterclockError`. One that is a `WaterclockError` gets `where` if it has no place.
+    """Convert an exception into a `WaterclockError`. If it is one already, it gets `where` if it has no place.
 
-    `spliced` maps Spark's error positions back to the user's file. `transient` is True if the same work may succeed
+    `spliced` maps Spark's error positions back to the user's file. `transient` is True if the same action may succeed
     when it is retried.
     """
     if isinstance(error, WaterclockError):
@@ -150,7 +150,7 @@ def _jvm_error(error: BaseException, where: str) -> WaterclockError | None:
 
 
 def ended_jvm_error(error: BaseException, *, where: str) -> WaterclockError:
-    """Build the error for work whose Spark has ended, whatever was raised for it."""
+    """Build the error for a batch or query whose JVM has ended, from the exception that it raised."""
     return WaterclockError(
         _JVM_IS_GONE,
         "Spark's JVM has ended",
@@ -162,12 +162,12 @@ def ended_jvm_error(error: BaseException, *, where: str) -> WaterclockError:
 
 
 def lost_spark(error: WaterclockError | None) -> bool:
-    """Return whether work failed because Spark's JVM ended during it."""
+    """Return whether an error means that Spark's JVM ended during a batch or query."""
     return error is not None and error.code == _JVM_IS_GONE
 
 
 def add_batch_place(error: WaterclockError, table: str, where: str, declared: Place | None = None) -> WaterclockError:
-    """Add the batch `where` to an error, next to the file or object that it names. It is added only once.
+    """Add the batch `where` to an error, next to the file or object that the error names. It is added only once.
 
     An error of an API also gets the place of the table's declaration, which contains the request.
     """
@@ -179,7 +179,7 @@ def add_batch_place(error: WaterclockError, table: str, where: str, declared: Pl
 
 
 def user_code_error(error: BaseException, *, where: str, file: Path, root: Path) -> WaterclockError:
-    """Convert an exception of a user's Python code, with frames of the project's own files only, the last first."""
+    """Convert an exception of a user's Python code. It shows frames of the project's own files only, the last first."""
     if isinstance(error, WaterclockError):
         return error.at(where)
     if refusal := refusal_of(error) or row_refusal_of(error):
@@ -255,7 +255,7 @@ def _suggestion(error: BaseException, condition: str) -> str | None:
 
 
 def _functions() -> list[str]:
-    """Return the functions that a query may call: ours, and those of Spark that our parser knows."""
+    """Return the functions that a query may call: built-in ones, and those of Spark that our parser knows."""
     from sqlglot import exp
 
     spark = (name.lower() for name in exp.FUNCTION_BY_NAME)

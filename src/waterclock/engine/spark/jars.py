@@ -1,4 +1,4 @@
-"""Finds or fetches the jars that Spark needs besides its own.
+"""Finds or downloads the jars that Spark needs besides its own, such as Delta.
 
 They come from the directory in `WATERCLOCK_JARS`, or else from the user's cache, which is filled once by the Ivy that
 PySpark includes. `ivy.xml` lists the exact coordinates, and `jars.sha256` their checksums. `ivy-s3.xml` and
@@ -31,7 +31,7 @@ _OFFLINE_FIX = (
 
 @dataclass(frozen=True, slots=True)
 class _JarSet:
-    """Jars that are fetched together: the file with their coordinates, and the one with their checksums."""
+    """Jars that are downloaded together: the file with their coordinates, and the one with their checksums."""
 
     coordinates: str
     checksums: str
@@ -45,17 +45,15 @@ _LOG_STORE = _HERE / "log_store" / "log-store.jar"
 
 
 def delta_jars() -> tuple[Path, ...]:
-    """Return the local jars for `spark.jars`, and fetch missing ones, of 10 MB, first. Raises  E701, E702."""
+    """Return the local paths of Delta's jars. Missing ones are downloaded first (10 MB). Raises  E701, E702."""
     return _jars(_DELTA)
 
 
 def object_storage_jars(scheme: str) -> tuple[Path, ...]:
     """Return the additional jar files that Spark needs for URLs of a scheme, such as s3. Empty for a local path.
 
-    The last one is Waterclock's own and part of its package: the log store with which no Delta commit to S3 is lost.
-
-    Raises  E701 and E702 as `delta_jars`
-    Cost    some 40 file look-ups; the first time half a minute and 13 MB
+    The last one is Waterclock's own and part of its package: the log store that makes commits to S3 safe. Raises  E701
+    and E702 as `delta_jars` Cost    some 40 file look-ups; the first time half a minute and 13 MB
     """
     wanted = _OF_SCHEME.get(scheme)
     return (*_jars(wanted), _LOG_STORE) if wanted else ()
@@ -84,7 +82,7 @@ def _jars(jar_set: _JarSet) -> tuple[Path, ...]:
 
 
 def _require_own(directory: Path) -> None:
-    """Remove other users' write access to the folder of fetched jars, whose code runs as this user. Raises  E702."""
+    """Remove other users' write access to the folder of downloaded jars, whose code runs as this user. Raises  E702."""
     if not directory.is_dir() or foreign_writer(directory.stat(), str(directory)) is None:
         return
     with suppress(OSError):
@@ -100,7 +98,7 @@ def _require_own(directory: Path) -> None:
 
 
 def _is_intact(jar: Path, digest: str) -> bool:
-    """Return whether a fetched jar exists. If another user could have changed it, its checksum decides."""
+    """Return whether a downloaded jar exists. Its checksum is compared only if another user could have changed it."""
     if not jar.is_file():
         return False
     if foreign_writer(jar.stat(), str(jar)) is None:
@@ -190,7 +188,7 @@ def _take(source: Path, digest: str, goal: Path, output: str) -> None:
 
 
 def _last_words(output: str) -> str:
-    """Return Ivy's warnings about the failure, without the frame around them."""
+    """Return Ivy's messages about the failure, without the frame around them."""
     said = [line.strip(" \t:") for line in output.splitlines()]
     telling = [line for line in said if any(word in line.lower() for word in ("exception", "not found", "unresolved"))]
     return "; ".join(dict.fromkeys(telling[:3] or said[-1:])) or "Ivy gave no reason"

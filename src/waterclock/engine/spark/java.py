@@ -12,7 +12,7 @@ from pathlib import Path
 from waterclock.errors import WaterclockError
 
 OLDEST = 17
-_USUAL = (17, 21)  # usual for Spark; a newer one is proposed only if there is no other
+_USUAL = (17, 21)  # versions to propose first; a newer one is proposed only if there is no other
 INSTALLS = {  # bin/_ensure installs the same packages
     "apt-get": "apt-get update && apt-get install -y --no-install-recommends default-jre-headless",
     "dnf": "dnf install -y java-21-openjdk-headless",
@@ -106,7 +106,7 @@ def describe_java_installation() -> str:
 
 
 def settings_of_java() -> dict[str, str]:
-    """Return the environment variables that add options to every JVM."""
+    """Return those environment variables that are set and add options to every JVM."""
     names = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
     return {name: os.environ[name] for name in names if os.environ.get(name)}
 

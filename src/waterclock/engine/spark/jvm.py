@@ -1,4 +1,4 @@
-"""Starts Spark's JVM with its output in a log file, and finds its last messages there."""
+"""Starts Spark's JVM with its output in a log file, and reads its last messages from there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TAIL = 20_000
 
 @dataclass(frozen=True, slots=True)
 class JvmLog:
-    """The log file of a JVM, and the position in it at which this JVM started."""
+    """The log file of a JVM, and the byte offset in it at which the output of this JVM starts."""
 
     path: Path
     begin: int
@@ -50,7 +50,7 @@ class JvmLog:
 
 
 def require_user() -> None:
-    """Check that the user has a name on this machine, which Spark requires, and not only a user id. Raises  E704."""
+    """Raise E704 if the user has no name on this machine, but only a user id: Spark requires a name."""
     try:
         pwd.getpwuid(os.getuid())
     except KeyError as error:
@@ -65,11 +65,10 @@ def require_user() -> None:
 
 
 def start_jvm(conf: SparkConf, log: JvmLog, confined: Confined | None = None, jars: Sequence[Path] = ()) -> None:
-    """Start the JVM for PySpark in this process. Its output goes to a file, since it is not for users.
+    """Start the JVM for PySpark in this process, with its output in the file of `log`.
 
-    `confined`: the confinement for queries. `jars` are loaded in addition to Spark's own.
-
-    Raises  E701 and E703 as `require_java`, E704 where it does not start
+    `confined`: the confinement for queries. `jars` are loaded in addition to Spark's own. Raises  E701 and E703 as
+    `require_java`, E704 where it does not start
     """
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
@@ -121,7 +120,7 @@ def end_of(process: Any, log: JvmLog | None) -> str:
 
 
 def _refusal_of_java(java: str) -> str:
-    """Return Java's error message if it cannot even print its version, or an empty text."""
+    """Return Java's error message if `java -version` fails, or an empty text."""
     words = words_of(java)
     return "" if "version" in words else _shorten_log(words.splitlines())
 

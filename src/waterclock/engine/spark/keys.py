@@ -1,4 +1,4 @@
-"""Makes the keys of connections of type `keys` available to the functions of a Spark session, and to no text of it."""
+"""Makes the keys of connections of type `keys` available to a Spark session's functions, but not to query texts."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _NO_BROADCASTS = ("spark.sql.autoBroadcastJoinThreshold", "spark.sql.adaptive.au
 
 @dataclass(frozen=True, slots=True)
 class KeysOfProject:
-    """The connections of type `keys` of a project, whose secrets are read each time a session needs them."""
+    """A project's connections of type `keys`. Their secrets are read each time a session needs them."""
 
     connections: Mapping[str, Connection]
     secrets: Secrets
 
     @classmethod
     def of(cls, flow: Flow, secrets: Secrets) -> KeysOfProject:
-        """Return the keys of a flow."""
+        """Return the keys of all connections of a flow."""
         return cls({name: each for name, each in flow.connections.items() if each.type == KEYS}, secrets)
 
     def only(self, name: str) -> KeysOfProject:
@@ -38,7 +38,7 @@ class KeysOfProject:
         return KeysOfProject({name: self.connections[name]}, self.secrets)
 
     def derive(self) -> dict[str, DerivedKeys]:
-        """Return the derived keys, as `derive_keys`.
+        """Derive the keys from the secrets of the connections (see `derive_keys`).
 
         Raises  E225, E920 and E921 for a secret that does not resolve, E924 for a weak one, E825 without the library
         """
@@ -47,10 +47,10 @@ class KeysOfProject:
         return derive_keys(self.connections, self.secrets)
 
     def add_to(self, spark: SparkSession) -> None:
-        """Create the view that functions with a key read.
+        """Create the temporary view with the keys, which functions with a key read.
 
-        The keys go to Spark as an Arrow table of one row: its plan names the columns, and shows no value. Raises as
-        `derive`.
+        The keys are sent to Spark as an Arrow table of one row: its plan has the columns' names, and no value. Raises
+        as `derive`.
         """
         import pyarrow as pa
 
@@ -64,7 +64,7 @@ class KeysOfProject:
 
 
 def _fields(key: DerivedKeys) -> dict[str, object]:
-    """Return the fields of a key in the view, as in `KEY_FIELDS`."""
+    """Return the fields of a key in the view (see `KEY_FIELDS`)."""
     fields: dict[str, object] = {"name": key.name, "encrypt": key.encrypt}
     for purpose, value in (("hash", key.hash), ("vector", key.vector), ("noise", key.noise)):
         fields[f"{purpose}_inner"], fields[f"{purpose}_outer"] = blocks_of(value)

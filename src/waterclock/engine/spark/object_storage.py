@@ -18,7 +18,7 @@ _CREDENTIALS = {
     "secret_access_key": "secret.key",
     "session_token": "session.token",
 }
-# in the order of object_store: environment, web identity, profile, container role, machine role
+# looks in the same order as object_store: environment, web identity, profile, container role, machine role
 _DEFAULT_CHAIN = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
 _S3A_PROVIDER = "org.apache.hadoop.fs.s3a.{}AWSCredentialsProvider"
 
@@ -35,7 +35,7 @@ _SETTINGS = {
     f"{_S3A}committer.magic.track.commits.in.memory.enabled": "true",
     # paths are not checked before files and folders are created: their names are new
     f"{_S3A}performance.flags": "create,delete,mkdir",
-    # not on disk: S3A asks Hadoop for local files with checksums, which our sessions disable
+    # buffers in memory: on disk, S3A would need local files with checksums, which our sessions disable
     f"{_S3A}fast.upload.buffer": "bytebuffer",
     f"{_S3A}multipart.size": "16M",  # the buffer for each file being written
     # the defaults retry for a quarter of an hour; these give up on an unreachable store within a minute
@@ -47,7 +47,7 @@ _SETTINGS = {
 
 
 def confs_of_stores(stores: Sequence[Store]) -> dict[str, str]:
-    """Return Spark's configuration for some stores: global settings for the first, per bucket for the others."""
+    """Return Spark's configuration for object stores: global settings for the first, by bucket for the others."""
     buckets = [store for store in stores if store.scheme == "s3"]
     if not buckets:
         return {}
@@ -65,8 +65,8 @@ def confs_of_stores(stores: Sequence[Store]) -> dict[str, str]:
 def storage_confs(options: Mapping[str, str]) -> dict[str, str]:
     """Return the Spark configuration for s3:// and s3a:// that matches the `options` of object_store.
 
-    `options` are those of `object_stores.OPTIONS`. Without keys, credentials are found as AWS's tools do. A server with
-    its own endpoint is addressed by path, as most servers require.
+    `options` are those of `object_stores.OPTIONS`. Without keys, credentials are looked up as AWS's tools do. A server
+    with its own endpoint is addressed by path, as most servers require.
     """
     return _SETTINGS | _credentials(options) | _place(options)
 
@@ -84,7 +84,7 @@ def _place(said: Mapping[str, str]) -> dict[str, str]:
     endpoint = said.get("endpoint", "")
     by_host = said.get("virtual_hosted_style_request", str(not endpoint)).lower() in ("true", "1")
     return {
-        f"{_S3A}endpoint": endpoint,  # an empty one is Amazon's, whatever is set for another bucket
+        f"{_S3A}endpoint": endpoint,  # empty for Amazon's, even if another bucket has an endpoint
         f"{_S3A}endpoint.region": said.get("region", ""),
         f"{_S3A}connection.ssl.enabled": str(not endpoint.startswith("http://")).lower(),
         f"{_S3A}path.style.access": str(not by_host).lower(),

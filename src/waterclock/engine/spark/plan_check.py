@@ -1,4 +1,4 @@
-"""Rejects a query if Spark's plan of it has any part that does more than read the bound tables and compute.
+"""Rejects a query if Spark's plan of it does more than read the tables bound to it and compute.
 
 The checks of the language read the text. This one reads Spark's plans of it before anything is executed: first the
 parsed plan, since `spark.sql` executes commands at once, then the analysed plan. Both are checked against lists of
@@ -42,7 +42,7 @@ _PARSED = frozenset(
 _ANALYSED = frozenset(
     [
         *(_NODES + name for name in [*_BOTH, "CTERelationDef", "CTERelationRef", "ResolvedHint", "View", "WithCTE"]),
-        _SPARK + "catalyst.analysis.SQLFunctionNode",  # of CREATE FUNCTION, with its body below it
+        _SPARK + "catalyst.analysis.SQLFunctionNode",  # made by CREATE FUNCTION, with its body below it
     ]
 )
 _EXPRESSIONS = tuple(
@@ -53,7 +53,7 @@ _OTHER_EXPRESSIONS = frozenset(
     [
         *(_SPARK + "avro." + name for name in ("AvroDataToCatalyst", "CatalystDataToAvro", "SchemaOfAvro")),
         *(_SPARK + "protobuf." + name for name in ("ProtobufDataToCatalyst", "CatalystDataToProtobuf")),
-        # of CREATE FUNCTION, with its body as a part of it
+        # made by CREATE FUNCTION, and containing its body
         *(_SPARK + "catalyst.analysis." + name for name in ("SQLFunctionExpression", "SQLScalarFunction")),
         # Spark's own functions are replaced by these; no query can name them
         *(_SPARK + "catalyst.expressions.objects." + name for name in ("Invoke", "StaticInvoke")),
@@ -62,14 +62,14 @@ _OTHER_EXPRESSIONS = frozenset(
 _NO_EXPRESSIONS = frozenset(
     _SPARK + "catalyst.expressions." + name for name in ("CallMethodViaReflection", "TryReflect", "ScalaUDF")
 )
-"""Expressions of these packages that call code: Java by its name, and functions that other code registered."""
+"""Expressions of these packages that are refused: they call Java methods by name, or functions of other code."""
 
 _DEFAULTS = frozenset({"EXISTS_DEFAULT", "CURRENT_DEFAULT"})
 """Fields of a schema in JSON that contain SQL, which Spark evaluates for a missing column."""
 
 
 def refuse_command(spark: SparkSession, text: str) -> None:
-    """Raise an error for a text that Spark parses as a command. Nothing is executed. Cost: one parse, about 1 ms.
+    """Raise an error if Spark parses a text as a command. Nothing is executed. Cost: one parse, about 1 ms.
 
     Raises  E733; the parser's own errors are left to `spark.sql`, which adds their place
     """
@@ -102,7 +102,7 @@ def check_plan(frame: DataFrame) -> None:
 
 
 def _classes(tree: list[Any]) -> Iterator[str]:
-    """Yield the class of each node of a tree and of all trees in its fields, except below a view of ours.
+    """Yield the class of each node of a plan and of all trees in its fields, except below a temporary view.
 
     Spark writes a tree as a list in which each node precedes its children, and a tree within a field as a nested list.
     """

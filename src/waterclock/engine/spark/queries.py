@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def build_query_frame(spark: SparkSession, text: str, values: Mapping[str, Any]) -> DataFrame:
-    """Return the rows of a query, after checking that it only reads. Nothing is executed here.
+    """Return a DataFrame of a query, after checking that it only reads. Nothing is executed here.
 
     Over Spark Connect the plan is not available: parentheses around the text exclude commands, and its reads are left
     to the checks of the text and to the server. Values are literals there, since Delta's parser does not bind them.
@@ -33,7 +33,7 @@ def build_query_frame(spark: SparkSession, text: str, values: Mapping[str, Any])
 
 
 def insert_values(text: str, values: Mapping[str, Any]) -> str:
-    """Replace value markers by literals. Text that resembles a marker within a string, a name or a path is kept."""
+    """Replace each `:name` by the literal of its value, except within strings, quoted names and paths."""
     tokens = dialect().tokenize(text)
     pieces, copied = [], 0
     for at, (colon, name) in enumerate(pairwise(tokens)):
@@ -46,7 +46,7 @@ def insert_values(text: str, values: Mapping[str, Any]) -> str:
 
 
 def _bind_value(value: Any) -> Any:
-    """Return a value as Spark binds it. PySpark would read a time without an offset in the zone of this machine."""
+    """Return a value to bind in Spark: a time without an offset is UTC, not in the zone of this machine."""
     return value.replace(tzinfo=UTC) if isinstance(value, datetime) and value.tzinfo is None else value
 
 
@@ -54,7 +54,7 @@ _BEFORE_A_VALUE = frozenset("(,=<>+-*/%|&^![")
 
 
 def literal_of(value: Any) -> str:  # noqa: PLR0911 - one kind after the other
-    """Write a value as Spark's literal of the type that it is bound as."""
+    """Write a value as a Spark literal of the type that it would be bound as."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Opens the one Spark session of a runner, and a session of its own for every batch."""
+"""Opens the one Spark session of a runner, and a session of its own for each batch."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _BOUNDS = {
     "spark.sql.resultQueryStage.maxThreadThreshold": "16",
 }
 
-# Half of the CPU of a small run was spent in Java's second compiler, on code that was hardly run again. It is delayed
-# until code has run fifty times as often as usual, as loops over many rows do (docs/decisions/spark-settings.md).
+# Half of the CPU of a small run was spent in Java's C2 compiler, on code that was hardly run again. It now starts only
+# when code has run fifty times as often as usual, as loops over many rows do (docs/decisions/spark-settings.md).
 _COMPILE_LATE = (
     "-XX:Tier4InvocationThreshold=250000",
     "-XX:Tier4MinInvocationThreshold=30000",
@@ -72,7 +72,7 @@ class Sessions:
     """Starts Spark on first use and gives each batch a session of its own.
 
     The configuration, temporary views and functions of a batch are visible to that batch alone. Nothing starts before
-    `root` or `own` is called: a run with nothing to do needs no JVM. With `lasts` the JVM is set to run for days,
+    `root` or `own` is called: a run with nothing to do needs no JVM. With `lasts` the JVM is set up to run for days,
     otherwise for minutes. With `readable` a JVM on this machine is confined to reading these folders (see
     `confined_jvm`).
     """
@@ -97,7 +97,7 @@ class Sessions:
 
     @classmethod
     def of(cls, session: SparkSession) -> Sessions:
-        """Return sessions that share the Spark of an existing session. Closing them leaves it running."""
+        """Return `Sessions` on the Spark of an existing session. Closing them leaves it running."""
         refuse_foreign_types()
         borrowed = cls(work_folder=Path())
         borrowed._root = session
@@ -113,9 +113,8 @@ class Sessions:
         """Return the runner's session, and start Spark (seconds) on first use.
 
         If the process already has a session, such as a notebook's, it is used: its configuration is kept, and it is
-        never stopped here.
-
-        Raises  E701 to E704 where Spark does not start; the same again at every call, until `revive`
+        never stopped here. Raises  E701 to E704 where Spark does not start; the same error at every later call, until
+        `revive`
         """
         with self._lock:
             if self._refusal is not None:
@@ -155,7 +154,7 @@ class Sessions:
         return root.sparkContext.uiWebUrl if is_on and root is not None and not connect.is_remote(root) else None
 
     def own(self) -> SparkSession:
-        """Return a new session that shares only the JVM (about a millisecond)."""
+        """Return a new session that shares only the JVM with `root`. Cost: about a millisecond."""
         root = self.root()
         if connect.is_remote(root) and not self._is_foreign:
             session = connect.open_another_session(self._settings)
@@ -167,20 +166,20 @@ class Sessions:
         return session
 
     def open_sessions(self) -> list[SparkSession]:
-        """Return the sessions of `own` that are still in use."""
+        """Return the sessions made by `own` that are still in use."""
         return list(self._opened)
 
     def release(self, session: SparkSession) -> None:
-        """Release a session of `own`: a server keeps its state until then."""
+        """Close a session of `own` at a Spark Connect server, which keeps its state until then. Else do nothing."""
         if not self._is_borrowed and connect.is_remote(session) and session is not self._root:
             connect.close_session(session)
 
     def has_ended(self) -> bool:
-        """Return whether Spark was started and no longer answers, which explains any error since. Cost: one call."""
+        """Return whether Spark was started and no longer answers, which explains any later error. Cost: one call."""
         return self._root is not None and not _answers(self._root)
 
     def revive(self) -> bool:
-        """Forget a Spark that has ended, by a killed JVM or a stopped context, and return whether it had.
+        """Discard a Spark that has ended, by a killed JVM or a stopped context, and return whether it had ended.
 
         The next `root` starts Spark again. Call this between batches only: objects of the old session become invalid.
         """
@@ -224,14 +223,14 @@ def _live_session() -> SparkSession | None:
 
 
 def _set(session: SparkSession, confs: Mapping[str, str]) -> None:
-    """Configure a session of a context that other code opened, as far as one session can be configured."""
+    """Configure a session of a Spark context that other code started, as far as that is possible for one session."""
     from waterclock.storage.spark_settings import SESSION_CONFS
 
     for key, value in {**SESSION_CONFS, **confs}.items():
         if key.startswith(("spark.sql.", "spark.databricks.")):
             session.conf.set(key, value)
         elif key.startswith(_OF_STORES):
-            session.conf.set(key.removeprefix("spark.hadoop."), value)  # sessions pass it on under Hadoop's own name
+            session.conf.set(key.removeprefix("spark.hadoop."), value)  # a session knows it by Hadoop's own name
 
 
 def _stop(session: SparkSession) -> None:
@@ -257,7 +256,7 @@ def _answers(session: SparkSession) -> bool:
 
 
 def _forget(session: SparkSession) -> None:
-    """Remove a Spark that has ended, including the JVM: PySpark would continue to use the one it knows."""
+    """Close a session whose Spark has ended, and remove its JVM: PySpark would continue to use the JVM it knows."""
     from pyspark.sql import SparkSession
 
     if connect.is_remote(session):
@@ -282,7 +281,7 @@ def _end_jvm() -> None:
 def open_session(
     master: str, work_folder: Path, confs: Mapping[str, str], *, schemes: Sequence[str] = ()
 ) -> SparkSession:
-    """Start Spark with Delta, all zones set to UTC, folders of its own below `work_folder`, and the jars of `schemes`.
+    """Start Spark with Delta, UTC, the jars of `schemes`, and folders of its own below `work_folder`.
 
     Raises  E701 to E704 where Java, Delta's jars or the JVM are not available, with the places searched
     """
@@ -364,14 +363,14 @@ def _spark_conf(settings: Mapping[str, str], master: str) -> SparkConf:
 
 
 def _end_accumulators(session: SparkSession) -> None:
-    """Stop the server in which PySpark unpickles accumulator updates from the JVM. Queries have no accumulators."""
+    """Stop PySpark's accumulator server, which unpickles updates from the JVM. Queries have no accumulators."""
     context: Any = session.sparkContext
     context._accumulatorServer.shutdown()  # noqa: SLF001 - PySpark has no setting for it
     context._accumulatorServer = None  # noqa: SLF001
 
 
 def _forget_files_of_spark() -> None:
-    """Remove the folder of `addFile` from the import path, where PySpark adds it: a confined JVM can write there."""
+    """Remove the folder of Spark's `addFile`, where a confined JVM can write, from Python's import path."""
     from pyspark import SparkFiles
 
     folder = SparkFiles.getRootDirectory()
@@ -406,7 +405,7 @@ def _quote_option(option: str) -> str:
 
 
 def _offers_huge_pages(said: Path = Path("/sys/kernel/mm/transparent_hugepage/enabled")) -> bool:
-    """Return whether the kernel offers huge pages on request. If it does not, the JVM would print a warning."""
+    """Return whether the kernel provides huge pages on request. Without them, the JVM would print a warning."""
     try:
         return "[never]" not in said.read_text(encoding="ascii")
     except OSError:

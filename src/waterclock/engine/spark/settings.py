@@ -1,4 +1,4 @@
-"""The Spark settings of one environment: `[env.NAME.spark]` of the project file, with secrets resolved."""
+"""Defines the Spark settings of one environment: `[env.NAME.spark]` of the project file, with secrets resolved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from waterclock.dpl.project import Project
 
 LOCAL = "local[*]"
-# set by a key of their own
+# settings with a key of their own in the project file, which `confs` may not contain
 _KEYS = {
     "spark.master": "master",
     "spark.driver.memory": "memory",
@@ -34,12 +34,12 @@ _OURS = frozenset(
     }
 )
 _ON_COMMAND_LINE = ("spark.driver.", "spark.jars", "spark.files", "spark.archives", "spark.submit.")
-"""The settings by which a JVM is started. All others are set in the running JVM too, before its session is opened."""
+"""Settings needed to start a JVM, so on its command line. The others can be set in it before its session is opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """Where Spark runs, and its settings besides those of Waterclock.
+    """Where Spark runs, and the settings that the project's environment gives it.
 
     `connect` is the address of a Spark Connect server, or None if a JVM is started here for `master`. `memory` is the
     driver's heap. `python` is the interpreter of the workers, None for this process's own path. `packages` are Maven
@@ -64,7 +64,7 @@ class SparkSettings:
 
 
 def settings_of(project: Project) -> SparkSettings:
-    """Return the Spark settings of a project's environment. Raises  E225, E713 for all settings that it cannot have."""
+    """Return the Spark settings of a project's environment. Raises  E225, E713 for settings that a user cannot set."""
     said = project.spark
     taken = sorted(name for name in said.confs if name in _OURS or name in _KEYS)
     if taken:

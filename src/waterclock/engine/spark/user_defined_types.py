@@ -1,4 +1,4 @@
-"""Keeps PySpark from importing the Python class of a user-defined type that a schema names.
+"""Prevents PySpark from importing the Python class of a user-defined type that a schema names.
 
 PySpark imports any module that a schema names (`pyClass`), and runs its code. Schemas are untrusted: a query can write
 one for `from_json`, and a Parquet file contains one in its metadata. So only classes are accepted that are already

@@ -24,7 +24,7 @@ _modules: dict[tuple[Path, str], ModuleType] = {}
 
 
 def load_function(root: Path, function: PythonFunction) -> Callable[..., Any]:
-    """Return the Python function of a declaration; its file runs once per fingerprint. Raises  E721 without it."""
+    """Return the Python function of a declaration; its file runs once per fingerprint. Raises  E721 if missing."""
     module = _module(root, root / function.file, function.fingerprint)
     found = getattr(module, function.name, None)
     if not callable(found):
@@ -39,7 +39,7 @@ def load_function(root: Path, function: PythonFunction) -> Callable[..., Any]:
 
 
 def _module(root: Path, path: Path, fingerprint: str) -> ModuleType:
-    """Run a file, and the project modules that it imports, again for each fingerprint of a function's code."""
+    """Run a Python file and the project modules it imports, once for each fingerprint, and return its module."""
     key = (path, fingerprint)
     with _lock:
         if key not in _modules:
@@ -52,7 +52,7 @@ def _module(root: Path, path: Path, fingerprint: str) -> ModuleType:
 
 
 def _send_by_value(root: Path, path: Path) -> None:
-    """Send the project's own modules to Spark's workers with the functions: workers cannot import them."""
+    """Make Spark pickle the project's own modules with the functions: workers cannot import them."""
     from pyspark import cloudpickle
 
     folder = path.relative_to(root).parts[0]
@@ -66,7 +66,7 @@ def _send_by_value(root: Path, path: Path) -> None:
 def register_functions(
     spark: SparkSession, root: Path, flow: Flow, texts: Iterable[str], keys: KeysOfProject | None = None
 ) -> None:
-    """Register the declared and built-in functions that `texts` call, and those that they call in turn.
+    """Register the declared and built-in functions that `texts` call, and those that these functions call in turn.
 
     Functions with a key need `keys`, which the session gets only if such a function is called.
     """

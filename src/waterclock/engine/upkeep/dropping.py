@@ -1,4 +1,4 @@
-"""Drops the oldest windows of a table by hand. Like RETAIN, it drops nothing that a batch still reads."""
+"""Drops the oldest windows of a table on a user's request. Windows that a batch still reads are refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from waterclock.timelabel.label import label_of
 
 @dataclass(frozen=True, slots=True)
 class Droppable:
-    """Windows that may be dropped at `now`: all of a table before an instant, with their labels and number of rows."""
+    """The windows to drop: all of a table before an instant, with their labels and number of rows, as of `now`."""
 
     table: Table
     before: datetime
@@ -36,11 +36,11 @@ class Droppable:
 
 
 def find_droppable_windows(work: RunContext, table: Table, said: Labels, now: datetime) -> Droppable:
-    """Find the windows to drop. Changes nothing.
+    """Find the windows to drop, given the labels that the user names. Changes nothing.
 
-    Raises  E436 for a table that is no union of windows, for labels that do not start with its oldest, for windows that
-            a batch still reads, for its newest label, and while a batch, reset or rebuild of it runs; E644 during a
-            rebuild of all tables
+    Raises  E436 for a table whose rows do not belong to windows, for labels that do not start with its oldest, for
+            windows that a batch still reads, for its newest label, and while a batch, reset or rebuild of it runs; E644
+            during a rebuild of all tables
     """
     refuse_during_rebuild(work, is_looking=True)
     if table.kind is Kind.PUBLISH or table.mode is not Mode.APPEND:
@@ -83,13 +83,12 @@ def find_droppable_windows(work: RunContext, table: Table, said: Labels, now: da
 
 
 def drop(work: RunContext, found: Droppable, *, why: str) -> int:
-    """Drop windows from a table, and the tables of their labels behind views of destinations. Return how many of these.
+    """Drop windows from a table, and the label tables of its destinations. Return the number of these label tables.
 
-    The ledger records first who does it and why. If this is killed after that, the next maintenance removes the windows
-    from the table.
-
-    Raises  E407, E436, E644 as `look`: a batch or a rebuild may have started, or a batch may have become due, while the
-            user was asked
+    A label table has the rows of one label, behind a view at a destination. The ledger first records the user and the
+    reason. If the process is killed after that, the next maintenance removes the windows from the table.
+    Raises  E407, E436, E644 as `find_droppable_windows`: a batch or a rebuild may have started, or a batch may have
+            become due, while the user was asked
     """
     refuse_during_rebuild(work)
     table, folder = found.table, work.folder(found.table)
@@ -97,7 +96,7 @@ def drop(work: RunContext, found: Droppable, *, why: str) -> int:
     _refuse_needed(work, table, found.labels[0], found.before, found.now)
     require_log(work, table.name)
     identity = Identity(work.flow.project, table.name, RETAINED, (), found.before.isoformat(), 0, "")
-    # recorded first: the commit of a batch or a rebuild that begins now leaves these windows out
+    # recorded before the commit: a batch or a rebuild that begins now leaves these windows out
     work.ledger.keeping.begin_drop(table.name, found.before, who=work.settings.who, why=why)
     fault("drop.recorded")
     version = drop_windows(folder, label_of(found.before), identity) if table_exists(folder) else None
@@ -114,7 +113,7 @@ def drop(work: RunContext, found: Droppable, *, why: str) -> int:
 
 
 def _refuse_running(work: RunContext, table: Table) -> None:
-    """Raise E436 if a batch, reset or rebuild of the table runs: it may commit one of these windows after the drop."""
+    """Raise E436 if a batch, reset or rebuild of the table runs: it could commit such a window after the drop."""
     if what := work.ledger.keeping.holds().get(table.name):
         raise _drop_error(table, f"is {what}", "its rows may be committed again", "drop its windows once it has ended")
     if any(claim.request.table == table.name for claim in work.ledger.claims.open()):
@@ -122,7 +121,7 @@ def _refuse_running(work: RunContext, table: Table) -> None:
 
 
 def _refuse_needed(work: RunContext, table: Table, first: datetime, high: datetime, now: datetime) -> None:
-    """Raise E436 if a batch still reads windows between the oldest one and `high`."""
+    """Raise E436 if a batch still reads windows before `high`. `first` is the table's oldest window."""
     needed = _find_oldest_needed(work, table, now)
     if high > needed:
         raise _drop_error(

@@ -1,4 +1,4 @@
-"""Removes replication slots that no table needs: of tables removed from the project, or left by crashed runners."""
+"""Removes replication slots that no table needs any more: its table was removed, or its runner crashed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from waterclock.ledger.read.kept_at_sources import LET_GO
 
 @dataclass(slots=True)
 class UnusedSlot:
-    """A replication slot that no table of the project needs. `failed` is the reason why it still exists."""
+    """A replication slot that no table of the project needs. `failed` is the reason if it could not be removed."""
 
     name: str
     table: str
@@ -29,7 +29,7 @@ class UnusedSlot:
 def find_unused_slots(work: RunContext) -> list[UnusedSlot]:
     """Find replication slots in the ledger's records that no table needs. Queries no source, and starts no JVM.
 
-    Slots that a table with an open claim or a held batch may use are left for another time.
+    Slots that a table with an open claim or a held batch may use are left out.
     """
     kept = work.ledger.past.list_retained_objects(None)
     found = []
@@ -41,7 +41,7 @@ def find_unused_slots(work: RunContext) -> list[UnusedSlot]:
 
 
 def release_slot(work: RunContext, found: UnusedSlot) -> None:
-    """Have the source remove the slot, unless a batch is using it. A failure is recorded in `failed`."""
+    """Remove the slot at the source, unless it is in use. A failure is recorded in `failed`."""
     try:
         if found.connection not in work.flow.connections:
             found.failed = (

@@ -1,7 +1,7 @@
 """Rebuilds a lost ledger from its newest export and from later commits.
 
 Commits of tables are read from their Delta logs, and deliveries are queried at the destinations. A claim is read from
-its record in the stage. Later facts that are stored nowhere else are lost: failures, skips, pauses, requests, runs.
+its record in the stage. Other facts since the export are lost: failures, skips, pauses, requests, runs.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ REBUILT = "rebuild"
 class Rebuilt:
     """The result of a ledger rebuild.
 
-    `export`: the newest export it started from. `adopted` counts claims found in commit records, by table; `missing`
-    counts commits that were cleaned from a log before they were exported. `unknown` are claims whose record is missing.
+    `export`: the export it started from. `adopted` counts claims found in commit records, by table; `missing` counts
+    commits that were cleaned from a log before they were exported. `unknown` are claims whose record is missing.
     `killed` counts sealed claims that had not committed, and never will. `aside` is the new place of the old ledger.
     """
 
@@ -57,10 +57,10 @@ class Rebuilt:
 def rebuild_ledger(
     project: Project, *, settings: RunSettings | None = None, force: bool = False, export: str | None = None
 ) -> Rebuilt:
-    """Rebuild the ledger next to its place, and move it there once it is complete. Starts no JVM.
+    """Rebuild the ledger as a draft next to the lost one, and install it once it is complete. Starts no JVM.
 
-    `export` names another export than the newest. With `force`, an existing ledger is moved aside.
-    Raises  E417 where a ledger exists, or is in another schema of its database, E418 where the export cannot be used
+    `export` is used instead of the newest one. With `force`, an existing ledger is moved aside. Raises  E417 where a
+    ledger exists, or is in another schema of its database, E418 where the export cannot be used
     """
     place = place_of(ledger_url(project))
     if place.is_taken() and not force:
@@ -98,7 +98,7 @@ def _fill_ledger(work: RunContext, export: str | None) -> Rebuilt:
 
 
 def _find_renamed(work: RunContext) -> None:
-    """Find the folders of renamed tables: from the export, or else below the name in WAS."""
+    """Find the folders of renamed tables: in the export, or else under the former name that WAS declares."""
     known = work.ledger.declared.former().folders
     for name, table in work.flow.tables.items():
         if table.was is None or name in known or table_exists(work.lake.folder(name)):
@@ -111,7 +111,7 @@ def _find_renamed(work: RunContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One fact in a commit: a claim's data, a later version of a state, windows dropped by RETAIN, or a reset."""
+    """A fact from one commit: a claim's data, a later version of a state, windows dropped by RETAIN, or a reset."""
 
     table: str
     at: datetime
@@ -194,7 +194,7 @@ def _read_commit_record(
 
 
 def _deliveries(work: RunContext, record: TableRecord, known: dict[int, str]) -> Iterator[_Step]:
-    """Find the staged claims of a publish that its destination has. If `publish` is false, all staged ones are done."""
+    """Yield a publish's sealed claims that its destination has received. If `publish` is false, these are all."""
     table = work.flow.tables.get(record.name)
     if table is None:
         return
@@ -204,13 +204,13 @@ def _deliveries(work: RunContext, record: TableRecord, known: dict[int, str]) ->
             continue
         found = _read_commit_record(work, record, folder, leaf.claim, leaf.path, -1, _read_sealing_time(folder, leaf))
         if found is None:
-            continue  # another label's leaf has the claim's record, or it was never audited
+            continue  # the claim's record is in the slice of another label, or the delivery was never audited
         if find_delivery(work, table, leaf.claim):
             yield _Step(record.name, found.at, -1, found)
 
 
 def _kill_rest(work: RunContext, record: TableRecord, rebuilt: Rebuilt) -> None:
-    """Kill sealed slices of unknown claims: a runner that is still paused must not commit them any more."""
+    """Kill the sealed slices of unknown claims, so that a runner that is still paused cannot commit them any more."""
     folder = _folder(work, record)
     known = work.ledger.keeping.known_claims(record.name)
     strangers = {leaf.claim for leaf in leaves(folder)} - known.keys()

@@ -1,8 +1,8 @@
-"""Keeps a project small and fast without changing any result: finds obsolete files in each table, and removes them.
+"""Finds obsolete files of each table and removes them, and compacts small ones, without changing any result.
 
 All of them are found first, so that a dry run shows the files that would be removed. A table with an open claim is left
-for another time, and so are versions and slices that a running batch of another table reads. Steps are independent: one
-that fails or loses a race does not stop the others.
+out, and so are versions and slices that a running batch of another table reads. Steps are independent: one that fails,
+or conflicts with another commit, does not stop the others.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class Upkeep:
     """The maintenance of one table, planned or done.
 
     `dropped`: files of windows before `drop_before` (RETAIN). `joined`: small files to compact. `unneeded`: files that
-    no kept version shows. `slices`: sealed slices that nothing needs. `left_behind`: files of failed claims.
-    `manifests`: symlink manifests that are outdated, or no longer maintained. `states`: states of a MERGE or TEMPORAL
-    table that were made again for a query of the past. `labels`: label tables behind a destination's view whose windows
-    RETAIN has dropped from the published table. `is_busy`: a claim is open, or the table is being reset or rebuilt, so
-    nothing was searched. `failed` has the errors, step by step.
+    no kept version contains. `slices`: sealed slices that nothing needs. `left_behind`: files of failed claims.
+    `manifests`: the number of symlink manifests that are outdated, or no longer maintained. `states`: states of a MERGE
+    or TEMPORAL table that were made again for a query of the past. `labels`: label tables behind a destination's view
+    whose windows RETAIN has dropped from the published table. `is_busy`: a claim is open, or the table is being reset
+    or rebuilt, so nothing was searched. `failed` has the error messages of failed steps.
     """
 
     table: str
@@ -93,12 +93,12 @@ class Upkeep:
 
     @property
     def freed_bytes(self) -> int:
-        """The bytes that are freed, now or by the next maintenance."""
+        """The number of bytes that are freed, now or by the next maintenance."""
         return sum(each.bytes for each in (self.unneeded, self.slices, self.left_behind, self.states))
 
     @property
     def is_nothing(self) -> bool:
-        """Whether there is nothing to do, and nothing to report."""
+        """Whether the table needs no maintenance, and there is nothing to report about it."""
         amounts = (self.dropped, self.joined, self.unneeded, self.slices, self.left_behind, self.states)
         return not (
             any(amount.count for amount in amounts) or self.manifests or self.labels or self.is_busy or self.failed
@@ -106,7 +106,7 @@ class Upkeep:
 
 
 def find_maintenance(work: RunContext, tables: Sequence[str], now: datetime) -> list[Upkeep]:
-    """Find the maintenance of each table at `now`. Changes nothing, and starts no JVM."""
+    """Find the maintenance that each table needs at `now`. Changes nothing, and starts no JVM."""
     busy = {claim.request.table for claim in work.ledger.claims.open()} | work.ledger.keeping.holds().keys()
     busy |= set(tables) if _is_rebuilding(work) else set()
     needed = _find_oldest_needed(work, now)
@@ -120,7 +120,7 @@ def find_maintenance(work: RunContext, tables: Sequence[str], now: datetime) -> 
 
 
 def maintain_table(work: RunContext, found: Upkeep, now: datetime) -> None:
-    """Do the maintenance that was found for a table, as far as it is still allowed."""
+    """Carry out the maintenance in `found`, as far as it is still allowed. Updates `found`."""
     table = work.flow.tables[found.table]
     folder = work.folder(table)
     found.is_busy = any(claim.request.table == table.name for claim in work.ledger.claims.open())
@@ -154,7 +154,7 @@ def maintain_table(work: RunContext, found: Upkeep, now: datetime) -> None:
 
 
 def _is_rebuilding(work: RunContext) -> bool:
-    """Return whether all tables are being rebuilt from the existing files: none may be removed until then."""
+    """Return whether a rebuild of all tables runs. It reads the existing files, so none may be removed meanwhile."""
     known = work.ledger.keeping.current_rebuilding()
     return known is not None and known.is_blocking(work.real_now())
 
@@ -214,9 +214,9 @@ def _collect_retention_facts(work: RunContext, table: Table, now: datetime) -> R
 
 
 def _find_drop_boundary(work: RunContext, table: Table, now: datetime, needed: datetime) -> datetime | None:
-    """Return the window before which RETAIN drops all. No unfinished batch and no kept version needs older ones.
+    """Return the instant before which RETAIN drops windows, or None. Unfinished batches and kept versions limit it.
 
-    Windows that were dropped before are dropped again if the table still shows them: a drop was killed.
+    Windows that were dropped before are dropped again if the table still contains them: an earlier drop was killed.
     """
     if table.mode is not Mode.APPEND:
         return None
@@ -234,7 +234,7 @@ def _find_drop_boundary(work: RunContext, table: Table, now: datetime, needed: d
 
 
 def _find_oldest_needed(work: RunContext, now: datetime) -> dict[str, datetime]:
-    """Return, by table, the oldest instant that a batch which is not done yet may read."""
+    """Map each table to the oldest instant that a batch which is not done yet may read."""
     if all(table.retain is None and table.keep_versions is None for table in work.flow.tables.values()):
         return {}
     return Planner(work.flow).oldest_needed(work.ledger.reads.snapshot(work.flow), now)
@@ -299,12 +299,12 @@ def _repair_manifest(table: Table, folder: str) -> None:
 
 
 def _find_labels_kept_by_destination(work: RunContext, table: Table, found: Upkeep) -> None:
-    """Find the labels whose tables a destination still keeps although the published table has dropped them."""
+    """Find the labels whose tables a destination still has although the published table has dropped them."""
     before = work.ledger.keeping.drop_boundary(table.reads[0].table, by=FOREVER)
     if before is not None:
         found.labels = find_dropped_labels(work, table, before)
 
 
 def _retention_hours(work: RunContext, table: Table, now: datetime) -> int:
-    """Return the hours of versions to keep by the real clock, as Delta measures the age of files."""
+    """Return for how many hours versions are kept, by the real clock, as Delta measures the age of files."""
     return max(0, math.ceil((work.real_now() - find_retention_start(table, now)) / timedelta(hours=1)))

@@ -1,7 +1,7 @@
-"""Moves a second set of tables into the place of the live ones: one commit each, and one ledger record for all.
+"""Replaces the live tables by a second set of tables: one commit per table, and one ledger transaction for all.
 
-Expensive work is done before: the files are linked into the live folders, and a file lists the commits to make. From
-then on any runner can finish the move: each step that was done is skipped.
+Expensive steps come first: the files are linked into the live folders, and a file lists the commits to make. From then
+on any runner can finish the move: steps that are done already are skipped.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Move:
     """The new content and revisions of one table, under a claim.
 
     `first` is the slice next to which the claim's record is stored, `made` the folder in which the table was made. Both
-    are None if the table has nothing new. A publish has no table, and is only declared again. `dropped_before` is the
-    instant before which windows of a recut table stay dropped.
+    are None if the table has nothing new. Of a publish, which has no table, only the declaration is recorded again.
+    `dropped_before` is the instant before which windows of a recut table stay dropped.
     """
 
     name: str
@@ -70,9 +70,9 @@ class Move:
 
 
 def prepare(live: RunContext, cut: Cut, work: RunContext, linked: list[tuple[str, int]]) -> list[Move]:
-    """Link all new files into the live folders, unseen by readers, and return the moves to make, upstream first.
+    """Link all new files into the live folders, unseen by readers. Return the moves to make, upstream first.
 
-    `linked` gets the table and claim of each move with links. Cost: a link per file.
+    Appends the table and claim of each move with links to `linked`. Cost: a link per file.
     """
     moves = []
     for name in cut.flow.order:
@@ -84,7 +84,7 @@ def prepare(live: RunContext, cut: Cut, work: RunContext, linked: list[tuple[str
 
 
 def unlink(live: RunContext, linked: Iterable[tuple[str, int]]) -> None:
-    """Remove the links of `prepare` that are not committed."""
+    """Remove the links that `prepare` made and that are not committed."""
     for name, claim in linked:
         folder = live.lake.folder(name)
         remove_linked_content(folder, claim)
@@ -151,7 +151,7 @@ def _prepare_move(
 
 
 def _set_locations(live: RunContext, reads: Iterable[Input]) -> tuple[Input, ...]:
-    """Set the locations of the live tables that were read, some of which were renamed."""
+    """Set the location of each input to that of the live table, since some were renamed."""
     return tuple(
         replace(read, location=live.lake.location(read.table)) if read.table in live.lake.folders else read
         for read in reads
@@ -195,7 +195,7 @@ def _result(result: BatchResult, new: Manifest) -> BatchResult:
 
 
 def list_changed_publishes(live: RunContext, names: Iterable[str]) -> list[Move]:
-    """Return the moves of publishes whose declaration changed. Only their records change."""
+    """Return a move for each publish in `names`. Only its records in the ledger change."""
     tables = [live.flow.tables[name] for name in names if live.flow.tables[name].kind is Kind.PUBLISH]
     return [
         Move(
@@ -230,7 +230,7 @@ def write_down(live: RunContext, token: str, moves: Sequence[Move], asked_again:
 def finish_move(live: RunContext) -> tuple[str, ...]:
     """Replace live tables by the new ones that the file lists, upstream first, and record all at once in the ledger.
 
-    Return their names. Raises  E645
+    Return the names of the tables. Raises  E645
     """
     place = entry_path(live.lake.root, PLACE)
     known = live.ledger.keeping.current_rebuilding()

@@ -1,9 +1,9 @@
-"""Rebuilds tables from their stage, which also applies changes of a declaration that nothing else can apply.
+"""Rebuilds tables from their sealed slices. This also applies changes of a declaration that a run refuses.
 
-A table's rows are rebuilt from its current sealed slices: all of them (APPEND), the newest (REPLACE), or their merged
-state (MERGE), and become visible in one commit. The slices, their digests and their past are unchanged. If the same
-slices now mean other rows (another mode, other keys, another ORDER BY), they are sealed once more, by links. This is a
-new revision of each label, so that earlier and later knowledge stay separate.
+A table's rows are rebuilt from its current slices: all of them (APPEND), the newest (REPLACE), or their merged state
+(MERGE), and become visible in one commit. The slices, their digests and their past are unchanged. If the same slices
+now mean other rows (another mode, other keys, another ORDER BY), they are sealed once more, by links. This is a new
+revision of each label, so that queries of the past still see the earlier rows.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from waterclock.storage.slices.manifest import Manifest, quarantine_measure
 from waterclock.storage.slices.order_bounds import is_measured_for
 from waterclock.timelabel.label import label_of
 
-# the content of a slice does not depend on these
+# parts of a declaration on which the content of a slice does not depend
 _MAY_CHANGE = frozenset({"type", "mode", "keys"})
 
 
 @dataclass(frozen=True, slots=True)
 class Remade:
-    """A rebuilt table: the number of its slices and rows, and the changes of its declaration.
+    """The result of rebuilding a table: the number of its slices and rows, and the changes of its declaration.
 
     `resealed` are labels whose manifest was written again. `lost` are the slices that are missing or damaged: their
     labels are requested again, if that is possible, and the table is without their rows until then.
@@ -69,7 +69,10 @@ class Remade:
 
 
 def plan_rebuild(work: RunContext, names: Sequence[str]) -> Mapping[str, tuple[Difference, ...]]:
-    """Return the changes of declarations that a rebuild would apply. Changes nothing. Raises  E407, E420, E432."""
+    """Map each table to the changes of its declaration that a rebuild would apply. Raises  E407, E420, E432.
+
+    Changes nothing.
+    """
     refuse_during_rebuild(work, is_looking=True)
     differing = work.ledger.keeping.differences(work.flow)
     tables = work.flow.tables
@@ -85,11 +88,10 @@ def plan_rebuild(work: RunContext, names: Sequence[str]) -> Mapping[str, tuple[D
 
 @reporting_damage
 def rebuild_table(work: RunContext, name: str, changed: tuple[Difference, ...]) -> Remade:
-    """Rebuild one table from its stage, in one commit. A log that is lost, damaged or too old is replaced.
+    """Rebuild one table from its sealed slices, in one commit. A log that is lost, damaged or too old is replaced.
 
-    Damaged slices that lost only their manifest are sealed again; the others are requested again. The table is paused
-    meanwhile; if the rebuild is killed, until the next one.
-
+    Slices that lost only their manifest are sealed again; the labels of other damaged ones are requested again. The
+    table is paused meanwhile; if the rebuild is killed, until the next one.
     Raises  E407 where a batch is running, E644 where a rebuild of all tables has started, E752 where a slice is damaged
             that cannot be made again
     """
@@ -151,13 +153,13 @@ def _has_unusable_log(work: RunContext, table: Table) -> bool:
 
 
 def _may_be_settled_after(work: RunContext, table: Table) -> bool:
-    """Return whether only abandoned claims are open, which cannot be resolved before the table has a log."""
+    """Return whether all open claims of the table are abandoned ones to resolve once it has a log again."""
     left = _find_resolvable_claims(work, table)
     return all(claim.number in left for claim in work.ledger.claims.open() if claim.request.table == table.name)
 
 
 def _find_resolvable_claims(work: RunContext, table: Table) -> frozenset[int]:
-    """Return the abandoned claims that can be resolved once the table has a log again; none if it has a usable one."""
+    """Return abandoned claims to resolve once the table has a log again. Empty if its log is usable."""
     if table.kind is Kind.PUBLISH or has_usable_log(work, table):
         return frozenset()
     return frozenset(claim.number for claim in expired_claims(work))
@@ -187,7 +189,7 @@ def _means_other_rows(table: Table, changed: Sequence[Difference], manifests: Se
 def _build_claim(
     work: RunContext, table: Table, slices: Sequence[Slice], manifests: Sequence[Manifest], claim: int
 ) -> CommittedClaim:
-    """Return the claim that makes resealed slices the current ones, with the recorded inputs of each label."""
+    """Build the claim that makes resealed slices the current ones, with the recorded inputs of each label."""
     ledger, now = work.ledger, work.real_now()
     codes = {work.former.code(manifest.code, table.fingerprint) for manifest in manifests}
     request = ClaimRequest(

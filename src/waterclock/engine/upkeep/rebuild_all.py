@@ -1,9 +1,9 @@
-"""Rebuilds every table next to the live ones, from the slices collected up to one moment, and swaps all of them in.
+"""Rebuilds every table next to the live ones, from the slices collected up to one moment, then replaces all at once.
 
 From that moment, the cut, no batch of the project is claimed, so that the live content equals the cut. Data that
-arrives in the meantime is collected afterwards. If the rebuild is killed before the move, the old set stays, and the
-next rebuild starts over and removes the leftovers. If it is killed during the move, `query` reads the old set until a
-runner finishes the move.
+arrives in the meantime is collected afterwards. If the rebuild is killed before the move, the old tables stay, and the
+next rebuild starts over and removes the leftovers. If it is killed during the move, `query` reads the old tables until
+a runner finishes the move.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from waterclock.planner.plan import Plan
 from waterclock.storage.slices.manifest import read_manifest
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
-# of Java and system libraries; of SQLite; of our own errors
+# texts of errors for a full disk: from Java and system libraries, from SQLite, and from this project
 _SAID_OF_FULL = ("No space left on device", "database or disk is full", "the disk is full")
 
 _MOST_RUNS = 3  # a failure for a transient reason is retried
@@ -55,7 +55,7 @@ _MOST_RUNS = 3  # a failure for a transient reason is retried
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """The forecast of a rebuild: the batches it makes, their cost, and the current size of the tables it makes."""
+    """The forecast of a rebuild: the cut, the batches to make, their cost, and the current size of their tables."""
 
     cut: Cut
     plan: Plan
@@ -65,7 +65,7 @@ class Prospect:
 
 @dataclass(frozen=True, slots=True)
 class RebuildAllResult:
-    """The result of a rebuild of all tables: the tables moved in, the batches and rows made, and the labels kept.
+    """The result of a rebuild of all tables: the replaced tables, the batches and rows made, and the labels kept.
 
     `carried_on`: it only finished the move of a killed rebuild, and made nothing itself.
     """
@@ -78,7 +78,7 @@ class RebuildAllResult:
 
 
 def prospect(work: RunContext, now: datetime) -> Prospect:
-    """Return the batches that a rebuild would make, and their cost. Changes nothing. Raises  E431, E432, E644."""
+    """Plan a rebuild of all tables, and estimate its cost. Changes nothing. Raises  E431, E432, E644."""
     refuse_running_rebuild(work)
     cut = cut_of(work, now)
     refuse_impossible(work, cut)
@@ -92,7 +92,7 @@ def prospect(work: RunContext, now: datetime) -> Prospect:
 def finish_killed_rebuild(work: RunContext) -> tuple[str, ...]:
     """Finish the move of a killed rebuild, or release the lock of one that had not started its move.
 
-    Returns the tables that were moved in. Cost: a ledger query if there is no such rebuild.
+    Return the tables that were replaced. Cost: a ledger query if there is no such rebuild.
     """
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.is_done or not (is_left(known) or known.until < work.real_now()):
@@ -142,7 +142,7 @@ def rebuild_all(work: RunContext, now: datetime) -> RebuildAllResult:
 
 
 def _give_up(work: RunContext, token: str, linked: Sequence[tuple[str, int]], *, why: str) -> bool:
-    """Remove the files of this rebuild, and release its lock. False if it moves tables already, or lost the lock."""
+    """Remove this rebuild's files, and release its lock. Return False if it moves tables already, or lost the lock."""
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.token != token or known.is_moving or known.is_done:
         return False
@@ -183,7 +183,7 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
 
 
 def _ahead(work: RunContext, cut: Cut) -> dict[str, Sequence[Current]]:
-    """Return the slices that collects with a changed declaration will have."""
+    """Map each collect with a changed declaration to the slices that it will have."""
     tables = cut.flow.tables
     return {
         name: results_of(pieces_of(work, tables[name], cut.collected[name]))
@@ -204,7 +204,7 @@ def _seed_collected(work: RunContext, cut: Cut, other: RunContext) -> None:
 
 
 def remove_leftovers(work: RunContext, token: str) -> None:
-    """Remove the leftovers of failed and of finished rebuilds, unless another one has begun since that of `token`."""
+    """Remove files of failed and finished rebuilds, unless a rebuild with another `token` has begun."""
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.token != token:
         return
@@ -238,9 +238,10 @@ def _run(work: RunContext, cut: Cut, other: RunContext) -> RunOutcome:
 def find_earlier_releases(
     cut: Cut, other: RunContext, failed: Sequence[GroupReport]
 ) -> dict[tuple[str, datetime], Mapping[str, str]]:
-    """Return the batches that a rule holds again although a user has released the same rows in the live set.
+    """Find batches that a rule holds again although a user has released the same rows in the live tables.
 
-    The values are who released them, and why. Held batches with other rows are left out: no user has reviewed those.
+    Maps table and label to the user and the reason. Held batches with other rows are left out: no user has reviewed
+    those.
     """
     found: dict[tuple[str, datetime], Mapping[str, str]] = {}
     for report in failed:
@@ -257,7 +258,7 @@ def find_earlier_releases(
 
 
 def _list_changed_publishes(work: RunContext, cut: Cut) -> list[str]:
-    """Return the publishes of tables whose declaration changed."""
+    """Return the publishes whose table has a changed declaration."""
     return [
         name
         for name, table in work.flow.tables.items()
@@ -266,7 +267,7 @@ def _list_changed_publishes(work: RunContext, cut: Cut) -> list[str]:
 
 
 def full_disk_error(work: RunContext, raised: BaseException) -> WaterclockError | None:
-    """Return the error of a full disk, if that is the cause."""
+    """Return the error for a full disk if that is the cause of an exception, or else None."""
     for seen in causes_of(raised):
         if _is_of_full_disk(seen):
             return WaterclockError(

@@ -1,4 +1,4 @@
-"""Checks a rebuild of all tables: its declarations before it, its labels after it."""
+"""Checks the declarations before a rebuild of all tables, and its labels after it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from waterclock.timelabel.label import label_of
 
 
 def refuse_impossible(work: RunContext, cut: Cut) -> None:
-    """Raise E431 for windows into which rows cannot be cut, and E432 for other declarations that no rebuild applies."""
+    """Raise E431 if rows cannot be cut into new windows, and E432 for other declarations that no rebuild applies."""
     errors = [
         error
         for name, changes in work.ledger.keeping.differences(work.flow).items()
@@ -65,7 +65,7 @@ def refuse_incomplete(work: RunContext, cut: Cut, other: RunContext, outcome: Ru
 
 
 def _refuse_failed(work: RunContext, report: GroupReport) -> None:
-    """Raise an error for a failed batch that is done in the live set. One that has failed there too stays failed."""
+    """Raise an error for a failed batch that is done in the live tables. One that has failed there too may fail."""
     name = report.group.table
     covered = work.ledger.reads.covered_windows(name)
     spans = IntervalSet.from_windows([batch.window for batch in report.group.batches])

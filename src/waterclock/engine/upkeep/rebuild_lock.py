@@ -1,4 +1,4 @@
-"""The lock of a rebuild of all tables: it blocks maintenance, waits for running batches, extends its lease."""
+"""Checks, waits for and extends the lock of a rebuild of all tables."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ _LOOK_SECONDS = 0.5
 
 
 def refuse_during_rebuild(work: RunContext, *, is_looking: bool = False) -> None:
-    """Raise an error while all tables are rebuilt. An expired rebuild lock is ended, as an expired claim is.
+    """Raise E644 while all tables are rebuilt. Release a rebuild lock that has expired, as for an expired claim.
 
-    Its owner may only be paused: it made tables from an older cut then, which must not be moved in. With `is_looking`,
-    nothing is changed.
-    Raises  E644 where the lock is held
+    The lock's owner may only be paused: it made tables from an older cut, and must not move them in any more. With
+    `is_looking`, nothing is changed.
     """
     known = work.ledger.keeping.current_rebuilding()
     if known is None or known.is_done:
@@ -36,7 +35,7 @@ def refuse_during_rebuild(work: RunContext, *, is_looking: bool = False) -> None
 
 
 def refuse_running_rebuild(work: RunContext) -> None:
-    """Raise an error if another rebuild is running. Raises  E644."""
+    """Raise E644 if another rebuild of all tables is running."""
     known = work.ledger.keeping.current_rebuilding()
     if known is not None and not is_left(known) and known.is_blocking(work.real_now()):
         raise rebuild_in_progress_error(known)
@@ -48,10 +47,10 @@ def is_left(known: Rebuilding) -> bool:
 
 
 def wait_for_running_batches(work: RunContext) -> None:
-    """Wait for the end of batches that were running when the lock was taken, and resolve abandoned claims.
+    """Wait until no batch of the flow is running, and resolve abandoned claims.
 
-    Claims of tables that are no longer declared are left alone: no rebuild moves these tables.
-    Raises  E407 for an abandoned claim of a table whose declaration has changed: only the old one can resolve it
+    Claims of tables that are no longer declared are ignored: no rebuild moves these tables. Raises  E407 for an
+    abandoned claim of a table whose declaration has changed: only the old one can resolve it
     """
     from waterclock.engine.batch.takeover import take_over
 

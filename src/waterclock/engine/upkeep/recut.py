@@ -1,8 +1,8 @@
 """Cuts collected slices into other windows: rows by their data time, items by the windows in which they arrived.
 
-The slices of the stage are unchanged; new ones are sealed next to them. For rows by arrival only the old window is
-known, so each old window must be within a new one. A snapshot still stands for the same span, as of the newest new
-boundary in it.
+The slices of the stage are unchanged; new ones are sealed in the second set of tables. For rows by arrival only the old
+window is known, so each old window must be within a new one. A snapshot stands for the same span as before, and is as
+of the newest new boundary in it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from waterclock.timelabel.intervals import IntervalSet
 from waterclock.timelabel.label import TIMELABEL, label_of
 from waterclock.timelabel.window import Window
 
-_TOGETHER = 64  # windows that one Spark job writes
+_TOGETHER = 64  # the maximum number of windows that one Spark job writes
 _TIME = "_waterclock_time"
 _BY_LABEL = frozenset({Batching.ARRIVAL_TIME, Batching.LABELS, Batching.CHANGES, Batching.EACH})
 _LOCAL = frozenset({"date", "timestamp_ntz"})
@@ -85,7 +85,8 @@ def find_recut_obstacle(live: RunContext, table: Table, current: Sequence[Curren
 def _find_lost_value(live: RunContext, table: Table, current: Sequence[Current]) -> str | None:
     """Return why a column that is missing from some rows of a new window cannot be NULL there. None if it can.
 
-    A missing column keeps its older value, and a NULL replaces it. Cost: a read of each manifest.
+    In a MERGE or TEMPORAL table, a missing column keeps the older value, and a NULL replaces it. Cost: a read of each
+    manifest.
     """
     folder, temporal = live.folder(table), table.temporal
     known = {
@@ -111,7 +112,7 @@ def _find_lost_value(live: RunContext, table: Table, current: Sequence[Current])
 def pieces_of(live: RunContext, table: Table, current: Sequence[Current]) -> list[RecutSlice]:
     """Return the new windows of collected slices, oldest first, for which the stage has all rows.
 
-    A window for which some items have arrived is sealed as it is: later items belong to the next one, as always.
+    A window for which some items have arrived is sealed with these: later items belong to the next window, as always.
     """
     source = table.source
     if source is None or not current:
@@ -133,7 +134,7 @@ def pieces_of(live: RunContext, table: Table, current: Sequence[Current]) -> lis
 
 
 def results_of(pieces: Sequence[RecutSlice]) -> list[Current]:
-    """Return placeholders for the new slices, to plan the batches that are made from them."""
+    """Build placeholders for the new slices, for planning the batches that are made from them."""
     return [
         Current(
             BatchResult(
@@ -190,10 +191,10 @@ def recut(live: RunContext, work: RunContext, table: Table, current: Sequence[Cu
 
 
 def _schema_of(table: Table, piece: RecutSlice, known: Mapping[datetime, Manifest], schema: str) -> str:
-    """Return the columns of a new slice: for MERGE and TEMPORAL those of its old ones, else those of all slices.
+    """Return the schema of a new slice: for MERGE and TEMPORAL the columns of its old slices, else those of all slices.
 
     In these modes a missing column keeps older values, and a NULL replaces them. Columns that order and delete rows are
-    NULL where they are missing, as they are read.
+    included even if they are missing, and are NULL then.
     """
     old = [fields_of(known[each.result.label].schema) for each in piece.of if each.result.rows]
     if not table.is_fold or not old:
@@ -243,7 +244,7 @@ def _write_slices(
 
 
 def _source(piece: RecutSlice, known: Mapping[datetime, Manifest]) -> dict[str, object]:
-    """Return the source notes of a new slice: the items of all its old ones, and the paths of these."""
+    """Build the source notes of a new slice: the paths of its old slices, and the items of all of them."""
     sources = [known[each.result.label].source for each in piece.of]
     found: dict[str, object] = {"recut_from": [each.result.slice_path for each in piece.of]}
     if any("items" in source for source in sources):
@@ -257,7 +258,7 @@ def _source(piece: RecutSlice, known: Mapping[datetime, Manifest]) -> dict[str, 
 
 
 def _inputs(live: RunContext, table: Table, pieces: Sequence[RecutSlice]) -> dict[datetime, tuple[Input, ...]]:
-    """Return the inputs from another project that the old slices of each new window had."""
+    """Map each new window to the inputs from another project that its old slices had."""
     known = linked_inputs_by_label(live, table)
     return {
         piece.window.start: tuple(read for each in piece.of for read in known.get(each.result.label, ()))
@@ -273,7 +274,7 @@ def _piece(window: Window, current: Sequence[Current], spans: Sequence[tuple[dat
 
 
 def _snapshots(cadence: Cadence, current: Sequence[Current]) -> list[RecutSlice]:
-    """Assign each snapshot to the newest new boundary for which it stands. One without a boundary is left out."""
+    """Assign each snapshot to the newest new boundary for which it stands. A snapshot without one is left out."""
     found: list[RecutSlice] = []
     before: datetime | None = None
     for each in current:
@@ -287,7 +288,7 @@ def _snapshots(cadence: Cadence, current: Sequence[Current]) -> list[RecutSlice]
 
 
 def _states(cadence: Cadence, current: Sequence[Current]) -> list[RecutSlice]:
-    """Keep the states as of the new boundaries. States as of others are requested again if a reader needs them."""
+    """Return the states whose end is a boundary of the new windows. A reader requests others again if it needs them."""
     return [
         RecutSlice(Window(cadence.previous(end), end), (each,), is_state=True)
         for each in current
@@ -323,5 +324,5 @@ def _type_in(manifests: Sequence[Manifest], column: str) -> str | None:
 
 
 def _there(instant: datetime, old: str, new: str) -> datetime:
-    """Return the instant at which clocks in another zone show the same time as in the old one."""
+    """Return the instant at which clocks in the zone `new` show the same local time as in the zone `old`."""
     return instant.astimezone(ZoneInfo(old)).replace(tzinfo=ZoneInfo(new)).astimezone(UTC)

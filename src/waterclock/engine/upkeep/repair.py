@@ -1,4 +1,4 @@
-"""Finds the intact and the damaged slices of a table, seals again those it can, and requests the others again."""
+"""Checks the slices of a table, seals damaged ones again if possible, and requests the labels of the others again."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def find_slices(work: RunContext, spark: SparkSession, table: Table, slices: Seq
 def missing_column_error(
     work: RunContext, table: Table, slices: Iterable[Slice | BatchResult], changes: Sequence[Difference]
 ) -> WaterclockError | None:
-    """Return E432 if a slice has no column for the new keys or time of its table: a rebuild would lose its rows.
+    """Return E432 if a slice lacks a column of its table's new keys or time: a rebuild would lose its rows. Else None.
 
     Cost: nothing if neither changes, else a read of each manifest and of each file's footer
     """
@@ -98,7 +98,7 @@ def refuse_unrecoverable(work: RunContext, table: Table, lost: Sequence[Slice]) 
 
 
 def request_lost_labels(work: RunContext, table: Table, lost: Sequence[Slice]) -> None:
-    """Request that labels whose slices are lost are made again, each by the command that fits its source."""
+    """Request that labels whose slices are lost are made again, by `recompute` or `recollect`."""
     for piece in lost:
         verb = verb_of(work, table, piece.label)
         if verb is not None:
@@ -106,7 +106,7 @@ def request_lost_labels(work: RunContext, table: Table, lost: Sequence[Slice]) -
 
 
 def has_usable_log(work: RunContext, table: Table) -> bool:
-    """Return whether a table's log is readable and contains every version that the ledger knows, with its rows."""
+    """Return whether a table's Delta log is readable and has every version that the ledger knows, with its rows."""
     folder, known = work.folder(table), work.ledger.reads.table(table.name).head_version
     if not table_exists(folder) or is_older_than(folder, known) or is_unfinished(folder, known):
         return False
@@ -120,7 +120,7 @@ def has_usable_log(work: RunContext, table: Table) -> bool:
 
 
 def kill_earlier_claim(work: RunContext, table: Table, claim: int | None) -> None:
-    """Kill the claim of a rebuild or reset that was taken over: its process may only be paused.
+    """Kill the claim of an earlier rebuild or reset that was taken over: its process may only be paused.
 
     Do nothing for a table without a usable log: nothing can be committed to it before `renew_log`.
     """
@@ -131,7 +131,7 @@ def kill_earlier_claim(work: RunContext, table: Table, claim: int | None) -> Non
 def renew_log(
     work: RunContext, spark: SparkSession, table: Table, manifests: Sequence[Manifest], *, former: int | None
 ) -> None:
-    """Replace an unusable log of a table by a new one, above every version that was ever recorded.
+    """Replace an unusable Delta log of a table by a new one. Its version is above every version that was ever recorded.
 
     The claim of a `former` rebuild or reset is killed, as by `kill_earlier_claim`. Abandoned claims are resolved
     afterwards: before, nothing could be committed.
@@ -162,7 +162,7 @@ def _is_readable(folder: str) -> bool:
 
 
 def _schema_of(work: RunContext, spark: SparkSession, table: Table, manifests: Sequence[Manifest]) -> str:
-    """Return the columns of a table without a log: those of its newest slice, or else the declared ones."""
+    """Return the schema of a table without a log: that of its newest slice, or else the declared columns."""
     if not manifests:
         return schema_text(build_empty_frame(spark, work.lake, table).schema)
     newest = manifests[-1].schema
@@ -199,7 +199,7 @@ def _reseal_slice(work: RunContext, spark: SparkSession, table: Table, piece: Sl
 
 
 def _report_lost_quarantine(work: RunContext, table: Table, manifest: Manifest, rows: int) -> None:
-    """Report quarantined rows that the new manifest does not list: only the lost one had their files and rules."""
+    """Report quarantined rows that are not in the new manifest: only the lost manifest had their files and rules."""
     if rows <= manifest.aside_rows:
         return
     which = f"{table.name}@{label_of(manifest.label)}"

@@ -1,4 +1,4 @@
-"""Starts a table over: its log shows no row, the ledger has no batch of it, and the next run starts it as declared.
+"""Resets a table: it becomes empty, the ledger has no batch of it any more, and the next run starts it as declared.
 
 Nothing is deleted: the sealed slices stay in its stage like those of earlier revisions, and the past before the reset
 can still be queried. There are three steps, each of which may be repeated: the table is paused, its log is emptied in
@@ -34,7 +34,10 @@ _OTHER_ROWS = frozenset({"type", "mode", "keys"})
 
 @dataclass(frozen=True, slots=True)
 class Resettable:
-    """A table that can be reset: the size of its content, changes of its declaration, its readers and publishes."""
+    """A table that can be reset: the number of its labels and rows, the changes of its declaration, and its readers.
+
+    `publishes` are those of its readers that deliver it to a destination; `readers` are the others.
+    """
 
     table: Table
     labels: int
@@ -71,7 +74,7 @@ def prepare_reset(work: RunContext, name: str) -> Resettable | None:
 
 
 def reset(work: RunContext, found: Resettable, *, why: str) -> None:
-    """Start a table over, and export the ledger, which alone records who reset the table and why.
+    """Reset a table, and export the ledger: only there is it recorded who reset the table and why.
 
     Raises  as `prepare_reset`: a batch or a rebuild may have started while the user was asked
     """
@@ -105,7 +108,7 @@ def reset(work: RunContext, found: Resettable, *, why: str) -> None:
 
 
 def _start(table: Table, known: datetime | None) -> datetime | None:
-    """Return the START after a reset: as declared, or else the old first window, in today's windows."""
+    """Return the START after a reset: the declared one, or else today's window that contains the old START."""
     if table.start is not None or known is None:
         return table.start
     return table.cadence.floor(known)

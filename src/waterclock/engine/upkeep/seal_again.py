@@ -1,4 +1,4 @@
-"""Seals slices once more, by links, with the measures that the table's mode needs."""
+"""Seals slices again, by links to their files, with the measures that the table's mode needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 def seal_linked_slices(
     spark: SparkSession, table: Table, manifests: Sequence[Manifest], claim: int, folder: str, lake: Lake
 ) -> list[Manifest]:
-    """Seal slices of `folder` under a claim in a lake's table folder, by links. Cost: one scan for a MERGE."""
+    """Seal slices of `folder` again under a claim, in the table's folder of `lake`, by links. Return their manifests.
+
+    Cost: one scan for a MERGE with ORDER BY or DELETE WHEN.
+    """
     found: Mapping[str, Mapping[str, Any]] = {}
     if table.merge is not None and (table.merge.order_by or table.merge.delete_when):
         schema = with_columns_of(table_schema(folder).json(), manifests)

@@ -1,4 +1,4 @@
-"""Sets up a second set of all tables next to the live ones: with its own ledger and lake, starting from one cut.
+"""Sets up a second set of all tables next to the live ones, with its own ledger and lake, from one cut.
 
 The cut consists of the collected slices. They are read in place, or linked into the new set if the table's changed mode
 gives other rows from them. Transforms start empty and are made by an ordinary run, which claims nothing in the
@@ -31,7 +31,7 @@ from waterclock.storage.slices.manifest import is_sealed
 from waterclock.timelabel.label import label_of
 from waterclock.timelabel.window import Window
 
-# below the storage: everything that a rebuild stores before its tables are moved in
+# the folder below the storage for the files of a rebuild, before its tables replace the live ones
 PLACE = "rebuild"
 _ALL = 1 << 30
 _INSTANT = timedelta(microseconds=1)
@@ -40,24 +40,24 @@ _LATEST = "LATEST("
 
 @dataclass(frozen=True, slots=True)
 class SetLake(Lake):
-    """A lake next to another, in which some tables are those of the other."""
+    """A lake next to the live one; `live_tables` are read from the live one."""
 
     live: Lake
     live_tables: frozenset[str]
 
     def folder(self, table: str) -> str:
-        """Return the absolute folder of a table: here, or the live one."""
+        """Return the absolute folder of a table: in this lake, or in the live one."""
         return self.live.folder(table) if table in self.live_tables else Lake.folder(self, table)
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The start of a rebuild of all tables: the live content of each table of the flow.
+    """The content from which all tables are rebuilt: the live slices of each table of the flow at `now`.
 
     `differing` has the changes of declarations. `collected` are the current slices of each COLLECT, `held` those of
-    each TRANSFORM. `dropped` is, by table with other labels, the instant before which its windows stay dropped: a user
-    dropped them, or their slices were removed. `kept` are, by transform, the labels that cannot be made again, since
-    they are before START or RETAIN has dropped their inputs: they stay as they are.
+    each TRANSFORM. `dropped` is, for each table with a changed declaration, the instant before which its windows stay
+    dropped: a user dropped them, or their slices were removed. `kept` are, by transform, the labels that cannot be made
+    again, since they are before START or RETAIN has dropped their inputs: they stay unchanged.
     """
 
     flow: Flow
@@ -70,16 +70,16 @@ class Cut:
 
     @property
     def transforms(self) -> tuple[str, ...]:
-        """The tables that are made again, upstream first."""
+        """The names of the transforms, which are all made again, upstream first."""
         return tuple(name for name in self.flow.order if self.flow.tables[name].kind is Kind.TRANSFORM)
 
     @property
     def recut_collects(self) -> tuple[str, ...]:
-        """The collected tables whose declaration changed."""
+        """The names of the collected tables whose declaration changed."""
         return tuple(name for name in self.collected if name in self.differing)
 
     def has_other_windows(self, name: str) -> bool:
-        """Return whether a table's existing slices have other windows than those it declares now."""
+        """Return whether a table's existing slices have other windows than those it now declares."""
         return any(what in {"cadence", "zone"} for what, _, _ in self.differing.get(name, ()))
 
     def is_redeclared(self, name: str) -> bool:
@@ -88,9 +88,9 @@ class Cut:
 
 
 def cut_of(work: RunContext, now: datetime) -> Cut:
-    """Return the current content of all tables, for the flow without its publishes.
+    """Build the cut: the current content of all tables, for the flow without its publishes.
 
-    The cut is at `now`, or later where a live label is due later.
+    The cut is at `now`, or later if a label of the live tables is due later.
     """
     keeping, snapshot = work.ledger.keeping, work.ledger.reads.snapshot(work.flow)
     tables = {
@@ -123,7 +123,7 @@ def cut_of(work: RunContext, now: datetime) -> Cut:
 
 
 def _without_waiting_rules(table: Table, *, has_partial: bool) -> Table:
-    """Return a table with the waiting rules of the second set, in which nothing is collected, and no user decides.
+    """Return a copy of a table that does not wait in the second set, where nothing is collected, and no user decides.
 
     A batch follows inputs that are released, or succeed in a second attempt, after it was made, as if it were made
     after them. Batches that were made with all inputs wait for them here too, although PARTIAL AFTER is over.
@@ -135,7 +135,7 @@ def _without_waiting_rules(table: Table, *, has_partial: bool) -> Table:
 def _find_removed_end(
     work: RunContext, table: Table, current: Sequence[Current], before: datetime | None
 ) -> datetime | None:
-    """Return the end of the newest dropped window whose slice was removed.
+    """Return the end of the newest dropped window whose slice was removed. None if there is none.
 
     Later windows that RETAIN has dropped exist again until the next maintenance.
     """
@@ -145,7 +145,7 @@ def _find_removed_end(
 
 
 def second_set_context(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext:
-    """Return a run context for the second set. Its ledger has the collected slices, and nothing made from them."""
+    """Build the run context of the second set. Its ledger has the collected slices, and nothing made from them."""
     lives_on = frozenset(cut.collected) - set(cut.recut_collects)
     lake = SetLake(str(entry_path(live.lake.root, PLACE)), live.lake, lives_on)
     work = RunContext(
@@ -186,7 +186,7 @@ def second_set_context(live: RunContext, cut: Cut, ledger: Ledger) -> RunContext
 
 
 def _read_closings(live: RunContext, table: Table) -> list[tuple[datetime, Closing]]:
-    """Return the closing ticks of the live set, oldest first. Old windows have them only in their inputs."""
+    """Return the closing ticks of a live table's windows, oldest first. Old windows have them only in their inputs."""
     names = {str(read) for read in list_until_reads(table)}
     found: dict[datetime, Closing] = {}
     for label, reads in live.ledger.keeping.inputs_by_label(table.name).items():
@@ -197,12 +197,11 @@ def _read_closings(live: RunContext, table: Table) -> list[tuple[datetime, Closi
 
 
 def plan_second_set(live: RunContext, cut: Cut, work: RunContext, brought: Mapping[str, Sequence[Current]]) -> Plan:
-    """Return the plan of everything to make, as if all collected slices existed.
+    """Plan all batches to make, as if all collected slices existed.
 
-    `brought` has, by table, the slices of collects as they will be in their new windows. Batches that stay as they are,
-    or wait for windows after the newest of the live set, are left out.
-
-    Raises  E433 where new windows have rows in the live set that cannot be made again
+    `brought` maps collects to their slices as they will be in their new windows. Batches that stay unchanged, or wait
+    for windows after the newest of the live tables, are left out. Raises  E433 where new windows have rows in the live
+    set that cannot be made again
     """
     for name, current in brought.items():
         if current:
@@ -217,7 +216,7 @@ def plan_second_set(live: RunContext, cut: Cut, work: RunContext, brought: Mappi
 
 
 def link_unmakeable_labels(live: RunContext, cut: Cut, work: RunContext) -> None:
-    """Link the labels that cannot be made again into the new set."""
+    """Link the slices of labels that cannot be made again into the second set, and record the labels in `cut.kept`."""
     for name, labels in second_set_runner(live, cut, work).find_unmakeable_labels().items():
         if pieces := [each for each in cut.held[name] if each.result.label in labels]:
             cut.kept[name] = frozenset(each.result.label for each in pieces)
@@ -225,7 +224,7 @@ def link_unmakeable_labels(live: RunContext, cut: Cut, work: RunContext) -> None
 
 
 class _SetRunner(Runner):
-    """Makes the transforms of the second set. LATEST keeps the ticks that it chose at first."""
+    """Makes the transforms of the second set. LATEST reads the ticks that it chose in the live tables."""
 
     def __init__(
         self, work: RunContext, cut: Cut, picked: Mapping[str, Mapping[datetime, Mapping[str, datetime]]]
@@ -244,10 +243,10 @@ class _SetRunner(Runner):
         return replace(known, tables=tables)
 
     def find_unmakeable_labels(self) -> dict[str, frozenset[datetime]]:
-        """Return by transform the live labels that cannot be made again.
+        """Map each transform to its live labels that cannot be made again.
 
-        They are before START, or RETAIN has dropped their inputs.
-        Raises  E433 where new windows have rows in the live set that cannot be made again
+        They are before START, or RETAIN has dropped their inputs. Raises  E433 where new windows have rows in the live
+        set that cannot be made again
         """
         cut, snapshot = self._cut, self.snapshot()
         starts, windows = self._planner.starts(snapshot, cut.now), dict[str, set[Window]]()
@@ -272,12 +271,12 @@ class _SetRunner(Runner):
 
 
 def second_set_runner(live: RunContext, cut: Cut, work: RunContext) -> _SetRunner:
-    """Return the runner that makes the second set."""
+    """Build the runner that makes the second set."""
     return _SetRunner(work, cut, _find_latest_ticks(live, cut))
 
 
 def _stored_states(cut: Cut) -> Mapping[str, frozenset[datetime]]:
-    """Return the existing states of REPLACE transforms: older ones are made again too, even if no reader needs them."""
+    """Map each REPLACE transform to its existing labels: all are made again, even if no reader needs them."""
     return {
         name: frozenset(each.result.label for each in current)
         for name, current in cut.held.items()
@@ -286,7 +285,7 @@ def _stored_states(cut: Cut) -> Mapping[str, frozenset[datetime]]:
 
 
 def _find_latest_ticks(live: RunContext, cut: Cut) -> Mapping[str, Mapping[datetime, Mapping[str, datetime]]]:
-    """Return by table and label the ticks that LATEST has chosen, if they are still boundaries."""
+    """Map tables and labels to the ticks that LATEST has chosen, if they are still boundaries of the table read."""
     found: dict[str, dict[datetime, dict[str, datetime]]] = {}
     for name, table in cut.flow.tables.items():
         if cut.is_redeclared(name) or not any(str(read).startswith(_LATEST) for read in table.reads):

@@ -1,4 +1,4 @@
-"""Starts tables of a second set with sealed slices of the live one, by links."""
+"""Fills tables of a second set with links to sealed slices of the live tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from waterclock.timelabel.label import label_of
 
 
 def build_commit_record(work: RunContext, table: Table, current: Sequence[Current]) -> CommittedClaim:
-    """Convert current revisions of a table into one claim of the second set. Their sizes are unchanged."""
+    """Convert current revisions of a table into one claim of the second set, with sizes and digests."""
     results = tuple(
         replace(
             each.result,
@@ -47,7 +47,7 @@ def request_of(
     current: Sequence[Current],
     inputs: Mapping[datetime, tuple[Input, ...]] | None = None,
 ) -> ClaimRequest:
-    """Build the claim request that current revisions would have had."""
+    """Build the claim request that records current revisions in the second set's ledger."""
     codes = {each.code for each in current}
     return ClaimRequest(
         table=table.name,
@@ -65,7 +65,7 @@ def request_of(
 
 
 def seed_from_live_slices(live: RunContext, work: RunContext, table: Table, pieces: Sequence[Current]) -> None:
-    """Start a table of the second set with slices of the live one, by links.
+    """Create a table of the second set from slices of the live one, by links.
 
     The state of a MERGE or TEMPORAL table is made from them.
     """
@@ -83,7 +83,7 @@ def seed_from_live_slices(live: RunContext, work: RunContext, table: Table, piec
 
 
 def linked_inputs_by_label(live: RunContext, table: Table) -> Mapping[datetime, tuple[Input, ...]]:
-    """Return by label the inputs of a linked table from another project. They show later restatements there."""
+    """Map labels to their inputs from another project, by which later restatements there are detected."""
     return {} if upstream_of(table) is None else live.ledger.keeping.inputs_by_label(table.name)
 
 
@@ -121,13 +121,13 @@ def create_from_slices(
 
 
 def schema_of(manifests: Sequence[Manifest], table: Table) -> str:
-    """Return the columns of a table that is made from slices."""
+    """Return the schema of a table that is made from slices, with the columns that a TEMPORAL table adds."""
     schema = raw_schema_of(manifests)
     return schema if table.temporal is None else table_schema_of(schema, table.temporal)
 
 
 def raw_schema_of(manifests: Sequence[Manifest]) -> str:
-    """Return the columns that any of some slices has."""
+    """Return a schema with the columns of all given slices."""
     schema = manifests[0].schema
     for manifest in manifests[1:]:
         schema = widen_schema(schema, manifest.schema) or schema

@@ -1,4 +1,4 @@
-"""Records in the ledger which windows a run found waiting for their source, for commands that query no source."""
+"""Records in the ledger which windows wait for their source, for commands that query no source."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Finds the slices of a stage that are no longer needed, by a rule over the ledger's facts about them.
+"""Decides which slices of a stage may be deleted, from the ledger's facts about them.
 
-A slice is kept while it is current and while a version within KEEP VERSIONS shows it. It is also kept if no declaration
-allows its removal: a COLLECT's source cannot be read again, so its slices are removed only if it declares KEEP
-VERSIONS.
+A slice is kept while it is current or in a version within KEEP VERSIONS. It is also kept if no declaration allows its
+removal: a COLLECT's source cannot be read again, so its slices are removed only if it declares KEEP VERSIONS.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from waterclock.storage.slices.inventory import Leaf
 from waterclock.timelabel.duration import Duration, parse_duration
 
 USUALLY_KEPT = parse_duration("30 days")
-# files of an unknown claim may be removed after this time; a claim's number is its time in milliseconds
+# Files of an unknown claim may be removed after this time. The number of a claim is its time in milliseconds.
 _LEFT_BEHIND = timedelta(days=1)
 
 
@@ -29,11 +28,11 @@ _LEFT_BEHIND = timedelta(days=1)
 class RetentionFacts:
     """The ledger's facts about one table's slices.
 
-    `claims` are statuses by number, `current` the claim by label. `replaced` is, by label and claim, when a newer
-    revision replaced a committed slice. `kept_since`: slices that were replaced since are kept. `dropped_before`: the
-    bound up to which RETAIN had dropped windows by then. `made` is when a slice was committed. `live` are the folders
-    of slices that the table shows now. `needed` is the oldest instant that a batch which is not done yet may read.
-    `held` are claims of batches that are held now, and may still be released.
+    `claims` maps claim numbers to statuses, `current` labels to their current claim. `replaced` maps label and claim of
+    a committed slice to the time at which a newer revision replaced it, `made` to the time of its commit. `kept_since`:
+    slices that were replaced since are kept. `dropped_before`: the instant before which RETAIN had dropped windows by
+    `kept_since`. `live` are the folders of slices in the table's newest version. `needed` is the oldest instant that a
+    batch which is not done yet may read. `held` are claims of batches that are held now, and may still be released.
     """
 
     claims: Mapping[int, str]
@@ -49,7 +48,7 @@ class RetentionFacts:
 
 
 def find_retention_start(table: Table, now: datetime) -> datetime:
-    """Return the instant since which all versions of a table are kept."""
+    """Return the instant from which on all versions of a table are kept."""
     kept: Duration = table.keep_versions or USUALLY_KEPT
     return kept.subtract_from(now, "UTC")
 
@@ -57,10 +56,10 @@ def find_retention_start(table: Table, now: datetime) -> datetime:
 def find_replacement_times(
     revisions: Sequence[tuple[datetime, int, datetime]], anew: Sequence[tuple[int, datetime]] = ()
 ) -> dict[tuple[datetime, int], datetime]:
-    """Return when each slice, given as (label, claim, committed at) from the oldest on, was replaced.
+    """Map label and claim of each replaced slice to the time at which it was replaced. Current slices are left out.
 
-    Current ones are left out. `anew` are the claims that emptied the table, with their instants, oldest first: they
-    ended all earlier slices, also of labels that do not exist since.
+    `revisions` are (label, claim, committed at), oldest first. `anew` are the claims that emptied the table, with their
+    times, oldest first: they replaced all earlier slices, also those of labels that were not made again.
     """
     found: dict[tuple[datetime, int], datetime] = {}
     newest: dict[datetime, int] = {}
@@ -75,7 +74,7 @@ def find_replacement_times(
 
 
 def inputs_of(claims: Iterable[Claim], table: str) -> list[Input]:
-    """Return the inputs from a table that the batches of some claims read."""
+    """Return the inputs from a table that the batches of these claims read."""
     reads = (read for claim in claims for of_label in claim.request.inputs.values() for read in of_label)
     return [read for read in reads if read.table == table]
 
@@ -89,7 +88,7 @@ def is_read(table: Table, leaf: Leaf, inputs: Iterable[Input]) -> bool:
 
 
 def is_held_or_claimed(leaf: Leaf, held: Collection[int], claims: Iterable[Claim], table: str) -> bool:
-    """Return whether a leaf is, or may become, the held slice of a label: an open claim may be releasing it.
+    """Return whether a slice is, or may become, the held slice of a label: an open claim may be releasing it.
 
     While that claim was open, nothing was held. If it ends without releasing the label, the label is held again.
     """
@@ -99,7 +98,7 @@ def is_held_or_claimed(leaf: Leaf, held: Collection[int], claims: Iterable[Claim
 
 
 def may_go(table: Table, leaf: Leaf, known: RetentionFacts) -> bool:
-    """Return whether a leaf of the table's stage may be removed."""
+    """Return whether retention allows a slice folder of the table to be deleted."""
     status = known.claims.get(leaf.claim)
     if status == "open" or leaf.path in known.live or leaf.claim in known.held:
         return False
@@ -124,7 +123,7 @@ def _may_committed_go(table: Table, label: datetime, claim: int, known: Retentio
 
 
 def _may_current_go(table: Table, label: datetime, claim: int, known: RetentionFacts) -> bool:
-    """Return whether a current slice may be removed: one that RETAIN has dropped, or a state older than those kept."""
+    """Return whether a current slice may be deleted: RETAIN has dropped it, or it is a state older than those kept."""
     later = min((other for other in known.current if other > label), default=None)
     if later is None:
         return False

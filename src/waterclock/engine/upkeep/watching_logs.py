@@ -1,4 +1,4 @@
-"""Measures at the end of a run's round how much log sources keep for tables, and records changes in the ledger."""
+"""Measures how much of their logs sources keep for tables, at the end of each round of a run, and records changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SMALL = 16 << 20  # bytes: a segment of a log
 
 
 def watch_logs(work: RunContext) -> None:
-    """Query how much log each source keeps for tables, at most once a minute, and record changes.
+    """Query how many bytes of log each source keeps for tables, at most once a minute, and record changes.
 
     A measurement is recorded if its state has changed, if it has doubled or halved, or if none was recorded for an
     hour. A source that does not answer is skipped: its last measurement stays, with its time. A failure here does not
@@ -62,7 +62,7 @@ def _query_retained_logs(
 
 
 def is_new(table: Table | None, name: str, seen: SourceEvent | None, kept: RetainedLog, now: datetime) -> bool:
-    """Return whether a measurement is worth recording. Pure function."""
+    """Return whether a measurement differs enough from the last one (`seen`) to be recorded. Pure function."""
     if seen is None or seen.data["name"] != name or now - seen.at >= _FRESH:
         return True
     before = parse_retained_log(seen.data)

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from waterclock.batches.access import Access, AccessToken
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import AnyRow, access_tokens, accesses
+from waterclock.permissions.access_tokens import SEND_TO
 from waterclock.permissions.people import Right
 
 _BY_DIGEST = sa.select(access_tokens).where(access_tokens.c.digest == sa.bindparam("which"))
@@ -44,9 +45,12 @@ def list_accesses(
 
 
 def _token(row: AnyRow) -> AccessToken:
+    scope: list[str] = json.loads(row.rights)
+    streams = tuple(each.removeprefix(SEND_TO) for each in scope if each.startswith(SEND_TO))
+    rights = frozenset(Right.SEND if each.startswith(SEND_TO) else Right(each) for each in scope)
     return AccessToken(
-        row.name, row.digest, row.user_name, frozenset(map(Right, json.loads(row.rights))), row.created_at,
-        row.created_by, row.until, row.revoked_at, row.revoked_by,
+        row.name, row.digest, row.user_name, rights, row.created_at, row.created_by, row.until, row.revoked_at,
+        row.revoked_by, streams,
     )  # fmt: skip
 
 

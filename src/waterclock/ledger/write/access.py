@@ -16,6 +16,7 @@ from waterclock.batches.access import Access, AccessToken
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import access_tokens, accesses
+from waterclock.permissions.access_tokens import SEND_TO
 from waterclock.permissions.people import Right
 
 _BY_NAME = sa.select(access_tokens.c.name, access_tokens.c.revoked_at)
@@ -31,8 +32,16 @@ _FORGET_TOKENS = sa.delete(access_tokens).where(
 _FORGET = sa.delete(accesses).where(accesses.c.at < sa.bindparam("before"))
 
 
-def create_token(
-    database: LedgerDatabase, name: str, digest: str, *, user: str, rights: Collection[Right], until: datetime, who: str
+def create_token(  # noqa: PLR0913 - by name
+    database: LedgerDatabase,
+    name: str,
+    digest: str,
+    *,
+    user: str,
+    rights: Collection[Right],
+    until: datetime,
+    who: str,
+    streams: Sequence[str] = (),
 ) -> AccessToken:
     """Record a token by its digest, and return it. Raises  E942 if there was a token of this name already."""
     with database.write_unordered() as (connection, at):
@@ -42,13 +51,19 @@ def create_token(
                 why="names of revoked and expired tokens are not used again",
                 fix="choose another name; `waterclock token list` shows all",
             )  # fmt: skip
-        token = AccessToken(name, digest, user, frozenset(rights), at, who, until)
+        token = AccessToken(name, digest, user, frozenset(rights), at, who, until, streams=tuple(streams))
         values = {
-            "name": name, "digest": digest, "user_name": user, "rights": json.dumps(sorted(token.rights)),
+            "name": name, "digest": digest, "user_name": user, "rights": json.dumps(_scope(token)),
             "created_at": at, "created_by": who, "until": until,
         }  # fmt: skip
         connection.execute(sa.insert(access_tokens), values)
         return token
+
+
+def _scope(token: AccessToken) -> list[str]:
+    """Return the rights of a token as they are stored: `send` is replaced by its streams, if it is limited to some."""
+    plain = [right for right in token.rights if right is not Right.SEND or not token.streams]
+    return sorted((*plain, *(f"{SEND_TO}{stream}" for stream in token.streams)))
 
 
 def revoke_token(database: LedgerDatabase, name: str, *, who: str) -> None:

@@ -115,7 +115,7 @@ def empty_file(folder: str, path: str) -> WaterclockError:
         "the slice is damaged",
         where=f"{folder}/{path}",
         why=f"{path.rpartition('/')[2]} is empty",
-        fix="make the batch again",
+        fix="run `waterclock recompute TABLE@LABEL` for this slice",
     )
 
 

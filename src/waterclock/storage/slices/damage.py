@@ -59,7 +59,7 @@ def require_whole(folder: str, manifest: Manifest) -> None:
             "the slice is damaged",
             where=f"{folder}/{manifest.slice_path}",
             why=why,
-            fix="make the batch again",
+            fix="run `waterclock recompute TABLE@LABEL` for this slice",
         )
 
 

@@ -142,7 +142,7 @@ def read_manifest(folder: str, slice_path: str) -> Manifest:
             "the slice is not sealed" if missing else "the slice's manifest cannot be read",
             where=str(path),
             why="its manifest is missing" if missing else f"{type(error).__name__}: {error}",
-            fix="make the batch again: a slice without a manifest is never read",
+            fix="run `waterclock recompute TABLE@LABEL` for this slice: a slice without a manifest is never read",
         ) from error
 
 

@@ -1,0 +1,107 @@
+"""Checks that a PUBLISH decides about each column with personal data: it is masked, or tagged in the column list."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from waterclock.dpl.query.lineage import ColumnLineage
+from waterclock.dpl.query.personal_columns import (
+    PersonalColumn,
+    find_first_columns,
+    find_followed_calls,
+    find_personal_columns,
+    list_tagged_columns,
+    may_reveal,
+)
+from waterclock.dpl.resolve.unresolved import UnresolvedTable
+from waterclock.errors import WaterclockError
+from waterclock.flow.choices import Kind
+from waterclock.flow.declarations import Column, Flow
+from waterclock.flow.personal_data import declared_tag
+
+_SHOWN = 5
+
+
+def check_published_personal_data(flow: Flow, drafts: Mapping[str, UnresolvedTable]) -> Iterator[WaterclockError]:
+    """Yield an error for each column with personal data that a PUBLISH sends without a decision.
+
+    Columns that the PUBLISH does not name are reported together. Cost: none in a flow without such columns.
+    """
+    tagged = list_tagged_columns(flow)
+    if not tagged and not may_reveal(flow):
+        return
+    personal = find_personal_columns(ColumnLineage(flow, calls=find_followed_calls(flow.functions)), tagged)
+    for table, columns in undecided_columns(flow, personal).items():
+        draft = drafts[table]
+        named = {column.name.lower(): column for column in flow.tables[table].columns.named}
+        unnamed: list[PersonalColumn] = []
+        for each in columns:
+            column = named.get(each.column.column.lower())
+            if column is None:
+                unnamed.append(each)
+            else:
+                yield _refuse_named(draft, column, each, _origin(personal, each))
+        if unnamed:
+            yield _refuse_unnamed(draft, unnamed, _origin(personal, unnamed[0]))
+
+
+def undecided_columns(flow: Flow, personal: Collection[PersonalColumn]) -> Mapping[str, list[PersonalColumn]]:
+    """Return by PUBLISH the columns with personal data that it sends without a tag of its own."""
+    found: dict[str, list[PersonalColumn]] = {}
+    for each in personal:
+        table = flow.tables[each.column.table]
+        named = {column.name.lower(): column for column in table.columns.named}
+        column = named.get(each.column.column.lower())
+        if table.kind is Kind.PUBLISH and (column is None or declared_tag(column) is None):
+            found.setdefault(table.name, []).append(each)
+    return found
+
+
+def _refuse_named(draft: UnresolvedTable, column: Column, each: PersonalColumn, why: str) -> WaterclockError:
+    source = draft.span.source
+    start = source.offset(column.place)
+    name = column.name
+    computed = "" if column.made_as is None else f" AS ({column.made_as.expression})"
+    masked = f"{name} AS (mask_text({name if column.made_as is None else column.made_as.expression}))"
+    return source.span(start, start + len(name)).refuse(
+        "E381",
+        f"{name} {_verb(each)} personal data, and is published without a decision",
+        why=why,
+        fix=f"mask it, as in {masked}; write {name}{computed} TAGS (pii) to send it, or TAGS (no_pii) if it identifies "
+        "no person",
+    )
+
+
+def _refuse_unnamed(draft: UnresolvedTable, columns: list[PersonalColumn], why: str) -> WaterclockError:
+    names = [each.column.column for each in columns]
+    if "*" in names:
+        what = f"{draft.name} may get personal data in any column, without a decision"
+        fix = "name the columns to send, and mask or tag them, as in (id, email AS (mask_text(email)))"
+    else:
+        listed = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+        verb = "contains" if len(names) == 1 else "contain"
+        what = f"{listed} {verb} personal data, and {'is' if len(names) == 1 else 'are'} published without a decision"
+        fix = (
+            f"name the columns to send: without {names[0]}, with {names[0]} AS (mask_text({names[0]})), "
+            f"or with {names[0]} TAGS (pii) to send it"
+        )
+    return draft.at("COLUMNS").refuse("E381", what, why=why, fix=fix)
+
+
+def _verb(each: PersonalColumn) -> str:
+    return "contains" if each.is_sure else "may contain"
+
+
+def _origin(personal: Collection[PersonalColumn], each: PersonalColumn) -> str:
+    """Describe where the tag of a column begins."""
+    first = [f"{one.column}()" if not one.table else str(one) for one in find_first_columns(personal, each)]
+    listed = ", ".join(first[:_SHOWN])
+    said = (
+        listed
+        if not first or first[0].endswith("()")
+        else f"{listed}, which {'has' if len(first) == 1 else 'have'} TAGS (pii)"
+    )
+    name = each.column.column
+    if each.is_sure:
+        return f"{name} comes from {said}"
+    return f"the origin of {'its columns' if name == '*' else name} cannot be analyzed; it may be {said}"

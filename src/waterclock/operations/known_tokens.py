@@ -1,0 +1,39 @@
+"""Looks up access tokens in the ledger, and caches valid ones for some seconds."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from waterclock.batches.access import AccessToken
+from waterclock.ledger.ledger import Ledger
+
+SECONDS = 5.0
+"""For how long a token is cached: a revocation takes effect within this time."""
+_MOST = 1000
+
+
+@dataclass(slots=True)
+class KnownTokens:
+    """The valid tokens of a ledger. May be used by many threads."""
+
+    ledger: Callable[[], Ledger | None]
+    _tokens: OrderedDict[str, tuple[AccessToken, float]] = field(default_factory=OrderedDict)
+
+    def find(self, digest: str) -> AccessToken | None:
+        """Return a valid token, from memory for some seconds. Raises  E415 to E425 where the ledger does not answer."""
+        known = self._tokens.get(digest)
+        if known is not None and time.monotonic() < known[1]:
+            return known[0]
+        self._tokens.pop(digest, None)
+        ledger = self.ledger()
+        token = None if ledger is None else ledger.access.find_token(digest)
+        if token is not None:
+            self._tokens[digest] = token, time.monotonic() + SECONDS
+            while len(self._tokens) > _MOST:
+                with suppress(KeyError):
+                    self._tokens.popitem(last=False)
+        return token
