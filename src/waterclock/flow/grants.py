@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from waterclock.flow.declarations import Place
+    from waterclock.permissions.people import Person
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +20,24 @@ class GrantedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A resolved GRANT. `to` are names of roles and users; `where` is the condition on rows, None for all rows.
+    """A resolved GRANT to roles and declared users; `where` is the condition on rows, None for all rows.
 
+    Roles and users are kept apart: the name of a person who signed in at a provider may be that of a role.
     If `is_open`, all columns are granted except those in `excepted`, which are in lower case.
     """
 
     tables: tuple[str, ...]
-    to: frozenset[str]
+    roles: frozenset[str]
     columns: tuple[GrantedColumn, ...] = ()
     is_open: bool = True
     excepted: frozenset[str] = frozenset()
     where: str | None = None
+    users: frozenset[str] = frozenset()
     place: Place | None = field(default=None, compare=False)
+
+    def is_to(self, person: Person) -> bool:
+        """Return whether a person is one of the users, or has one of the roles."""
+        return person.name in self.users or not self.roles.isdisjoint(person.roles)
 
     def has(self, column: str) -> bool:
         """Return whether a column is granted, as it is or masked."""

@@ -44,8 +44,7 @@ def grants_of(flow: Flow, person: Person, name: str) -> tuple[Grant, ...] | None
     base = table_of_rights(flow, name)
     if person.may(Right.ADMINISTER) or base not in granted_tables(flow):
         return None
-    names = {person.name, *person.roles}
-    found = tuple(grant for grant in flow.grants if base in grant.tables and not names.isdisjoint(grant.to))
+    found = tuple(grant for grant in flow.grants if base in grant.tables and grant.is_to(person))
     return None if any(grant.is_whole for grant in found) else found
 
 

@@ -52,10 +52,10 @@ GRANT SELECT ON marts.* TO ben;
 """
 
 
-def project(root: Path, *, python: bool = False) -> Project:
+def project(root: Path, *, python: bool = False, grants: str = GRANTS) -> Project:
     (root / "flows").mkdir()
     (root / "waterclock.toml").write_text(TOML, encoding="utf-8")
-    (root / "flows" / "a.dpl").write_text(FLOW + ("" if python else GRANTS), encoding="utf-8")
+    (root / "flows" / "a.dpl").write_text(FLOW + ("" if python else grants), encoding="utf-8")
     if python:
         (root / "flows" / "b.py").write_text(
             "import waterclock as wc\n"
@@ -118,6 +118,18 @@ def test_a_token_without_the_right_to_administer_is_restricted(shop: Project) ->
     assert scoped is not None
     assert form_of(shop.flow, scoped, "raw.orders") is Form.NONE
     assert grants_of(shop.flow, scoped, "raw.orders") == ()
+
+
+def test_the_name_of_a_person_is_not_a_role(tmp_path: Path) -> None:
+    to_role = "GRANT SELECT ON raw.* TO (analyst); GRANT SELECT ON marts.* TO ben;"
+    flow = project(tmp_path, grants=to_role).flow
+    # a provider may let people choose their names: these are no declared users
+    for name in ("analyst", "boss"):
+        named = Person(name, frozenset({Right.QUERY}), SignIn.OIDC, roles=frozenset({"guest"}))
+        assert form_of(flow, named, "raw.orders") is form_of(flow, named, "marts.daily") is Form.NONE
+    of_group = Person("cleo", frozenset({Right.QUERY}), SignIn.OIDC, roles=frozenset({"analyst"}))
+    assert form_of(flow, of_group, "raw.orders") is Form.WHOLE
+    assert form_of(flow, of_group, "marts.daily") is Form.NONE
 
 
 def test_names_of_what_is_not_granted_are_unknown(shop: Project) -> None:

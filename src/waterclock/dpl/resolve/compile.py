@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from waterclock.dpl.config.model import Config
@@ -25,13 +24,12 @@ from waterclock.dpl.resolve.query_choices import resolve_choices
 from waterclock.dpl.resolve.schemas import RecordedColumns, Schemas
 from waterclock.dpl.resolve.table_reads import ReadResolver
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow
+from waterclock.dpl.resolve.unresolved_flow import UnresolvedFlow, upstream_first
 from waterclock.dpl.resolve.views import Queries
 from waterclock.dpl.resolve.watermarks import with_marks
 from waterclock.dpl.syntax.statements import Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Columns, Flow
 
 
@@ -99,7 +97,7 @@ class _Compiler:
         errors.extend(resolve_keys(self.drafts, reads.spans))
         errors.extend(check_clauses(flow))
         schemas = Schemas(queries, self.known)
-        errors.extend(schemas.check(self._upstream_first()))
+        errors.extend(schemas.check(upstream_first(self.drafts)))
         granted = GrantResolver(self.drafts, schemas, functions, self.config, errors).resolve(grants)
         if errors:
             return None
@@ -128,18 +126,3 @@ class _Compiler:
                 continue
             publishes[draft.name] = draft
         return publishes
-
-    def _upstream_first(self) -> Iterable[UnresolvedTable]:
-        """Return the tables upstream first; in the order declared if there are cycles, which are reported elsewhere."""
-        names = {
-            name: [
-                read.table
-                for read in draft.declared.reads
-                if read.kind is not ReadKind.PREVIOUS and read.table in self.drafts
-            ]
-            for name, draft in self.drafts.items()
-        }
-        try:
-            return [self.drafts[name] for name in TopologicalSorter(names).static_order()]
-        except CycleError:
-            return list(self.drafts.values())

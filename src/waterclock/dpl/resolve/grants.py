@@ -77,10 +77,10 @@ class GrantResolver:
         self.errors.extend(check_calls_in_expressions(expressions, self.functions))
         for expression in expressions:
             self._check_attributes(expression, to)
-        variables = self.config.variables
+        variables, names = self.config.variables, frozenset(name.text for name in to)
         return Grant(
             tables,
-            frozenset(name.text for name in to),
+            names.intersection(self.config.roles),
             tuple(
                 GrantedColumn(each.name.text, None if each.mask is None else with_literals(each.mask, variables))
                 for each in columns
@@ -88,6 +88,7 @@ class GrantResolver:
             said is None or said.is_open,
             frozenset(name.text.lower() for name in said.excepted) if said is not None else frozenset(),
             None if where is None else with_literals(where, variables),
+            names.intersection(self.config.users),
             statement.span.place,
         )
 
@@ -189,8 +190,10 @@ class GrantResolver:
                     "E948", "USER takes the name of an attribute", fix="write one text, as in USER('land')"
                 )
             )
-        names = {name.text for name in to}
-        users = [user for name, user in self.config.users.items() if not names.isdisjoint({name, *user.roles})]
+        names, all_users = {name.text for name in to}, self.config.users
+        # a group of the provider may give the role to any user
+        by_group = not names.isdisjoint(self._roles_of_groups())
+        users = [user for name, user in all_users.items() if by_group or not names.isdisjoint({name, *user.roles})]
         known = sorted(set(chain.from_iterable(user.attributes for user in users)))
         self.errors.extend(
             said.span.refuse(
@@ -201,20 +204,26 @@ class GrantResolver:
             for attribute in attributes if attribute not in known
         )  # fmt: skip
 
+    def _roles_of_groups(self) -> frozenset[str]:
+        """Return the roles that groups of the OpenID Connect provider give."""
+        oidc = self.config.sign_in.oidc
+        return frozenset(chain.from_iterable(oidc.group_roles.values())) if oidc is not None else frozenset()
+
     def _check_that_someone_sees(self, grants: Sequence[Grant]) -> None:
-        """Report each table with grants that no declared user has."""
-        names = {each for name, user in self.config.users.items() for each in (name, *user.roles)}
+        """Report each table with grants that no declared user has, and no group of the provider."""
+        users = self.config.users.items()
+        names = self._roles_of_groups().union(each for name, user in users for each in (name, *user.roles))
         reported: set[str] = set()
         for grant in grants:
             for table in grant.tables:
-                all_to = frozenset(chain.from_iterable(each.to for each in grants if table in each.tables))
+                all_to = frozenset[str]().union(*(each.roles | each.users for each in grants if table in each.tables))
                 if table in reported or not names.isdisjoint(all_to) or grant.place is None:
                     continue
                 reported.add(table)
                 self.errors.append(
                     WaterclockError(
                         "E948", f"nobody sees {table}", where=str(grant.place),
-                        why=f"no user has the role {' or '.join(sorted(all_to))}",
+                        why=f"no user and no group of a provider has the role {' or '.join(sorted(all_to))}",
                         fix='add the role to a user: [users."anna@example.com"], roles = [...]',
                     )
                 )  # fmt: skip

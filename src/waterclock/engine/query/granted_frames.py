@@ -1,21 +1,35 @@
-"""Shows rows of a table as they are granted to a person: only granted rows and columns, with their masks."""
+"""Shows tables as they are granted to a person: only granted rows and columns, with their masks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from waterclock.dpl.adhoc import adhoc_query
 from waterclock.dpl.query.granted_select import GrantedSelect, granted_select
+from waterclock.dpl.query.shown_flow import check_restricted_calls, show_flow
 from waterclock.dpl.resolve.literals import literal
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
-from waterclock.errors import WaterclockError
+from waterclock.errors import ProjectErrors, WaterclockError
+from waterclock.flow.declarations import Flow, Query
 from waterclock.flow.grants import Grant
 from waterclock.permissions.people import Person
 from waterclock.spark_sql import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+def restricted_query(sql: str, flow: Flow, viewer: Person, beside: Collection[str]) -> Query:
+    """Parse the query of a person who does not see all tables. They can name only what is granted, and `beside`.
+
+    Raises ProjectErrors for errors in the text, and for functions that such a query cannot call
+    """
+    asked = adhoc_query(sql, show_flow(flow, viewer), status_tables=beside)
+    if errors := check_restricted_calls(asked.text, flow):
+        raise ProjectErrors(errors)
+    return asked
 
 
 def grant_frame(

@@ -11,10 +11,9 @@ from waterclock.batches.rebuilding import is_moving, is_of_one_set
 from waterclock.dpl.adhoc import adhoc_query, tables_of
 from waterclock.dpl.query.granted_select import GrantedSelect
 from waterclock.dpl.query.pushdown import find_pushdown
-from waterclock.dpl.query.shown_flow import check_restricted_calls, show_flow
 from waterclock.dpl.query.splice import Spliced, splice
 from waterclock.engine.damage import reporting_damage
-from waterclock.engine.query.granted_frames import grant_frame
+from waterclock.engine.query.granted_frames import grant_frame, restricted_query
 from waterclock.engine.query.held_rows import frame_of_held_batches, held_views
 from waterclock.engine.query.quarantine import quarantine_frame, quarantine_views
 from waterclock.engine.query.table_frames import STATUS_TABLES, frame_of_table, frame_of_viewed, status_frame
@@ -26,7 +25,7 @@ from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.granted_plan import check_granted_plan, require_plan
 from waterclock.engine.spark.queries import build_query_frame
 from waterclock.engine.spark.user_functions import register_functions
-from waterclock.errors import ProjectErrors, WaterclockError, did_you_mean
+from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
 from waterclock.flow.viewers import Form, form_of, grants_of, is_restricted
@@ -90,10 +89,7 @@ def _read_query(flow: Flow, sql: str, viewer: Person | None) -> Query:
     if viewer is None:
         return adhoc_query(sql, flow, status_tables={**STATUS_TABLES, **_map_view_tables(flow)})
     beside = [name for name in _map_view_tables(flow) if form_of(flow, viewer, name) is not Form.NONE]
-    asked = adhoc_query(sql, show_flow(flow, viewer), status_tables=beside)
-    if errors := check_restricted_calls(asked.text, flow):
-        raise ProjectErrors(errors)
-    return asked
+    return restricted_query(sql, flow, viewer, beside)
 
 
 def _head_versions(work: RunContext) -> Mapping[str, int]:
