@@ -116,7 +116,7 @@ class AccessRules:
         return Person(name, user.rights & expand_rights(scope), sign_in, user.attributes, token, user.roles)
 
     def person_of_provider(self, issuer: str, name: str, groups: Collection[str]) -> Person | None:
-        """Return a person who signed in at the provider of `issuer`, with the rights and roles of the user and of all groups.
+        """Return a person who signed in at the provider of `issuer`, with rights and roles of the user and all groups.
 
         None if that is not the provider any more, or neither the user nor one of the groups is declared.
         """

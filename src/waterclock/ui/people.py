@@ -59,10 +59,22 @@ class People:
             self._rules, self._secrets = project.access, project.secrets
         return self._rules
 
+    def require_declarations(self, person: Person) -> None:
+        """Raise E946 as `require_all_tables` while the project has errors: these quote its declarations."""
+        if not self._has_errors():
+            return
+        self.require_all_tables(person)
+
+    def _has_errors(self) -> bool:
+        try:
+            self._flow = self.live.project().flow
+        except (WaterclockError, OSError):  # reported by the pages
+            return True
+        return False
+
     def require_all_tables(self, person: Person) -> None:
         """Raise E946 for a person who does not see all tables as a whole, and while the grants are not known."""
-        with suppress(WaterclockError, OSError):  # reported by the pages
-            self._flow = self.live.project().flow
+        self._has_errors()
         if self._flow is not None and not is_restricted(self._flow, person):
             return
         raise WaterclockError(

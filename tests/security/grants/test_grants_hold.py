@@ -16,6 +16,7 @@ from tests.security.queries.corpus import hostile_queries
 from tests.tiny import TOML, Tiny, day
 from waterclock.dpl.query.granted_select import granted_select
 from waterclock.engine.query.query import query
+from waterclock.engine.query.ticks import AsOf
 from waterclock.engine.spark.granted_plan import check_granted_plan
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.grants import Grant, GrantedColumn
@@ -43,12 +44,14 @@ COLLECT shop.people PARTITIONED (id BIGINT, at TIMESTAMP, land STRING, email STR
   FROM shop.people EVERY DAY BY DATA TIME at;
 COLLECT shop.wages PARTITIONED (id BIGINT, at TIMESTAMP, amount BIGINT) FROM shop.wages EVERY DAY BY DATA TIME at;
 COLLECT shop.open PARTITIONED (id BIGINT, at TIMESTAMP, name STRING) FROM shop.open EVERY DAY BY DATA TIME at;
+TRANSFORM shop.failed PARTITIONED EVERY DAY AS SELECT id, CAST(email AS BIGINT) AS n FROM shop.people;
 CREATE VIEW stg.people AS SELECT id, email FROM shop.people;
 CREATE VIEW stg.secret AS SELECT id, pay FROM shop.people;
 CREATE VIEW stg.wages AS SELECT * FROM shop.wages;
 CREATE FUNCTION fail_with(x STRING) RETURNS STRING RETURN raise_error(x);
 GRANT SELECT (id, at, land, timelabel, email AS (mask_text(email))) ON shop.people TO (analyst)
   WHERE land = USER('land');
+GRANT SELECT (id) ON shop.failed TO (analyst);
 GRANT SELECT ON shop.wages TO (boss);
 """
 PYTHON = """
@@ -58,20 +61,22 @@ import waterclock as wc
 def in_python(text: str) -> str:
     return text
 """
-AT = "2020-01-01 10:00:00"
+AT, NEXT = "2020-01-01 10:00:00", "2020-01-02 10:00:00"
 OPEN = [(1, AT, "one"), (3, AT, "three")]
 
 
 def project(root: Path, spark: SparkSession, *, letter: str, pay: int, others: int) -> Tiny:
     tiny = Tiny(root, spark, toml=USERS)
     hidden = [(3 + number, AT, "FR", f"{letter * 3}{number}@fr", pay + number) for number in range(others)]
+    # a label of its own, whose rows are all hidden, and a batch that fails at a value of a hidden row
+    hidden += [(9 + number, NEXT, "FR", f"{letter * 3}{number}@fr", pay) for number in range(others - 2)]
     own = [(1, AT, "DE", f"{letter}nn{letter}@de", pay), (2, AT, "DE", f"{letter}ob@de", pay * 2)]
     tiny.source("people", "id INTEGER, at TEXT, land TEXT, email TEXT, pay INTEGER", [*own, *hidden])
     tiny.source("wages", "id INTEGER, at TEXT, amount INTEGER", [(number, AT, pay) for number in range(others)])
     tiny.source("open", "id INTEGER, at TEXT, name TEXT", OPEN)
     tiny.declare(FLOW)
     (root / "flows" / "code.py").write_text(PYTHON, encoding="utf-8")
-    tiny.run(day(2))
+    tiny.run(day(3))
     return tiny
 
 
@@ -84,14 +89,14 @@ def pair(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> tuple
     )
 
 
-def outcome(work: Any, sql: str, person: Person | None) -> tuple[str, Any]:
+def outcome(work: Any, sql: str, person: Person | None, tick: str | None = None) -> tuple[str, Any]:
     try:
-        found = query(work, sql, limit=100, person=person)
+        found = query(work, sql, limit=100, person=person, as_of=None if tick is None else AsOf(tick))
     except ProjectErrors as errors:
-        return "refused", [(each.code, each.what, each.why, each.where) for each in errors.errors]
+        return "refused", [(each.code, each.what, each.why, each.where, each.fix) for each in errors.errors]
     except WaterclockError as error:
-        return "failed", (error.code, error.what, error.why, error.where)
-    return "answered", (found.columns, sorted(map(repr, found.rows)))
+        return "failed", (error.code, error.what, error.why, error.where, error.fix)
+    return "answered", (found.columns, sorted(map(repr, found.rows)), repr(found.moment))
 
 
 def anna_of(work: Any) -> Person:
@@ -100,11 +105,11 @@ def anna_of(work: Any) -> Person:
     return person  # type: ignore[no-any-return]
 
 
-def compare(pair: tuple[Tiny, Tiny], texts: list[str]) -> dict[str, list[str]]:
+def compare(pair: tuple[Tiny, Tiny], texts: list[str], tick: str | None = None) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {"answered": [], "failed": [], "refused": [], "leaked": []}
     with pair[0].opened() as one, pair[1].opened() as other:
         for text in texts:
-            first, second = (outcome(work, text, anna_of(work)) for work in (one, other))
+            first, second = (outcome(work, text, anna_of(work), tick) for work in (one, other))
             found[first[0]].append(text)
             if first != second:
                 found["leaked"].append(f"{text}: {first} {second}")
@@ -118,6 +123,23 @@ def test_attacks_reveal_nothing(pair: tuple[Tiny, Tiny]) -> None:
     # both gates and honest answers take part: the attacks are no empty list of refusals
     assert len(found["answered"]) > 60
     assert len(found["refused"]) > 150
+
+
+@pytest.mark.parametrize("tick", ["latest", "2020-01-02", "shop.wages@2020-01-01", "shop.wagse@2020-01-01", "no tick"])
+def test_ticks_reveal_neither_errors_of_batches_nor_names(pair: tuple[Tiny, Tiny], tick: str) -> None:
+    found = compare(pair, ["SELECT * FROM shop.failed", "SELECT * FROM shop.people"], tick)
+    assert found["leaked"] == []
+    with pair[0].opened() as one, pair[1].opened() as other:
+        _, shown = outcome(one, "SELECT * FROM shop.failed", anna_of(one), tick)
+        assert "@fr" not in str(shown)
+        if tick.startswith("shop."):  # a table that is not granted, and one that does not exist
+            assert shown[0] == "E511"
+            assert "shop.wages" not in str(shown).replace(tick.partition("@")[0], "")
+        if tick == "2020-01-02":
+            assert "@fr" in str(outcome(one, "SELECT * FROM shop.failed", None, tick))
+            assert outcome(one, "SELECT * FROM shop.failed", None, tick) != outcome(
+                other, "SELECT * FROM shop.failed", None, tick
+            )
 
 
 def test_the_comparison_sees_a_leak(pair: tuple[Tiny, Tiny]) -> None:

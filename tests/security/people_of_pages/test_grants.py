@@ -89,6 +89,21 @@ def test_pages_stay_closed_while_the_project_has_errors_from_the_start(pages: Pa
     assert pages.client.get("/tables/raw.people").status_code == 403
 
 
+@pytest.mark.parametrize("path", ["/query", "/query.json", "/query.csv"])
+def test_errors_of_the_project_are_not_shown_to_a_restricted_person(pages: Pages, tmp_path: Path, path: str) -> None:
+    WHO[0] = ANNA
+    assert pages.client.get("/query").status_code == 200
+    wrong = "GRANT SELECT (id AS (CASE WHEN id = 4711 THEN 1 END)) ON raw.wages TO (analyst);"
+    (tmp_path / "flows" / "a.dpl").write_text(FLOW + RESTRICTED + wrong, encoding="utf-8")
+    for params in ({}, {"q": "SELECT 1"}):
+        refused = pages.client.get(path, params=params)
+        assert refused.status_code == 403
+        assert "4711" not in refused.text
+        assert "raw.wages" not in refused.text
+    WHO[0] = CARL  # sees all tables
+    assert "raw.wages" in pages.client.get(path).text
+
+
 def test_a_grant_that_is_removed_by_an_error_still_holds(pages: Pages, tmp_path: Path) -> None:
     WHO[0] = ANNA
     assert pages.client.get("/").status_code == 403

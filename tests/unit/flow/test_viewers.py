@@ -41,6 +41,11 @@ TRANSFORM marts.daily PARTITIONED (n BIGINT) OPTIONS (open_windows 'kept') EVERY
   AS SELECT count(*) AS n FROM UNTIL(raw.orders, '1 day');
 COLLECT raw.open (id BIGINT) FROM ops.open EVERY DAY;
 CREATE VIEW stg.orders AS SELECT id FROM raw.orders;
+COLLECT dim.land (code STRING KEY) FROM ops.land EVERY DAY;
+COLLECT raw.ships (id BIGINT KEY, land STRING REFERENCES dim.land) FROM ops.ships EVERY DAY;
+CREATE VIEW stg.flat AS SELECT * FROM FLAT(raw.ships);
+PUBLISH marts.daily TO ops.daily_out;
+PUBLISH raw.open TO ops.open_out;
 CREATE VIEW stg.both AS SELECT o.id FROM stg.orders o JOIN marts.daily d ON o.id = d.n;
 CREATE FUNCTION fails(x STRING) RETURNS STRING RETURN raise_error(x);
 CREATE FUNCTION calls(x STRING) RETURNS STRING RETURN upper(fails(x));
@@ -130,6 +135,18 @@ def test_the_name_of_a_person_is_not_a_role(tmp_path: Path) -> None:
     of_group = Person("cleo", frozenset({Right.QUERY}), SignIn.OIDC, roles=frozenset({"analyst"}))
     assert form_of(flow, of_group, "raw.orders") is Form.WHOLE
     assert form_of(flow, of_group, "marts.daily") is Form.NONE
+
+
+def test_views_and_publishes_of_what_is_not_granted_are_unknown(tmp_path: Path) -> None:
+    shop = project(tmp_path, grants="GRANT SELECT ON dim.* TO dora; GRANT SELECT ON marts.* TO dora;")
+    anna = show_flow(shop.flow, person(shop, "anna"))
+    assert "stg.flat" not in anna.views  # it names dim.land
+    for name in ("stg.flat", "ops.daily_out"):
+        with pytest.raises(ProjectErrors) as raised:
+            adhoc_query(f"SELECT * FROM {name}", anna)
+        assert [error.code for error in raised.value.errors] == ["E213"]
+    assert "ops.open_out" in anna.tables
+    assert "stg.flat" in show_flow(shop.flow, person(shop, "dora")).views
 
 
 def test_names_of_what_is_not_granted_are_unknown(shop: Project) -> None:

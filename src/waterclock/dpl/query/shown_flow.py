@@ -20,13 +20,17 @@ _REFUSED = frozenset("raise_error assert_true input_file_name input_file_block_s
 def show_flow(flow: Flow, person: Person) -> Flow:
     """Return the part of a flow that a person can name. Columns that are not granted are not HIDDEN either.
 
-    A view is left out if a table that it reads is not visible.
+    A view or a publish is left out if a table that it reads is not visible.
     """
     tables = {
         name: _show_table(flow, person, table)
         for name, table in flow.tables.items()
         if form_of(flow, person, name) is not Form.NONE
     }
+    tables = {
+        name: table for name, table in tables.items()
+        if table.destination is None or all(read.table in tables for read in table.reads)
+    }  # fmt: skip
     views = {name: view for name, view in flow.views.items() if all(each in tables for each in _tables_of(view.query))}
     return replace(flow, tables=tables, views=views)
 
@@ -73,8 +77,12 @@ def _show_table(flow: Flow, person: Person, table: Table) -> Table:
 
 
 def _tables_of(query: Query) -> Iterator[str]:
+    for branch in query.branches:
+        yield from _tables_of(branch)
     for reference in query.tables:
         if reference.read is not None:
             yield reference.read.table
+        elif reference.flat is not None:
+            yield from (read.table for read in reference.flat.included_reads)
         elif reference.view is not None:
             yield from _tables_of(reference.view)

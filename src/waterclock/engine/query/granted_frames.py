@@ -1,24 +1,30 @@
-"""Shows tables as they are granted to a person: only granted rows and columns, with their masks."""
+"""Shows tables, rows and ticks as they are granted to a person: only granted rows and columns, with their masks."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from waterclock.dpl.adhoc import adhoc_query
 from waterclock.dpl.query.granted_select import GrantedSelect, granted_select
 from waterclock.dpl.query.shown_flow import check_restricted_calls, show_flow
 from waterclock.dpl.resolve.literals import literal
+from waterclock.engine.query.ticks import AsOf, Moment, moment_of
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.declarations import Flow, Query
 from waterclock.flow.grants import Grant
+from waterclock.flow.viewers import Form, form_of
 from waterclock.permissions.people import Person
+from waterclock.planner.ticks import read_tick
 from waterclock.spark_sql import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_WITH_REASONS = frozenset({"E522", "E523"})
 
 
 def restricted_query(sql: str, flow: Flow, viewer: Person, beside: Collection[str]) -> Query:
@@ -30,6 +36,35 @@ def restricted_query(sql: str, flow: Flow, viewer: Person, beside: Collection[st
     if errors := check_restricted_calls(asked.text, flow):
         raise ProjectErrors(errors)
     return asked
+
+
+def restricted_moment(work: RunContext, tables: Collection[str], asked: AsOf, viewer: Person) -> Moment:
+    """Find the moment for a query of a person who does not see all tables, without batches of other tables.
+
+    Raises as `moment_of`, but E522 and E523 without their reason, which may be the error of a batch
+    """
+    read_tick(asked.tick, show_flow(work.flow, viewer), asked.zone)  # a tick can name a table
+    try:
+        found = moment_of(work, tables, asked)
+    except WaterclockError as error:
+        if error.code not in _WITH_REASONS:
+            raise
+        raise WaterclockError(
+            error.code,
+            f"the tables cannot be read as of {asked.tick}",
+            why="the reason is not shown, because it could contain values that are not granted to you",
+            fix="query as of another tick, or ask an administrator",
+        ) from None
+
+    def is_shown(name: str) -> bool:
+        return form_of(work.flow, viewer, name) is not Form.NONE
+
+    return replace(
+        found,
+        behind={name: labels for name, labels in found.behind.items() if is_shown(name)},
+        missing=tuple(gap for gap in found.missing if is_shown(gap.table)),
+        awaited=tuple(gap for gap in found.awaited if is_shown(gap.table)),
+    )
 
 
 def grant_frame(

@@ -13,7 +13,7 @@ from waterclock.dpl.query.granted_select import GrantedSelect
 from waterclock.dpl.query.pushdown import find_pushdown
 from waterclock.dpl.query.splice import Spliced, splice
 from waterclock.engine.damage import reporting_damage
-from waterclock.engine.query.granted_frames import grant_frame, restricted_query
+from waterclock.engine.query.granted_frames import grant_frame, restricted_moment, restricted_query
 from waterclock.engine.query.held_rows import frame_of_held_batches, held_views
 from waterclock.engine.query.quarantine import quarantine_frame, quarantine_views
 from waterclock.engine.query.table_frames import STATUS_TABLES, frame_of_table, frame_of_viewed, status_frame
@@ -74,7 +74,7 @@ def query(
         require_plan(spark)
     for _ in range(_MOST_LOOKS):
         before = work.ledger.keeping.current_rebuilding()
-        moment = moment_of(work, tables, as_of) if as_of is not None and tables else None
+        moment = _find_moment(work, tables, as_of, viewer) if as_of is not None and tables else None
         heads = _head_versions(work) if is_moving(before) else {}
         spliced, granted = _bind_tables(work, spark, asked, moment, heads, viewer)
         if is_of_one_set(before, work.ledger.keeping.current_rebuilding()):
@@ -82,6 +82,12 @@ def query(
     if viewer is not None:
         return replace(_answer_restricted(work, spark, spliced, limit, granted), moment=moment)
     return replace(_answer(work, spark, spliced, limit), moment=moment)
+
+
+def _find_moment(work: RunContext, tables: list[str], as_of: AsOf, viewer: Person | None) -> Moment:
+    if viewer is None:
+        return moment_of(work, tables, as_of)
+    return restricted_moment(work, tables, as_of, viewer)
 
 
 def _read_query(flow: Flow, sql: str, viewer: Person | None) -> Query:
