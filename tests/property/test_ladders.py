@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.flow.choices import Action
-from waterclock.flow.ladders import SETS_ASIDE, Ladder, Rung, find_outcome
+from waterclock.flow.ladders import SETS_ASIDE, EscalationStep, Ladder, find_outcome
 from waterclock.storage.slices.row_filter import DROPPED, SET_ASIDE, STAYS, RowFilter, RowRule, count_broken_rules
 
 FATES = st.sampled_from([STAYS, SET_ASIDE, DROPPED])
@@ -60,7 +60,7 @@ def ladders(draw: st.DrawFn) -> Ladder:
     rungs = []
     for action in actions or [Action.FAIL]:
         limit = draw(LIMITS.filter(bool)) if action is not Action.FAIL else None
-        rungs.append(Rung(action, *limit) if limit else Rung(action))
+        rungs.append(EscalationStep(action, *limit) if limit else EscalationStep(action))
     return tuple(rungs)
 
 

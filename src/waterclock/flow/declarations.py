@@ -20,11 +20,11 @@ from waterclock.flow.endings import Ending
 from waterclock.flow.folds import Keyed, Merge, Order, Temporal
 from waterclock.flow.for_each import Each
 from waterclock.flow.keys import KeyStays
-from waterclock.flow.ladders import Ladder, Rung, Unread
+from waterclock.flow.ladders import EscalationStep, Ladder, UnparsedLines
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.lookbacks import Changed
 from waterclock.flow.measures import Measure, MeasureComparison, Offline
-from waterclock.flow.published import MadeAs
+from waterclock.flow.published import PublishedExpression
 from waterclock.flow.references import Reference
 from waterclock.flow.schema_changes import OnSchemaChange
 from waterclock.flow.steps import StatefulStep
@@ -71,7 +71,7 @@ class Rule:
     @property
     def rungs(self) -> Ladder:
         """The actions if the rule is broken, in order; each but the last has a limit."""
-        return self.ladder or (Rung(self.action),)
+        return self.ladder or (EscalationStep(self.action),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Column:
     ends: Ending | None = None
     stays: KeyStays | None = None
     tells: str | None = None
-    made_as: MadeAs | None = None
+    made_as: PublishedExpression | None = None
     is_hidden: bool = False
     subject: str | None = None
 
@@ -119,7 +119,7 @@ class Columns:
     named: tuple[Column, ...] = ()
     is_open: bool = True
     on_change: OnSchemaChange | None = None
-    unread: Unread | None = None
+    unread: UnparsedLines | None = None
     left_out: tuple[str, ...] = ()
 
     @property

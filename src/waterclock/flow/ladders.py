@@ -14,7 +14,7 @@ _STRENGTH = {Action.WARN: 0, Action.QUARANTINE: 1, Action.DROP: 1, Action.HOLD: 
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class EscalationStep:
     """One action of a ladder, for up to `most` rows that break the rule; None: any number.
 
     `is_percent`: `most` is a percentage of all rows.
@@ -35,12 +35,12 @@ class Rung:
         return f"{self.action}{limit}"
 
 
-Ladder = tuple[Rung, ...]
-FAILS: Ladder = (Rung(Action.FAIL),)
+Ladder = tuple[EscalationStep, ...]
+FAILS: Ladder = (EscalationStep(Action.FAIL),)
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnparsedLines:
     """An EXPECT parsed(): the actions for lines that cannot be parsed. `name` is the rule's name in reports."""
 
     name: str
@@ -65,6 +65,6 @@ def is_weaker(rung: Action, before: Action) -> bool:
     return _STRENGTH[rung] <= _STRENGTH[before]
 
 
-def format_ladder(ladder: Sequence[Rung]) -> str:
+def format_ladder(ladder: Sequence[EscalationStep]) -> str:
     """Return a ladder as text for messages: "warn at most 5, else fail"."""
     return ", else ".join(map(str, ladder))

@@ -10,7 +10,7 @@ from datetime import datetime
 from waterclock.batches.audit_records import Audit, Cell, RuleNote
 from waterclock.batches.records import warnings_of
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.checks import Check, Demand, checks_of, every_rule
+from waterclock.flow.checks import Check, Requirement, checks_of, every_rule
 from waterclock.flow.declarations import Table
 from waterclock.flow.ladders import format_ladder
 from waterclock.operations.opening import OpenedProject, nothing_ran, one_table
@@ -155,17 +155,17 @@ def _rules(table: Table) -> Iterator[tuple[str, str, str]]:
     for rule in every_rule(table):
         yield rule.name, f"{rule.expression}{f' of {rule.of}' if rule.of else ''}", format_ladder(rule.rungs)
     for check in checks_of(table):
-        if check.demand is not Demand.EXPRESSION:
+        if check.demand is not Requirement.EXPRESSION:
             yield check.name, _describe_check(check), format_ladder(check.ladder)
 
 
 def _describe_check(check: Check) -> str:
     """Describe the condition of a type, NOT NULL, key, reference or parsed() check for each row."""
-    if check.demand in {Demand.PARSED, Demand.REFERENCE}:
-        return check.text if check.demand is Demand.PARSED else check.name
-    if check.demand is Demand.VALUE:
+    if check.demand in {Requirement.PARSED, Requirement.REFERENCE}:
+        return check.text if check.demand is Requirement.PARSED else check.name
+    if check.demand is Requirement.VALUE:
         return f"{check.name} IS NOT NULL"
-    return f"{check.columns[0]} holds {check.text}" if check.demand is Demand.TYPE else f"{check.name} occurs once"
+    return f"{check.columns[0]} holds {check.text}" if check.demand is Requirement.TYPE else f"{check.name} occurs once"
 
 
 def _answer(name: str, cell: Cell, said: Mapping[datetime, Sequence[str]]) -> LabelResult:

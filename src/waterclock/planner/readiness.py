@@ -43,7 +43,7 @@ _MOST_BACK = 32
 
 
 @dataclass(slots=True)
-class Judge:
+class BatchEvaluator:
     """Determines the status of batches, and caches it, since a batch may wait for many others.
 
     `is_brief`: batches that are not ready are only reported as waiting, without searching for the causes.

@@ -42,7 +42,7 @@ class Settlement:
         return None
 
 
-def settle(
+def find_unsettled(
     graph: FlowGraph,
     snapshot: LedgerSnapshot,
     forced: Mapping[str, frozenset[datetime]],

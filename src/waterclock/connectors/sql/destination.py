@@ -47,7 +47,7 @@ class NamedColumn(Protocol):
         """The column's name, in the destination's spelling."""
 
 
-def spelling(there: Mapping[str, NamedColumn]) -> dict[str, str]:
+def stored_names(there: Mapping[str, NamedColumn]) -> dict[str, str]:
     """Map the lower-case names of columns to their names in the destination."""
     return {name: column.name for name, column in there.items()}
 

@@ -21,7 +21,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
 from waterclock.flow.choices import Scope
 from waterclock.flow.declarations import Rule
-from waterclock.flow.ladders import FAILS, SETS_ASIDE, Unread
+from waterclock.flow.ladders import FAILS, SETS_ASIDE, UnparsedLines
 
 # expressions whose value is never TRUE or FALSE, whatever their arguments
 _NEVER_TRUTHS = (
@@ -124,7 +124,9 @@ def is_parsed(expression: Expression) -> bool:
     return [token.text.upper() for token in expression.tokens] == ["PARSED", "(", ")"]
 
 
-def unread_of(said: Sequence[ParsedRule], capabilities: Capabilities | None, errors: list[WaterclockError]) -> Unread:
+def unread_of(
+    said: Sequence[ParsedRule], capabilities: Capabilities | None, errors: list[WaterclockError]
+) -> UnparsedLines:
     """Return the actions for lines that cannot be parsed, from the EXPECT parsed() rules of a collect.
 
     E280 is appended to `errors` for parsed() that is repeated, OVER a batch, or of a source without lines.
@@ -145,7 +147,7 @@ def unread_of(said: Sequence[ParsedRule], capabilities: Capabilities | None, err
                 fix="leave it out; for values of a wrong type add ELSE after the column's type",
             )
         )
-    return Unread(first.name or "parsed()", first.otherwise or FAILS)
+    return UnparsedLines(first.name or "parsed()", first.otherwise or FAILS)
 
 
 def check_expression(expression: Expression) -> list[WaterclockError]:

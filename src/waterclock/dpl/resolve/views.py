@@ -29,7 +29,7 @@ from waterclock.flow.watermarks import mark_of
 
 
 @dataclass(slots=True)
-class Queries:
+class QueryResolver:
     """Resolves the queries of tables and views; each view is resolved once.
 
     - `found`: the names in queries, by table or view.

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def gather(
+def read_source_windows(
     work: RunContext,
     spark: SparkSession,
     table: Table,

@@ -26,7 +26,7 @@ from waterclock.storage.log.open_tables import live_bytes
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.temporal import Numbers
+    from waterclock.temporal import FrameStatistics
 
 # the maximum number of rows to broadcast
 _MOST_ROWS = 1_000_000
@@ -92,7 +92,7 @@ def _narrow_parents(work: RunContext, flat: Flat, frames: Mapping[Read, DataFram
 
 def _count_versions(
     work: RunContext, spark: SparkSession, reads: Sequence[PinnedRead]
-) -> Iterator[tuple[Read, Numbers]]:
+) -> Iterator[tuple[Read, FrameStatistics]]:
     """Yield the numbers of versions per key of each TEMPORAL parent that is read from a Delta version."""
     for pinned in reads:
         table = work.flow.tables[pinned.read.table]

@@ -40,7 +40,7 @@ from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, is_folder, remove_folder
 from waterclock.flow.choices import Kind
 from waterclock.ledger.ledger import Ledger
-from waterclock.ledger.read.whole_set import Current
+from waterclock.ledger.read.whole_set import CurrentRevision
 from waterclock.permissions.ownership import make_private_folder
 from waterclock.planner.estimate import Estimate, estimate
 from waterclock.planner.plan import Plan
@@ -54,7 +54,7 @@ _MOST_RUNS = 3  # a failure for a transient reason is retried
 
 
 @dataclass(frozen=True, slots=True)
-class Prospect:
+class RebuildForecast:
     """The forecast of a rebuild: the cut, the batches to make, their cost, and the current size of their tables."""
 
     cut: Cut
@@ -77,7 +77,7 @@ class RebuildAllResult:
     carried_on: bool = False
 
 
-def prospect(work: RunContext, now: datetime) -> Prospect:
+def forecast_rebuild(work: RunContext, now: datetime) -> RebuildForecast:
     """Plan a rebuild of all tables, and estimate its cost. Changes nothing. Raises  E431, E432, E644."""
     refuse_running_rebuild(work)
     cut = cut_of(work, now)
@@ -86,7 +86,7 @@ def prospect(work: RunContext, now: datetime) -> Prospect:
         plan = plan_second_set(work, cut, second_set_context(work, cut, ledger), _ahead(work, cut))
     snapshot = work.ledger.reads.snapshot(work.flow)
     weight = sum(each.result.bytes for name in cut.transforms for each in cut.held[name])
-    return Prospect(cut, plan, estimate(plan, snapshot), weight)
+    return RebuildForecast(cut, plan, estimate(plan, snapshot), weight)
 
 
 def finish_killed_rebuild(work: RunContext) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ def _remake_tables(work: RunContext, token: str, now: datetime, linked: list[tup
     return RebuildAllResult(names, outcome.done, outcome.rows, sum(map(len, cut.kept.values())))
 
 
-def _ahead(work: RunContext, cut: Cut) -> dict[str, Sequence[Current]]:
+def _ahead(work: RunContext, cut: Cut) -> dict[str, Sequence[CurrentRevision]]:
     """Map each collect with a changed declaration to the slices that it will have."""
     tables = cut.flow.tables
     return {

@@ -23,7 +23,7 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.seeded_tables import create_from_slices, linked_inputs_by_label, raw_schema_of
 from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Table
-from waterclock.ledger.read.whole_set import Current
+from waterclock.ledger.read.whole_set import CurrentRevision
 from waterclock.spark_sql import quote_name, sql_text
 from waterclock.storage.folds.fold import add_ordering_columns
 from waterclock.storage.slices.manifest import Manifest, read_manifest
@@ -50,12 +50,12 @@ class RecutSlice:
     """
 
     window: Window
-    of: tuple[Current, ...]
+    of: tuple[CurrentRevision, ...]
     stands_from: datetime | None = None
     is_state: bool = False
 
 
-def find_recut_obstacle(live: RunContext, table: Table, current: Sequence[Current]) -> str | None:
+def find_recut_obstacle(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> str | None:
     """Return why collected rows cannot be cut into a table's windows, or None if they can."""
     source = table.source
     if source is None or not current:
@@ -82,7 +82,7 @@ def find_recut_obstacle(live: RunContext, table: Table, current: Sequence[Curren
     return _find_lost_value(live, table, current) if table.is_fold else None
 
 
-def _find_lost_value(live: RunContext, table: Table, current: Sequence[Current]) -> str | None:
+def _find_lost_value(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> str | None:
     """Return why a column that is missing from some rows of a new window cannot be NULL there. None if it can.
 
     In a MERGE or TEMPORAL table, a missing column keeps the older value, and a NULL replaces it. Cost: a read of each
@@ -109,7 +109,7 @@ def _find_lost_value(live: RunContext, table: Table, current: Sequence[Current])
     return None
 
 
-def pieces_of(live: RunContext, table: Table, current: Sequence[Current]) -> list[RecutSlice]:
+def pieces_of(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> list[RecutSlice]:
     """Return the new windows of collected slices, oldest first, for which the stage has all rows.
 
     A window for which some items have arrived is sealed with these: later items belong to the next window, as always.
@@ -133,10 +133,10 @@ def pieces_of(live: RunContext, table: Table, current: Sequence[Current]) -> lis
     return [_piece(window, current, spans[: len(current)]) for window in windows]
 
 
-def results_of(pieces: Sequence[RecutSlice]) -> list[Current]:
+def results_of(pieces: Sequence[RecutSlice]) -> list[CurrentRevision]:
     """Build placeholders for the new slices, for planning the batches that are made from them."""
     return [
-        Current(
+        CurrentRevision(
             BatchResult(
                 label=piece.window.start,
                 end=piece.window.end,
@@ -154,7 +154,7 @@ def results_of(pieces: Sequence[RecutSlice]) -> list[Current]:
     ]
 
 
-def recut(live: RunContext, work: RunContext, table: Table, current: Sequence[Current]) -> None:
+def recut(live: RunContext, work: RunContext, table: Table, current: Sequence[CurrentRevision]) -> None:
     """Seal collected rows in their new windows, in the second set. Cost: all rows are read and written once."""
     pieces = pieces_of(live, table, current)
     if not pieces:
@@ -170,7 +170,7 @@ def recut(live: RunContext, work: RunContext, table: Table, current: Sequence[Cu
         for start in range(0, len(members), together):
             made += _write_slices(live, work, table, members[start : start + together], known, own, claim)
     results = [
-        Current(
+        CurrentRevision(
             BatchResult(
                 label=piece.window.start,
                 end=piece.window.end,
@@ -266,14 +266,16 @@ def _inputs(live: RunContext, table: Table, pieces: Sequence[RecutSlice]) -> dic
     }
 
 
-def _piece(window: Window, current: Sequence[Current], spans: Sequence[tuple[datetime, datetime]]) -> RecutSlice:
+def _piece(
+    window: Window, current: Sequence[CurrentRevision], spans: Sequence[tuple[datetime, datetime]]
+) -> RecutSlice:
     of = tuple(
         each for each, (low, high) in zip(current, spans, strict=True) if low < window.end and high > window.start
     )
     return RecutSlice(window, of)
 
 
-def _snapshots(cadence: Cadence, current: Sequence[Current]) -> list[RecutSlice]:
+def _snapshots(cadence: Cadence, current: Sequence[CurrentRevision]) -> list[RecutSlice]:
     """Assign each snapshot to the newest new boundary for which it stands. A snapshot without one is left out."""
     found: list[RecutSlice] = []
     before: datetime | None = None
@@ -287,7 +289,7 @@ def _snapshots(cadence: Cadence, current: Sequence[Current]) -> list[RecutSlice]
     return found
 
 
-def _states(cadence: Cadence, current: Sequence[Current]) -> list[RecutSlice]:
+def _states(cadence: Cadence, current: Sequence[CurrentRevision]) -> list[RecutSlice]:
     """Return the states whose end is a boundary of the new windows. A reader requests others again if it needs them."""
     return [
         RecutSlice(Window(cadence.previous(end), end), (each,), is_state=True)
@@ -308,7 +310,7 @@ def _time_sql(table: Table, manifests: Sequence[Manifest]) -> str:
     return column
 
 
-def _time_type(live: RunContext, table: Table, current: Sequence[Current]) -> str | None:
+def _time_type(live: RunContext, table: Table, current: Sequence[CurrentRevision]) -> str | None:
     if table.source is None or table.source.time_column is None:
         return None
     manifest = read_manifest(live.folder(table), current[-1].result.slice_path)

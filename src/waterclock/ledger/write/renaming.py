@@ -147,7 +147,7 @@ def list_pending_renames(database: LedgerDatabase) -> dict[str, str]:
     return {now: was for was, now in database.said.items() if "." in now}
 
 
-def former(database: LedgerDatabase) -> FormerNames:
+def read_former_names(database: LedgerDatabase) -> FormerNames:
     """Return all former names with the current ones."""
     with database.read() as connection:
         found = _former(connection)

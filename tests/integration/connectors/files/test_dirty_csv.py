@@ -19,7 +19,7 @@ from waterclock.connectors.files.writing import WriteOptions, write_file
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Column, Columns, Value
-from waterclock.flow.ladders import Rung, Unread
+from waterclock.flow.ladders import EscalationStep, UnparsedLines
 from waterclock.flow.origins import IN_ROWS
 from waterclock.storage.slices.row_filter import UNREAD
 from waterclock.testing.connectors import declared
@@ -64,8 +64,8 @@ def refused(spark: SparkSession, folder: LandingFolder, columns: Columns, **opti
 
 def kept(columns: Columns) -> Columns:
     """Return the columns as EXPECT parsed() ELSE QUARANTINE asks for them, with lines."""
-    ladder = (Rung(Action.QUARANTINE),)
-    return replace(columns, named=(*columns.named, ROW), unread=Unread("parsed", ladder))
+    ladder = (EscalationStep(Action.QUARANTINE),)
+    return replace(columns, named=(*columns.named, ROW), unread=UnparsedLines("parsed", ladder))
 
 
 TYPED = declared(("id", "INT"), ("note", "STRING"))

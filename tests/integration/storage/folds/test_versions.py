@@ -28,7 +28,7 @@ from waterclock.storage.folds.versions import require_fit, table_schema_of
 from waterclock.storage.lake import Lake
 from waterclock.storage.log.content_as_of import DataCommit, resolve
 from waterclock.storage.log.delta_log import head
-from waterclock.storage.log.identity import Identity, Killed
+from waterclock.storage.log.identity import ClaimKilledError, Identity
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.writer import write_slices
 from waterclock.timelabel.cadence import Cadence
@@ -362,7 +362,7 @@ def test_a_slice_whose_claim_was_killed_changes_nothing(spark: SparkSession, tmp
         if point == "merge":
             kill(accounts.folder, identity.claim)
 
-    with inject_faults(strike), pytest.raises(Killed):
+    with inject_faults(strike), pytest.raises(ClaimKilledError):
         place_slices(spark, accounts.lake, accounts.table, [manifest], identity, steps)
     assert accounts.found() == before
 

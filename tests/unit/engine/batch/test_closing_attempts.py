@@ -31,7 +31,7 @@ def test_what_the_source_holds_is_ended_where_its_columns_are_refused(monkeypatc
     closed: list[bool] = []
     frame: Any = SimpleNamespace(columns=[])
     gathered = CollectResult(Collected(frame, close=lambda: closed.append(True)), {})
-    monkeypatch.setattr(make, "gather", lambda *_: gathered)
+    monkeypatch.setattr(make, "read_source_windows", lambda *_: gathered)
     monkeypatch.setattr(make, "find_known_columns", lambda *_: None)
     monkeypatch.setattr(make, "conform", _refuse)
     with pytest.raises(LookupError):
