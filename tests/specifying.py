@@ -10,7 +10,7 @@ from tests.tiny import CONNECTIONS, TOML
 from waterclock.connectors.registry import capabilities
 from waterclock.dpl.project import Project, load_project
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 from waterclock.specs.document import Feature
 from waterclock.specs.parsing import read_feature
 from waterclock.specs.reading import script_of

@@ -19,9 +19,9 @@ from tests.model.oracle import Key, earlier, later, windows_of
 from tests.model.toy import ToyLake
 from waterclock.batches.ledger_snapshot import AT_LAST, BY_HAND, CONDITION, Closing
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.closings import Closes
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.enums import Kind, ReadKind
 from waterclock.ledger.ledger import Ledger
 from waterclock.planner.closings import ClosingCandidate, ClosingFacts, manual_closing_tick
 from waterclock.planner.planning import Planner

@@ -21,7 +21,7 @@ from tests.model.random_flow import random_flow
 from waterclock.engine.query.ticks import MomentFinder, RequestedTick, ResolvedTick
 from waterclock.engine.reads.as_of import commit_records
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.enums import Kind, Mode
 from waterclock.storage.log.content_as_of import resolve
 from waterclock.timelabel.label import label_of
 

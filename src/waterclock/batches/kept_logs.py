@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any
 
 from waterclock.flow.changes import LOG_LIMIT
-from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Batching
 
 _GB = 10**9
 _LIMIT = 10 * _GB

@@ -8,11 +8,11 @@ from enum import StrEnum
 from typing import Protocol
 
 from waterclock.flow.checked_references import checked_references
-from waterclock.flow.choices import Action, ReadKind, Scope
 from waterclock.flow.declarations import Column, Columns, Read, Rule, Table
+from waterclock.flow.enums import Action, ReadKind, Scope
 from waterclock.flow.keys import KeyStays
-from waterclock.flow.ladders import FAILS, Ladder, find_row_action
 from waterclock.flow.origins import IN_ROWS, TYPES
+from waterclock.flow.rule_actions import FAILS, RuleActions, find_row_action
 
 MOST_CHECKS = 62
 """The most checks of a table that quarantines or drops rows: each is a bit of one BIGINT."""
@@ -66,7 +66,7 @@ class Check:
     name: str
     demand: Requirement
     text: str
-    ladder: Ladder
+    ladder: RuleActions
     columns: tuple[str, ...] = ()
 
     @property
@@ -202,7 +202,7 @@ def _choose_read_type(type_text: str | None) -> str | None:
     return None if is_time else "STRING"
 
 
-def key_ladder(table: TableWithRules) -> Ladder:
+def key_ladder(table: TableWithRules) -> RuleActions:
     """Return the actions for keys that are NULL or not unique: those of the first key column that declares any."""
     return next((column.else_of_key for column in table.columns.named if column.else_of_key), FAILS)
 

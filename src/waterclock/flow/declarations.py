@@ -12,20 +12,20 @@ from typing import Any
 
 from waterclock.flow.about import About
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.choices import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.closings import Closes
 from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.conditions import Condition
 from waterclock.flow.endings import Ending
+from waterclock.flow.enums import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.folds import Keyed, Merge, Order, Temporal
 from waterclock.flow.for_each import Each
 from waterclock.flow.keys import KeyStays
-from waterclock.flow.ladders import EscalationStep, Ladder, UnparsedLines
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.lookbacks import Changed
 from waterclock.flow.measures import Measure, MeasureComparison, Offline
 from waterclock.flow.published import PublishedExpression
 from waterclock.flow.references import Reference
+from waterclock.flow.rule_actions import RuleAction, RuleActions, UnparsedLines
 from waterclock.flow.schema_changes import OnSchemaChange
 from waterclock.flow.steps import StatefulStep
 from waterclock.flow.watermarks import Watermark
@@ -64,14 +64,14 @@ class Rule:
     action: Action
     place: Place = field(compare=False)
     variables: tuple[str, ...] = ()
-    ladder: Ladder = ()
+    ladder: RuleActions = ()
     comparison: MeasureComparison | None = None
     of: str = ""
 
     @property
-    def rungs(self) -> Ladder:
+    def rungs(self) -> RuleActions:
         """The actions if the rule is broken, in order; each but the last has a limit."""
-        return self.ladder or (EscalationStep(self.action),)
+        return self.ladder or (RuleAction(self.action),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +97,9 @@ class Column:
     references: Reference | None = None
     comment: str | None = None
     tags: tuple[str, ...] = ()
-    else_of_type: Ladder = ()
-    else_of_null: Ladder = ()
-    else_of_key: Ladder = ()
+    else_of_type: RuleActions = ()
+    else_of_null: RuleActions = ()
+    else_of_key: RuleActions = ()
     ends: Ending | None = None
     stays: KeyStays | None = None
     tells: str | None = None

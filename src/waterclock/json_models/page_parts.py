@@ -34,7 +34,7 @@ class Part(PagePart):
 
 
 class Piece(PagePart):
-    """Adjacent columns of a ribbon in one state."""
+    """Adjacent columns of a timeline bar in one state."""
 
     column: int
     columns: int

@@ -54,7 +54,7 @@ class Took(PagePart):
 
 
 class GridPage(PageAnswer):
-    """The state of the project, and each table as a ribbon over its labels."""
+    """The state of the project, and each table as a timeline bar over its labels."""
 
     title: list[Part]
     more: list[Part]

@@ -26,8 +26,8 @@ from waterclock.engine.spark.errors import to_error
 from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.files.filesystem import entry_path, files_below, remove_folder
-from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Column, Columns, Unit, Value
+from waterclock.flow.enums import Batching, Mode
 from waterclock.flow.origins import IN_ROWS
 from waterclock.notebook.results import CommandResult
 from waterclock.operations.opening import open_project

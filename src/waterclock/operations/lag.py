@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.batches.watching import MadeLabel
-from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Mode, ReadKind
 from waterclock.flow.watermarks import mark_of
 from waterclock.operations.freshness import fresh_to, freshness
 from waterclock.operations.watermarks import WatermarkPosition, has_watermark, parts_of, reached_words, read_watermarks

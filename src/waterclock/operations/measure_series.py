@@ -13,8 +13,8 @@ from datetime import datetime
 
 from waterclock.batches.audit_records import MeasuredBatch
 from waterclock.flow.checks import list_batch_rules
-from waterclock.flow.choices import Scope
 from waterclock.flow.declarations import Rule, Table
+from waterclock.flow.enums import Scope
 from waterclock.flow.measures import (
     GIVEN_UP,
     ROWS,

@@ -16,8 +16,8 @@ from waterclock.dpl.query.personal_columns import (
     find_personal_columns,
     list_tagged_columns,
 )
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Column, Table
+from waterclock.flow.enums import Kind
 from waterclock.flow.personal_data import NO_PII, PII, declared_tag
 from waterclock.operations.opening import columns_collected, columns_stored
 from waterclock.personal_data.names import kind_by_name

@@ -20,8 +20,8 @@ from itertools import groupby, islice
 
 from waterclock.batches.ledger_snapshot import AT_LAST, BY_HAND, CONDITION, UNCHECKED, Closing, TableFacts
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.enums import ReadKind
 from waterclock.flow.graph import late_tables
 from waterclock.planner.reads import bind
 from waterclock.planner.settlement import Settlement

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from waterclock.batches.ledger_snapshot import BACKFILL
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import ReadKind
 from waterclock.planner.closings import ClosingFacts
 from waterclock.planner.plan import BoundRead, OpenWindow, ReadScope
 from waterclock.planner.reads import bind

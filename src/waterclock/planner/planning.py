@@ -9,8 +9,8 @@ from datetime import datetime
 from itertools import groupby, islice
 
 from waterclock.batches.ledger_snapshot import RELEASE, LedgerSnapshot, TableFacts
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Kind
 from waterclock.planner.closings import ClosingFacts, closed_windows
 from waterclock.planner.dependency_graph import FlowGraph, Node, graph_of
 from waterclock.planner.due_batches import TableWork, work_by_table

@@ -18,8 +18,8 @@ from waterclock.batches.ledger_snapshot import (
     TableFacts,
     describe_missing_inputs,
 )
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Read
+from waterclock.flow.enums import ReadKind
 from waterclock.planner.closings import closed_words, open_words
 from waterclock.planner.dependency_graph import Node, is_circular
 from waterclock.planner.due_batches import find_snapshot_start

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from waterclock.batches.ledger_snapshot import BEGINNING, InputFact, LedgerSnapshot, Missing, TableFacts
-from waterclock.flow.choices import Mode, OnRestate
+from waterclock.flow.enums import Mode, OnRestate
 from waterclock.planner.dependency_graph import FlowGraph, Node
 from waterclock.timelabel.intervals import IntervalSet
 

@@ -10,8 +10,8 @@ from itertools import islice
 
 from waterclock.batches.ledger_snapshot import BEGINNING, LedgerSnapshot
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Mode
 from waterclock.planner.dependency_graph import FlowGraph, Node
 from waterclock.planner.known_states import KnownStates
 from waterclock.planner.open_windows import ClosingTicks

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
-from waterclock.flow.choices import Batching, Kind, Mode, ReadKind, TableType
 from waterclock.flow.declarations import Column, Columns, Flow, Place, Query, Read, Source, Table, TableReference, Unit
+from waterclock.flow.enums import Batching, Kind, Mode, ReadKind, TableType
 from waterclock.flow.graph import order_of
 from waterclock.flow.key_connections import KEYS
 from waterclock.planner.planning import Planner

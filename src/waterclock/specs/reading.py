@@ -9,10 +9,10 @@ from datetime import datetime
 
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.checks import Requirement, checks_of, every_rule, key_ladder, rules_without_expression
-from waterclock.flow.choices import Action as RuleAction
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
-from waterclock.flow.ladders import Ladder
+from waterclock.flow.enums import Action as RuleAction
+from waterclock.flow.enums import Kind
+from waterclock.flow.rule_actions import RuleActions
 from waterclock.specs.document import Scenario, SpecStep
 from waterclock.specs.script import Action, GivenStep, Script, ScriptRun, upstream
 from waterclock.specs.step_labels import place
@@ -181,19 +181,19 @@ def _list_warnings(table: Table) -> Iterator[str]:
             yield column.name
 
 
-def _list_ladders(table: Table) -> Iterator[tuple[str, Ladder]]:
+def _list_ladders(table: Table) -> Iterator[tuple[str, RuleActions]]:
     """Yield the name and the actions of each rule, also of those without an expression, and of each type."""
     for rule in (*every_rule(table), *rules_without_expression(table)):
         yield rule.name, rule.rungs
     yield from ((check.name, check.ladder) for check in checks_of(table) if check.demand is Requirement.TYPE)
 
 
-def _can_warn(ladder: Ladder) -> bool:
+def _can_warn(ladder: RuleActions) -> bool:
     """Return whether a batch may succeed with a warning of a rule."""
     return any(rung.action in {RuleAction.WARN, RuleAction.QUARANTINE} for rung in ladder)
 
 
-def _can_fail(ladder: Ladder) -> bool:
+def _can_fail(ladder: RuleActions) -> bool:
     """Return whether a rule may fail or hold a batch: beyond the last limit, it fails."""
     stops = any(rung.action in {RuleAction.FAIL, RuleAction.HOLD} for rung in ladder)
     return stops or ladder[-1].most is not None

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.arrow_values import Times, column, is_plain
 from waterclock.connectors.interface import Collected, Collector, WindowRequest
 from waterclock.engine.connections import Connections
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Columns, Table, Unit
+from waterclock.flow.enums import Mode
 from waterclock.secrets.reader import Secrets
 from waterclock.specs.comparing import Values
 from waterclock.specs.script import GivenStep

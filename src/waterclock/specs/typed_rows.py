@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from waterclock.connectors.arrow_values import is_plain
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode
 from waterclock.flow.folds import RECORD
 from waterclock.specs.comparing import Values, find_duplicate_rows
 from waterclock.specs.document import ExampleTable, TableCell

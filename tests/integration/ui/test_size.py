@@ -19,8 +19,8 @@ from tests import stocks
 from tests.pages import client_of
 from waterclock.operations.freshness import Freshness
 from waterclock.operations.opening import now_of
-from waterclock.operations.ribbons import BarPiece, TimeAxis, TimelineBar
 from waterclock.operations.states import State
+from waterclock.operations.timeline_bars import BarPiece, TimeAxis, TimelineBar
 from waterclock.planner.plan import Plan
 from waterclock.planner.planning import Planner
 from waterclock.timelabel.cadence import Cadence

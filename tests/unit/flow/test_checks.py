@@ -18,16 +18,16 @@ from waterclock.flow.checks import (
     marks_rows,
     rules_without_expression,
 )
-from waterclock.flow.choices import Action, ReadKind, Scope
 from waterclock.flow.declarations import Column, Columns, Read, Rule, Table
+from waterclock.flow.enums import Action, ReadKind, Scope
 from waterclock.flow.keys import KeyOrder, KeyStays
-from waterclock.flow.ladders import FAILS, EscalationStep, UnparsedLines, find_outcome, format_ladder
 from waterclock.flow.references import Reference
+from waterclock.flow.rule_actions import FAILS, RuleAction, UnparsedLines, find_outcome, format_actions
 from waterclock.timelabel.duration import Duration
 
-ASIDE = (EscalationStep(Action.QUARANTINE),)
-DROPS = (EscalationStep(Action.DROP),)
-WARNS = (EscalationStep(Action.WARN),)
+ASIDE = (RuleAction(Action.QUARANTINE),)
+DROPS = (RuleAction(Action.DROP),)
+WARNS = (RuleAction(Action.WARN),)
 
 
 def ruled(*columns: Column, rules: tuple[Rule, ...] = ()) -> Table:
@@ -98,12 +98,12 @@ def test_where_rows_came_from_is_asked_for_where_a_column_tells_it_or_rows_are_s
 
 def test_a_limit_is_borne_itself_and_a_share_is_of_what_came() -> None:
     ladder = (
-        EscalationStep(Action.QUARANTINE, Decimal("0.5"), is_percent=True),
-        EscalationStep(Action.HOLD, Decimal(3)),
+        RuleAction(Action.QUARANTINE, Decimal("0.5"), is_percent=True),
+        RuleAction(Action.HOLD, Decimal(3)),
     )
     found = [find_outcome(ladder, *of) for of in ((0, 0), (1, 200), (2, 200), (3, 200), (4, 200))]
     assert found == [None, Action.QUARANTINE, Action.HOLD, Action.HOLD, Action.FAIL]
-    assert format_ladder(ladder) == "quarantine at most 0.5 percent, else hold at most 3"
+    assert format_actions(ladder) == "quarantine at most 0.5 percent, else hold at most 3"
 
 
 def test_a_line_is_asked_first_whether_it_can_be_read_and_a_parent_with_its_first_column() -> None:

@@ -14,8 +14,8 @@ from tests.ledgers import flow, table
 from tests.unit.operations.test_deadlines import FAILED
 from waterclock.batches.audit_records import MeasuredBatch
 from waterclock.batches.ledger_snapshot import LedgerSnapshot, TableFacts
-from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.enums import Mode, ReadKind
 from waterclock.flow.watermarks import Watermark, mark_of
 from waterclock.json_models.watching import WindowDeadline
 from waterclock.operations.deadline_words import group_due_windows, remaining_time_words, situation_words, window_words

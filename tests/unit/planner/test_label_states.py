@@ -13,8 +13,8 @@ from tests.counting import calls_of
 from tests.model.flows import at, collect, snapshot, transform
 from waterclock.batches.audit_records import Cell, StoredStates
 from waterclock.batches.ledger_snapshot import BatchStatus, FailedBatch, LedgerSnapshot, TableFacts
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Mode
 from waterclock.planner.label_states import LabelState, count_idle_labels, count_states, label_states
 from waterclock.planner.plan import Status
 from waterclock.planner.planning import Planner

@@ -8,7 +8,7 @@ import pytest
 from tests.specifying import shop, typed_script
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.dpl.project import Project
-from waterclock.flow.choices import Batching, Kind, Mode
+from waterclock.flow.enums import Batching, Kind, Mode
 from waterclock.planner.planning import Planner
 from waterclock.specs.derived_flow import ScenarioFlow, derive
 

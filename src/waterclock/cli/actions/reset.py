@@ -10,7 +10,7 @@ from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
 from waterclock.engine.upkeep.reset import ResettableTable, prepare_reset, reset
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 from waterclock.flow.graph import late_tables
 from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import one_table, open_project

@@ -14,8 +14,8 @@ from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.behind import print_behind_tables
 from waterclock.cli.views.error_card import show_errors
 from waterclock.cli.views.theme import LOOKS, state_character
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Kind
 from waterclock.flow.shared_views import readers_of_shared
 from waterclock.operations.blockers import skip_words
 from waterclock.operations.first_windows import FirstWindow, not_begun_lines

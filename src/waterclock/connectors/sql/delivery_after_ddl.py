@@ -26,8 +26,8 @@ from waterclock.connectors.sql.staged_slices import StagedSlice
 from waterclock.connectors.sql.versioned_views import is_behind, own_table_delivery, part_name, part_of, refuse_kind
 from waterclock.connectors.sql.view_tables import SqlViewTables
 from waterclock.faults import fault
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Mode
 
 _Connection = TypeVar("_Connection")
 _Column = TypeVar("_Column", bound=NamedColumn)

@@ -12,8 +12,8 @@ from waterclock.connectors.sql.dialect import SqlDialect
 from waterclock.connectors.sql.replace_where import rows_of
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Mode
 from waterclock.timelabel.label import TIMELABEL
 
 

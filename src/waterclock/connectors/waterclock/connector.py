@@ -22,8 +22,8 @@ from waterclock.connectors.delivering import Deliverer
 from waterclock.connectors.interface import Collected, ConnectionType, ProjectPlace, Setting
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities, Option
-from waterclock.flow.choices import FOLDS, Batching
 from waterclock.flow.declarations import Columns, Unit
+from waterclock.flow.enums import FOLDS, Batching
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -21,8 +21,8 @@ from waterclock.dpl.syntax.statements import (
     ParsedUnit,
 )
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import LINKED, Batching
 from waterclock.flow.declarations import Source
+from waterclock.flow.enums import LINKED, Batching
 
 
 def resolve_source(draft: UnresolvedTable, systems: ValidConnections, errors: list[WaterclockError]) -> None:

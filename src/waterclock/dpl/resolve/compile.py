@@ -30,8 +30,8 @@ from waterclock.dpl.resolve.watermarks import with_marks
 from waterclock.dpl.syntax.statements import Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Columns, Flow
+from waterclock.flow.enums import ReadKind
 
 
 def compile_flow(

@@ -9,8 +9,8 @@ from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedOptions
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, Kind, Mode
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Batching, Kind, Mode
 
 _RAW = "raw"
 

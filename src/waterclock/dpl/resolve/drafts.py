@@ -28,8 +28,8 @@ from waterclock.dpl.syntax.statements import (
 )
 from waterclock.errors import WaterclockError, did_you_mean
 from waterclock.flow.about import About
-from waterclock.flow.choices import Kind, OnRestate, TableType
 from waterclock.flow.declarations import TableDeclaration, Unit
+from waterclock.flow.enums import Kind, OnRestate, TableType
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.watermarks import Watermark
 

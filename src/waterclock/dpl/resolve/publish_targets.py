@@ -15,7 +15,7 @@ from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import Expression, ParsedMode, ParsedOptions
 from waterclock.errors import WaterclockError
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.choices import Mode, TableType
+from waterclock.flow.enums import Mode, TableType
 from waterclock.flow.folds import RECORD, Order, Temporal
 from waterclock.timelabel.duration import parse_duration
 

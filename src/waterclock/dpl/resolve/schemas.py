@@ -31,8 +31,8 @@ from waterclock.dpl.syntax.statements import (
     StatementKind,
 )
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flat
+from waterclock.flow.enums import Kind
 from waterclock.flow.flats import find_name_clashes, flat_columns
 from waterclock.flow.folds import RECORD
 from waterclock.timelabel.label import TIMELABEL

@@ -21,8 +21,8 @@ from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedQuery, Statement
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Argument, Query, Read
+from waterclock.flow.enums import Kind, ReadKind
 
 
 @dataclass(slots=True)

@@ -23,8 +23,8 @@ from waterclock.dpl.syntax.statements import (
     StatementKind,
 )
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flat, Query, Read, TableReference, ValueReference
+from waterclock.flow.enums import ReadKind
 from waterclock.flow.watermarks import mark_of
 
 

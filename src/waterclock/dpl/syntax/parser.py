@@ -35,8 +35,8 @@ from waterclock.dpl.syntax.tokens import (
 )
 from waterclock.dpl.syntax.type_names import skip_brackets, take_type
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import TableType
 from waterclock.flow.declarations import Value
+from waterclock.flow.enums import TableType
 
 if TYPE_CHECKING:
     from sqlglot.tokens import Token

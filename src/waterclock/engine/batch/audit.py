@@ -24,7 +24,7 @@ from waterclock.engine.batch.late_rows import late_rows_warnings
 from waterclock.engine.batch.measuring import LabelMeasurement
 from waterclock.engine.batch.seal import SealedGroup
 from waterclock.engine.batch.table_rules import table_findings
-from waterclock.flow.choices import Action, Kind
+from waterclock.flow.enums import Action, Kind
 from waterclock.flow.measures import GIVEN_UP
 from waterclock.planner.plan import GIVE_UP
 from waterclock.storage.slices.read import frame_of_slices

@@ -15,8 +15,8 @@ from waterclock.engine.reads.as_of import list_state_steps
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode
 from waterclock.storage.commit.by_spark import commit_by_spark
 from waterclock.storage.commit.change import NeedsSpark
 from waterclock.storage.commit.creation import require_owner

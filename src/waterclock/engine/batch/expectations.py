@@ -15,11 +15,11 @@ from waterclock.engine.batch.row_filters import list_findings, row_filter_of
 from waterclock.engine.batch.rule_values import evaluate_aggregates
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import key_ladder, list_batch_rules, may_repeat_keys
-from waterclock.flow.choices import Action, Kind, Mode, Scope
 from waterclock.flow.declarations import Rule, Table
-from waterclock.flow.ladders import FAILS, find_outcome
+from waterclock.flow.enums import Action, Kind, Mode, Scope
 from waterclock.flow.measures import counts_rows
 from waterclock.flow.published import list_sent_keys
+from waterclock.flow.rule_actions import FAILS, find_outcome
 from waterclock.storage.folds.versions import fault_conditions
 from waterclock.storage.slices.key_checks import duplicate_keys
 from waterclock.storage.slices.manifest import Manifest

@@ -24,8 +24,8 @@ from waterclock.engine.collect.columns_seen import add_columns_to_notes, find_so
 from waterclock.engine.collect.linked_projects import gather_linked
 from waterclock.engine.collect.origins import add_origins
 from waterclock.engine.run_context import RunContext
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind
 from waterclock.planner.plan import GIVE_UP, Group
 from waterclock.storage.slices.conform import ConformedRows, conform
 

@@ -13,8 +13,8 @@ from waterclock.dpl.query.aggregates import expand_aggregates
 from waterclock.engine.batch.rule_errors import first_line
 from waterclock.engine.spark.queries import insert_values
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Action, Scope
 from waterclock.flow.declarations import Rule, Table
+from waterclock.flow.enums import Action, Scope
 from waterclock.flow.measures import (
     MEASURED,
     PASSED_OVER,

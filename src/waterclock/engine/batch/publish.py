@@ -23,8 +23,8 @@ from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path
 from waterclock.flow.checks import asks_rows
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.flow.published import list_sent_keys
 from waterclock.planner.plan import Batch, Group
 from waterclock.storage.slices.hard_links import link_slice

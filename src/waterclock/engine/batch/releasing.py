@@ -17,8 +17,8 @@ from waterclock.engine.collect.collect_result import RELEASED
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode
 from waterclock.planner.plan import RECOLLECT, TO_BE_RELEASED, Batch, Group, Status
 from waterclock.planner.planning import Planner
 from waterclock.planner.request import PlanRequest

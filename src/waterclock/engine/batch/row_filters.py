@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from waterclock.batches.records import QUARANTINED
 from waterclock.flow.checked_references import checked_references
 from waterclock.flow.checks import Check, Requirement, checks_of, key_ladder, key_stays, loose_types, marks_rows
-from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Table
-from waterclock.flow.ladders import find_outcome
+from waterclock.flow.enums import Action
+from waterclock.flow.rule_actions import find_outcome
 from waterclock.spark_sql import quote_name
 from waterclock.storage.slices.row_filter import (
     DROPPED,

@@ -17,7 +17,7 @@ from waterclock.engine.batch.publish import linked_slices
 from waterclock.engine.batch.releasing import recollect_past, seal_held_slice
 from waterclock.engine.batch.results import MadeSlices, Notes
 from waterclock.engine.collect.lookback import filter_changed_slices
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 from waterclock.planner.plan import GIVE_UP
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.row_filter import FilterCounts

@@ -15,8 +15,8 @@ from waterclock.batches.records import Slice
 from waterclock.engine.query.ticks import ResolvedTick
 from waterclock.engine.reads.as_of import resolve_as_of
 from waterclock.engine.run_context import RunContext
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Mode
 from waterclock.spark_sql import sql_text
 from waterclock.storage.slices.manifest import Manifest, read_manifest
 from waterclock.storage.slices.quarantined_rows import quarantined_frame

@@ -22,8 +22,8 @@ from waterclock.engine.spark.errors import to_error
 from waterclock.engine.spark.queries import build_query_frame
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
+from waterclock.flow.enums import Kind
 from waterclock.storage.rows import rows_of
 from waterclock.timelabel.label import label_of
 

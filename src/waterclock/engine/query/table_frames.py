@@ -15,8 +15,8 @@ from waterclock.engine.reads.as_of import frame_as_of
 from waterclock.engine.reads.hidden import add_hidden_columns
 from waterclock.engine.reads.pin import build_empty_frame
 from waterclock.engine.run_context import RunContext
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.ledger.read.status import STATUS_TABLES as STATUS_COLUMNS
 from waterclock.storage.log.content_as_of import find_retained_start
 from waterclock.storage.log.delta_log import head

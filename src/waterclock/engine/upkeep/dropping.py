@@ -14,8 +14,8 @@ from waterclock.engine.upkeep.ledger_rebuild import RETAINED
 from waterclock.engine.upkeep.rebuild_lock import refuse_during_rebuild
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode
 from waterclock.planner.planning import Planner
 from waterclock.selection import Labels
 from waterclock.storage.file_maintenance import drop_windows

@@ -19,7 +19,7 @@ from waterclock.engine.ledger_opening import ledger_url
 from waterclock.engine.opening import open_workplace
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.run_settings import RunSettings
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.refusals import existing_ledger_error, ledger_elsewhere
 from waterclock.ledger.store.locations import place_of

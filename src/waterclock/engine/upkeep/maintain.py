@@ -29,8 +29,8 @@ from waterclock.engine.upkeep.unneeded_slices import (
 )
 from waterclock.errors import WaterclockError
 from waterclock.files.filesystem import entry_path, is_folder, remove_folder
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode
 from waterclock.planner.planning import Planner
 from waterclock.storage import symlinks
 from waterclock.storage.file_maintenance import (

@@ -21,8 +21,8 @@ from waterclock.engine.upkeep.second_set import PLACE, Cut
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, is_there, make_folder, put_if_absent, read_text, remove_folder
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.read.signatures import signature_of
 from waterclock.ledger.write.adopt import CommittedClaim
 from waterclock.ledger.write.applying import location_of

@@ -34,8 +34,8 @@ from waterclock.engine.upkeep.repair import (
 )
 from waterclock.engine.upkeep.seal_again import seal_linked_slices
 from waterclock.errors import WaterclockError, raise_all
-from waterclock.flow.choices import Kind, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_recut
 from waterclock.ledger.write.adopt import CommittedClaim

@@ -24,7 +24,7 @@ from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.upkeep.move_set import finish_move, list_changed_publishes, prepare, unlink, write_down
 from waterclock.engine.upkeep.rebuild_checks import refuse_impossible, refuse_incomplete
 from waterclock.engine.upkeep.rebuild_lock import RebuildLock, is_left, refuse_running_rebuild, wait_for_running_batches
-from waterclock.engine.upkeep.recut import pieces_of, recut, results_of
+from waterclock.engine.upkeep.rewindowing import pieces_of, results_of, rewindow_table
 from waterclock.engine.upkeep.second_set import (
     PLACE,
     Cut,
@@ -38,7 +38,7 @@ from waterclock.engine.upkeep.seeded_tables import seed_from_live_slices
 from waterclock.errors import WaterclockError, causes_of
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, is_folder, remove_folder
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.whole_set import CurrentRevision
 from waterclock.permissions.ownership import make_private_folder
@@ -198,7 +198,7 @@ def _seed_collected(work: RunContext, cut: Cut, other: RunContext) -> None:
     for name in cut.recut_collects:
         table, current = cut.flow.tables[name], cut.collected[name]
         if cut.has_other_windows(name):
-            recut(work, other, table, current)
+            rewindow_table(work, other, table, current)
         else:
             seed_from_live_slices(work, other, table, current)
 

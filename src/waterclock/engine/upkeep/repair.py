@@ -13,8 +13,8 @@ from waterclock.engine.left_claims import expired_claims
 from waterclock.engine.reads.pin import build_empty_frame
 from waterclock.engine.run_context import RunContext
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_follow
 from waterclock.storage.commit.pointers import kill

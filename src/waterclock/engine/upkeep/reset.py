@@ -19,8 +19,8 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.upkeep.rebuild_lock import refuse_during_rebuild
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, is_folder
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.refused_rebuilds import cannot_follow
 from waterclock.ledger.write.resetting import EmptyingCommit

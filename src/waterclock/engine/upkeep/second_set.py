@@ -17,8 +17,8 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.runner import Runner
 from waterclock.engine.upkeep.seeded_tables import build_commit_record, seed_from_live_slices
 from waterclock.files.filesystem import entry_path
-from waterclock.flow.choices import Kind, Mode, OnRestate
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Kind, Mode, OnRestate
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.read.signatures import Difference
 from waterclock.ledger.read.whole_set import CurrentRevision

@@ -11,8 +11,8 @@ from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.engine.upkeep.ledger_rebuild import REBUILT
 from waterclock.engine.upkeep.seal_again import seal_linked_slices
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.flow.linked_projects import upstream_of
 from waterclock.ledger.read.whole_set import CurrentRevision
 from waterclock.ledger.write.adopt import CommittedClaim

@@ -14,8 +14,8 @@ from waterclock.batches.ledger_snapshot import FOREVER
 from waterclock.batches.records import Claim, Input
 from waterclock.engine.batch.returning_rows import has_keys_across_labels
 from waterclock.flow.checks import list_batch_rules
-from waterclock.flow.choices import Kind, Mode, Scope
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind, Mode, Scope
 from waterclock.storage.slices.inventory import SliceFolder
 from waterclock.timelabel.duration import Duration, parse_duration
 

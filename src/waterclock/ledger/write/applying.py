@@ -13,8 +13,8 @@ from waterclock.batches.audit_records import DECLARED
 from waterclock.batches.former_names import folder_of
 from waterclock.batches.ledger_snapshot import RECOMPUTE
 from waterclock.errors import raise_all
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Kind
 from waterclock.ledger import refusals
 from waterclock.ledger.read.signatures import SIGNATURE, refused_among, signature_differences, signature_of
 from waterclock.ledger.store.database import LedgerDatabase, Write

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.ledger_snapshot import BatchStatus
 from waterclock.batches.records import BatchResult, Claim, Recorded, count_quarantined
-from waterclock.flow.choices import FOLDS, Mode
+from waterclock.flow.enums import FOLDS, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.read.clock import compare_clock
 from waterclock.ledger.read.content import weight

@@ -20,7 +20,7 @@ from waterclock.batches.ledger_snapshot import (
     is_release,
     request_without_release,
 )
-from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.enums import Kind, Mode
 from waterclock.ledger import refusals
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import AnyRow, batches, tables

@@ -17,8 +17,8 @@ from waterclock.batches.former_names import FormerNames, folder_of, replace_tabl
 from waterclock.batches.ledger_snapshot import OpenClaim
 from waterclock.batches.records import INPUTS_FOUND, MISSING
 from waterclock.errors import WaterclockError, raise_all
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Kind
 from waterclock.ledger import refused_renames as refusals
 from waterclock.ledger.store.database import RENAMED_AT, LedgerDatabase, Write
 from waterclock.ledger.store.renamed_tables import Name

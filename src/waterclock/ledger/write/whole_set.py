@@ -18,7 +18,7 @@ from waterclock.batches.ledger_snapshot import (
     request_without_release,
 )
 from waterclock.batches.records import NO_VERSION, Claim, Input
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 from waterclock.ledger.read.signatures import SIGNATURE
 from waterclock.ledger.store.database import LedgerDatabase, Write
 from waterclock.ledger.store.schema import batches, ledger, tables, versions

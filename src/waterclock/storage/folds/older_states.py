@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from waterclock.errors import WaterclockError
 from waterclock.faults import fault
 from waterclock.files.filesystem import entry_path, put_if_absent, read_text, remove_folder
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.flow.folds import Merge, Temporal
 from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.fold import (

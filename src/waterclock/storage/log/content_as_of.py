@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from waterclock.flow.choices import FOLDS, Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import FOLDS, Mode
 
 NO_VERSION = -1
 

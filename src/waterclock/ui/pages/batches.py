@@ -33,10 +33,12 @@ def batches(at: OpenedProject, asked: PageQuery) -> Content:
     if not asked.labels:
         raise WaterclockError("E512", "no label is given", fix="add &l=2013-01-05, or a range: 2013-01-01..2013-01-05")
     tables, labels = asked.tables(at)
-    return several(at, tables, {table.name: labels.get(table.name, Labels()) for table in tables}, asked.labels)
+    return describe_batches(
+        at, tables, {table.name: labels.get(table.name, Labels()) for table in tables}, asked.labels
+    )
 
 
-def several(at: OpenedProject, tables: Sequence[Table], labels: Mapping[str, Labels], words: str) -> Content:
+def describe_batches(at: OpenedProject, tables: Sequence[Table], labels: Mapping[str, Labels], words: str) -> Content:
     """Return the counts of due labels by state, and the labels that are not quiet, newest first.
 
     If all are quiet and there are only a few, all are listed.

@@ -16,8 +16,8 @@ from waterclock.operations.grid import column_cadence, fitting_cadence, newest_s
 from waterclock.operations.json import instant_text
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.plan_excerpt import plan_of_due
-from waterclock.operations.ribbons import BarPiece, TimeAxis, TimelineBar, build_timeline_bars, causes_of
 from waterclock.operations.states import LOUDNESS, QUIET, State
+from waterclock.operations.timeline_bars import BarPiece, TimeAxis, TimelineBar, build_timeline_bars, causes_of
 from waterclock.operations.verdict import VerdictPart, verdict
 from waterclock.planner.plan import Plan
 from waterclock.selection import Labels

@@ -10,8 +10,8 @@ from itertools import groupby
 from waterclock.operations.formatting import count_words, number_words, short_label
 from waterclock.operations.freshness import fresh_of
 from waterclock.operations.lineage import reverse_arrows
-from waterclock.operations.ribbons import BarPiece, build_timeline_bars
 from waterclock.operations.states import LOUDNESS, State
+from waterclock.operations.timeline_bars import BarPiece, build_timeline_bars
 from waterclock.operations.verdict import verdict
 from waterclock.ui.layout import Box, Sizes, lay_out
 from waterclock.ui.page_query import Content, PageQuery, lineage_address, table_address

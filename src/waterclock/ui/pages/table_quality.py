@@ -10,8 +10,8 @@ from typing import Any
 from waterclock.batches.audit_records import Cell, MeasuredBatch, RuleNote
 from waterclock.batches.records import INPUTS_FOUND, QUARANTINED
 from waterclock.flow.checks import Check, checks_of, input_checks
-from waterclock.flow.choices import Action
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Action
 from waterclock.operations.formatting import count_words, number_words, short_label
 from waterclock.operations.measure_series import (
     ColumnProfile,

@@ -15,8 +15,8 @@ from deltalake import DeltaTable
 from tests.model.temporal_oracle import Rules, timed_by_snapshots, versions_of
 from tests.slices import PROJECT, hour, rows_in
 from waterclock.faults import inject_faults
-from waterclock.flow.choices import Batching, Kind, Mode, TableType
 from waterclock.flow.declarations import Place, Source, Table, Unit
+from waterclock.flow.enums import Batching, Kind, Mode, TableType
 from waterclock.flow.folds import Temporal
 from waterclock.storage.commit import pointers
 from waterclock.storage.commit.creation import create_table

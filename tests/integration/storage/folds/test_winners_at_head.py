@@ -16,8 +16,8 @@ from tests.model import flows
 from tests.slices import PROJECT, actions, hour, rows_in, version
 from waterclock.errors import WaterclockError
 from waterclock.faults import inject_faults
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.flow.folds import Merge
 from waterclock.storage.commit.creation import create_table
 from waterclock.storage.commit.pointers import kill

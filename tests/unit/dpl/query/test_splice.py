@@ -7,8 +7,8 @@ import pytest
 from tests.language.cases import CAPABILITIES, KNOWN, SETTINGS
 from waterclock.dpl.project import load_project
 from waterclock.dpl.query.splice import SplicedQuery, list_reads, splice, variables_of
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flat, Query, Read
+from waterclock.flow.enums import ReadKind
 from waterclock.flow.flats import flats_of
 from waterclock.timelabel.duration import parse_duration
 

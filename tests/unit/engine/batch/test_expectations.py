@@ -18,8 +18,8 @@ from waterclock.engine.batch.expectations import (
     refused_batch_error,
 )
 from waterclock.flow.checks import list_batch_rules
-from waterclock.flow.choices import Action, Mode, Scope
 from waterclock.flow.declarations import Column, Columns, Rule, Table
+from waterclock.flow.enums import Action, Mode, Scope
 from waterclock.flow.folds import Merge
 
 WHERE = "marts.a@20130101000000"

@@ -18,8 +18,8 @@ from waterclock.engine.batch.expectations import HeldBackError, RuleVerdict
 from waterclock.engine.batch.held_windows import leave_out_held_windows
 from waterclock.engine.batch.results import Notes
 from waterclock.engine.batch.seal import SealedGroup
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Mode
 from waterclock.flow.folds import Merge
 from waterclock.planner.plan import RECOLLECT
 from waterclock.storage.lake import Lake

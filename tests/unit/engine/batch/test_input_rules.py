@@ -10,9 +10,9 @@ from waterclock.dpl.query.column_readers import is_used_by_rule
 from waterclock.engine.batch.input_rules import InputFindings, _list_findings, filter_query_inputs, input_filters_of
 from waterclock.engine.batch.row_filters import find_actions
 from waterclock.flow.checks import can_quarantine_rows, every_rule, input_checks, input_rules_of
-from waterclock.flow.choices import Action, ReadKind, Scope
 from waterclock.flow.declarations import Flat, Read, Rule, Table
-from waterclock.flow.ladders import EscalationStep, Ladder
+from waterclock.flow.enums import Action, ReadKind, Scope
+from waterclock.flow.rule_actions import RuleAction, RuleActions
 from waterclock.storage.slices.input_filter import InputCounts
 from waterclock.storage.slices.row_filter import SET_ASIDE, STAYS, FilterCounts
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def rule(text: str, name: str, action: Action, *, of: str = "", ladder: Ladder = ()) -> Rule:
+def rule(text: str, name: str, action: Action, *, of: str = "", ladder: RuleActions = ()) -> Rule:
     scope = Scope.BATCH if "count" in text else Scope.ROW
     return Rule(text, name, scope, action, SOMEWHERE, ladder=ladder, of=of)
 
@@ -64,7 +64,7 @@ def test_only_what_is_read_by_its_plain_name_goes_through_the_door() -> None:
 
 
 def test_what_is_told_names_the_table_that_was_read() -> None:
-    ladder = (EscalationStep(Action.QUARANTINE, Decimal(1)), EscalationStep(Action.HOLD))
+    ladder = (RuleAction(Action.QUARANTINE, Decimal(1)), RuleAction(Action.HOLD))
     limited = replace(GOOD, ladder=ladder)
     sifted = FilterCounts(10, 2, 0, {"good": 2}, {"good": 2})
     assert list(find_actions(input_checks([limited]), sifted, of=" of a.read")) == [

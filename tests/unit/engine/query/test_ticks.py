@@ -13,8 +13,8 @@ from waterclock.batches.ledger_snapshot import BatchStatus, History, Missing
 from waterclock.engine.query.ticks import MissingLabels, MomentFinder, RequestedTick, ResolvedTick
 from waterclock.engine.reads.as_of import commit_records
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode, OnRestate
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Mode, OnRestate
 from waterclock.planner.planning import Planner
 from waterclock.storage.log.content_as_of import NO_VERSION, resolve
 from waterclock.timelabel.duration import Duration

@@ -16,8 +16,8 @@ from waterclock.engine.upkeep.unneeded_slices import (
     is_read,
     may_delete_slice,
 )
-from waterclock.flow.choices import Action, Kind, Mode, Scope, TableType
 from waterclock.flow.declarations import Place, Rule, Table
+from waterclock.flow.enums import Action, Kind, Mode, Scope, TableType
 from waterclock.storage.slices.inventory import SliceFolder
 from waterclock.timelabel.duration import parse_duration
 

@@ -14,7 +14,7 @@ from tests.ledgers import Clock, Desk, day, desk, require_sums, result, table
 from waterclock.batches.ledger_snapshot import FOREVER, BatchStatus
 from waterclock.batches.records import Input
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.ledger.ledger import Ledger
 from waterclock.ledger.store.export import ExportHead
 from waterclock.ledger.store.instants import to_micros

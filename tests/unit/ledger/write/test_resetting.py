@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.ledgers import Desk, day, table
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.ledger.write.resetting import EmptyingCommit
 
 STATE = table("state", mode=Mode.REPLACE)
