@@ -31,7 +31,10 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class InvalidOption:
-    """An invalid option or combination of options: the error's code, the option or "", and the parts of the message."""
+    """An invalid option or combination of options: the error's code, and the parts of its message.
+
+    `option` is "" if no single option is invalid.
+    """
 
     code: str
     option: str
@@ -42,7 +45,7 @@ class InvalidOption:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The Python module that a connector imports, installed by `package` or by Waterclock's `extra`."""
+    """The Python module that a connector imports, and the `package` or Waterclock `extra` that installs it."""
 
     module: str
     package: str = ""
@@ -55,7 +58,7 @@ class Capabilities:
 
     An option `params.*` matches all options that start with `params.`.
 
-    - `replaces_some`: a delivery may replace the rows that match a condition and keep all others (REPLACE WHERE).
+    - `replaces_some`: a delivery can replace the rows that match a condition and keep all others (REPLACE WHERE).
     - `tells_unread`: lines that cannot be parsed are returned as rows of their own (EXPECT parsed()).
     - `tells`: the origin columns that the source can provide for each row (`_source.file`).
     - `keeps_order`: a delivery sends rows in an order (APPEND ORDER BY).

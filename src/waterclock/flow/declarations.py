@@ -253,7 +253,7 @@ class TableReference:
     """A reference to a table or a view in a query's text, by character offsets.
 
     - `start:end`: the text to replace, a name or a read function with its brackets.
-    - `alias`: the bare table name to insert at offset `alias_at`, if the query gives none.
+    - `alias`: the bare table name to insert at offset `alias_at`, if the query has no alias.
     - `read`, `flat`, `view`: exactly one of them is set.
     - `view_columns`: the view's column list; empty for all columns.
     - `shared`: the name of a SHARED view.
@@ -479,7 +479,7 @@ class Table(TableDeclaration):
 
     @property
     def is_partitioned(self) -> bool:
-        """True if each label of the table is a part of its own."""
+        """True if the table is PARTITIONED: each label is read and restated by itself."""
         return self.type is TableType.PARTITIONED
 
     @property

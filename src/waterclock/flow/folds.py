@@ -44,7 +44,7 @@ class Temporal:
     - `track`: the attributes whose changes start a version; empty: all but `untracked`, the HIDDEN columns.
     - `values`: attributes in which NULL means "empty now"; `are_all_values`: in all attributes. In others NULL means
       missing, and is filled from earlier rows.
-    - `fills_back`: NULLs before the first value of a key are filled with this value. After a delete a key starts anew.
+    - `fills_back`: NULLs before the first value of a key are filled with this value. After a delete a key starts over.
     - `is_of_snapshots`: each label contains all existing keys; a new key starts at the end of the previous label.
     - `calls`: as in `Merge`.
     """

@@ -1,11 +1,11 @@
-"""The words of connections of type `keys`, which declarations and the engine share."""
+"""Option names of connections of type `keys`, which contain the keys of functions such as `hash_keyed`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 KEYS = "keys"
-"""The type of a connection whose options are the secrets of functions."""
+"""The type of a connection whose options are the keys of functions."""
 
 CURRENT = "current"
 PREFIX = "key."

@@ -48,7 +48,7 @@ class Unread:
 
 
 def find_outcome(ladder: Ladder, broken: int, of: int) -> Action | None:
-    """Return the action if `broken` of `of` rows break a rule: FAIL if above all limits, None if no row does."""
+    """Return the action if `broken` of `of` rows break a rule: None if `broken` is 0, FAIL if it exceeds all limits."""
     if not broken:
         return None
     return next((rung.action for rung in ladder if rung.bears(broken, of)), Action.FAIL)

@@ -20,8 +20,8 @@ CAME_LATE, CAME_EARLY, NO_TIME = "late", "early", "no time"
 class LateRows:
     """The settings of a companion table with the late rows of the table `of`; `column` has the time of a row.
 
-    `reach`: how far before a window slices are read for it. `within`: how long after its end late rows reopen a window;
-    None for never.
+    `reach`: how far before a window slices are read for it. `within`: how long after a window's end late rows reopen
+    it; None for never.
     """
 
     of: str

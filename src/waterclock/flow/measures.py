@@ -103,7 +103,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class MeasureComparison:
-    """A rule that compares a batch with earlier ones: `pieces` of its text, with one of `values` between each two."""
+    """A rule that compares a batch with earlier ones: its text is `pieces`, with one of `values` between each two."""
 
     pieces: tuple[str, ...]
     values: tuple[Compared, ...] = field(default=())

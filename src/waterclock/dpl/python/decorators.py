@@ -59,7 +59,7 @@ class Call:
     step: StatefulCall | None = None
 
     def written_name(self, argument: str) -> str:
-        """Return the name under which the caller gave an argument."""
+        """Return an argument's name as the caller wrote it: `state_columns` for `columns` of a state table."""
         is_of_state = self.step is not None and self.step.is_state and argument in {"columns", "was"}
         return f"state_{argument}" if is_of_state else argument
 

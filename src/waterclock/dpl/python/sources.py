@@ -75,7 +75,7 @@ class Texts:
         return self.node_span(site, found) if found is not None else self.site(site)
 
     def argument(self, site: Site, argument: str, value: object, node: ast.expr | None = None) -> SourceText:
-        """Return the source text for a keyword argument, or for its part at `node`. Raises  E251 for no string."""
+        """Return the source text for a keyword argument, or for its element `node`. Raises  E251 if it is no string."""
         if isinstance(value, str):
             return self.source(site, node or self.keyword(site, argument), value, argument)
         shown = "a function's result" if callable(value) else repr(value)

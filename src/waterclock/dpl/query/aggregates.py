@@ -24,12 +24,12 @@ _IN_SPARKS_WORDS = {
 NAMES = frozenset(name.lower() for name in _IN_SPARKS_WORDS)
 
 GROUPED: Mapping[str, int] = {"k_anonymity": 1, "l_diversity": 2}
-"""The aggregates over groups of rows, which only rules can use, and how many arguments they need at least.
+"""The aggregates over groups of rows, which only rules can use, each with its minimum number of arguments.
 
 They have no expansion, because Spark cannot nest aggregates: `group_measures` computes them.
 """
 EXAMPLES = {"k_anonymity": "k_anonymity(zip, age) >= 5", "l_diversity": "l_diversity(diagnosis, zip, age) >= 2"}
-"""A rule for each of them."""
+"""An example rule for each aggregate in `GROUPED`."""
 _BEHIND = frozenset({"FILTER", "OVER", "WITHIN"})  # words behind a call that change what it aggregates
 _FORMS = {"k_anonymity": "k_anonymity(column, ...)", "l_diversity": "l_diversity(sensitive, column, ...)"}
 

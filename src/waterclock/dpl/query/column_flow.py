@@ -34,9 +34,9 @@ Rest = Callable[[str], ColumnOrigin | None]
 
 @dataclass(frozen=True, slots=True)
 class FollowedCalls:
-    """Function names in lower case that change how values are followed; without any, every call passes values on.
+    """Functions, in lower case, whose results have other origins than their arguments.
 
-    `ends`: the result has no origin. `starts`: the result has the function as another origin, with an empty read name.
+    `ends`: the result has no origin. `starts`: the result also has the function itself as an origin, `("", name)`.
     """
 
     ends: frozenset[str] = frozenset()
@@ -100,7 +100,7 @@ class _Frame:
     hidden: set[str] = field(default_factory=set)
     piped: ColumnSource | None = None  # the input of a step after |>
     unnamed: ColumnSource | None = None  # the result of a query in brackets without an alias
-    sides: dict[str, str] = field(default_factory=dict)  # by column of a USING: the side whose value it has
+    sides: dict[str, str] = field(default_factory=dict)  # maps a USING column to the join's side that gives its value
     time_windows: dict[str, ColumnOrigin] = field(default_factory=dict)  # origins of window() and session_window()
     made: dict[str, ColumnOrigin] = field(default_factory=dict)
     windows: Mapping[str, Any] = field(default_factory=dict)

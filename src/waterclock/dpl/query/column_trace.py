@@ -39,10 +39,10 @@ class ColumnOf:
 
 @dataclass(frozen=True, slots=True)
 class TracedColumn:
-    """The direct origin of a column: its `expression`, and the `inputs` of that. `note`: why the trace ends here.
+    """The direct origin of a column: its SQL `expression` and the input columns in it. `note`: why the trace ends here.
 
-    `unknown` are those of the inputs that may or may not be origins. For Python code, which has no expression, `how` is
-    copied, computed or aggregated.
+    `unknown`: those `inputs` that may or may not be origins. For Python code, which has no expression, `how` is copied,
+    computed or aggregated.
     """
 
     expression: str = ""
@@ -185,7 +185,7 @@ class _Tracer:
         }
 
     def _read(self, name: str) -> Columns | None:
-        """Return the columns of a read by its name in the text; if not all are known, with a rest for the others."""
+        """Return the columns of the read that has this name in the text; a rest represents the unknown ones."""
         read = self.reads.get(name)
         if read is None:
             return None
@@ -198,7 +198,7 @@ class _Tracer:
         return Columns(known, (lambda column: ColumnOrigin(frozenset({(name, column)})),), (name,))
 
     def _origin(self, name: str, column: str) -> ColumnOf:
-        """Return the table's column for a column of a read, as the table spells it."""
+        """Return the table column from which a column of a read comes, as the table spells it."""
         if not name:  # a function that starts an origin
             return ColumnOf("", column)
         if (found := self.flats.get(name, {}).get(column.lower())) is not None:

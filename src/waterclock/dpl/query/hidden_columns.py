@@ -151,7 +151,7 @@ class _Nested:
         return next((at for at in range(select + 1, end) if self.around[at] == level and self.parts(at)), end)
 
     def find_closing_bracket(self, opening: int) -> int:
-        """Return the index of the bracket that closes one."""
+        """Return the index of the bracket that closes the one at `opening`."""
         level = self.around[opening]
         behind = range(opening + 1, len(self.tokens))
         return next((at for at in behind if self.kind(at) in _CLOSING and self.around[at] == level), len(self.tokens))
@@ -176,7 +176,7 @@ class _Nested:
 
 @dataclass(frozen=True, slots=True)
 class _Select:
-    """A SELECT: the range of its tokens, its `*`, and other parts that use columns without naming them, as indexes.
+    """A SELECT, by the indexes of its tokens: its range, and each `*`, PIVOT and NATURAL JOIN in it.
 
     `merged` are the columns of its USING.
     """
@@ -249,7 +249,7 @@ class _HiddenColumnFinder:
         written = set()
         if self.nested.has_list(star):
             written = set(self._in_brackets(star + 1))
-        if parts[-1].lower() not in written:  # a user who leaves it out already may keep that
+        if parts[-1].lower() not in written:  # the user's own EXCEPT may name it already
             self.excepted.setdefault(star, []).append(".".join(map(quote_name, parts)))
 
     def _select(self, begin: int) -> _Select:

@@ -51,7 +51,7 @@ class Impact:
         self.columns[column] = max(before, how, key=_RANK.index)
 
     def size(self) -> tuple[object, ...]:
-        """Return a value that changes whenever something is added."""
+        """Return a value that changes whenever a column, use, table or reason is added."""
         return (tuple(self.columns.items()), len(self.uses), len(self.through), len(self.why))
 
 
@@ -101,7 +101,7 @@ def _impact_on(found: dict[str, Impact], name: str, through: str) -> Impact:
 
 
 def find_delivering_publishes(flow: Flow) -> Mapping[str, tuple[str, ...]]:
-    """Return, by collect, the publishes of the project that write to its source."""
+    """Map each collect to the publishes of the project that write to its source."""
     by: dict[str, tuple[str, ...]] = {}
     for name, table in flow.tables.items():
         unit = table.source.unit if table.source else None

@@ -26,7 +26,7 @@ _WHY = "Spark runs each of the queries on its own, and their rows are combined b
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The token indexes of a UNION ... BY NAME, `first` to before `behind`; `depth` is the number of open brackets."""
+    """The token indexes of a UNION ... BY NAME, from `first` up to before `behind`; `depth`: the open brackets there."""
 
     first: int
     behind: int

@@ -55,7 +55,7 @@ class _AlertReader:
 
     config: Config
     errors: list[WaterclockError]
-    is_whole: bool  # else tables may be missing because of errors in their statements, which are reported already
+    is_whole: bool  # the flow has no errors; otherwise tables with errors, which are reported already, may be missing
     said: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Resolves AWAIT, the sign for which a collect waits: a marker, rows of the next window, or a query that is TRUE."""
+"""Resolves AWAIT: what a collect waits for before it reads a window, a marker, a later file or a query that is TRUE."""
 
 from __future__ import annotations
 
