@@ -62,8 +62,9 @@ class Capabilities:
     - `tells_unread`: lines that cannot be parsed are returned as rows of their own (EXPECT parsed()).
     - `tells`: the origin columns that the source can provide for each row (`_source.file`).
     - `keeps_order`: a delivery sends rows in an order (APPEND ORDER BY).
-    - `wrong_options`: finds invalid combinations in the options of a `connection`, or of a `collect` or a `publish`
-      with the path of their unit. Secrets are references there.
+    - `wrong_options(what, options, path)`: yields invalid combinations of options. `what` is connection, collect or
+      publish; or each or whole, for a collect with or without FOR EACH. `path` is that of the unit, empty for a
+      connection. Secrets in the options are references.
     - `copies`: a collect with `format 'raw'` has one row per item of the source, and a publish with that format copies
       these items.
     - `seals`: the source has no clock of its own; a run decides when a window is complete, as for a receiver.

@@ -381,7 +381,7 @@ class TableDeclaration(Keyed):
     A publish has the name of its unit (`ops.delays`) and one plain read.
 
     - `start`: None if it is derived, or recorded by the first run (arrivals, snapshots).
-    - `keep_versions`: None means 30 days. `manifest`: a manifest is kept for other engines.
+    - `keep_versions`: None means 30 days. `manifest`: the format of a manifest for other engines.
     - `partial_after`: how long after a window a batch waits for all its inputs; None: until all are settled.
     - `deadline`: how long after a window its batch must be done, or its watermark must have passed the window's end
       (`is_by_watermark`). `runtime`: how long a batch may take at most.

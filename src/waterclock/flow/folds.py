@@ -15,7 +15,7 @@ RECORD = ("rec_eff_time", "rec_exp_time", "rec_is_current")
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """The settings of MERGE: the last row of each key by (`order_by`, label) is kept, unless its `delete_when` is TRUE.
+    """The settings of MERGE: the last row of each key by (`order_by`, label) is visible, unless `delete_when` is TRUE.
 
     `calls`: identifies the code of the project's functions that `delete_when` calls, if any.
     """

@@ -13,7 +13,7 @@ REASON = "late_reason"
 """The column with the reason why no window contains the row."""
 
 CAME_LATE, CAME_EARLY, NO_TIME = "late", "early", "no time"
-"""The reasons: the window's books were closed, the row arrived before the window's reads begin, or it has no time."""
+"""The reasons: the window's books were closed, the row is in a slice before those that its window reads, or no time."""
 
 
 @dataclass(frozen=True, slots=True)

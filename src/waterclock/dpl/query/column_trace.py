@@ -28,7 +28,7 @@ UNKNOWN_ORIGIN = "not known: the query alone does not tell which columns it is m
 
 @dataclass(frozen=True, slots=True, order=True)
 class ColumnOf:
-    """A column of a table; the column `*` stands for all of them, if a transform cannot be analyzed."""
+    """A column of a table; the column `*` represents all of its columns, if a transform cannot be analyzed."""
 
     table: str
     column: str

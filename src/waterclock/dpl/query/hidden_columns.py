@@ -157,7 +157,7 @@ class _Nested:
         return next((at for at in behind if self.kind(at) in _CLOSING and self.around[at] == level), len(self.tokens))
 
     def is_star(self, at: int) -> bool:
-        """Return whether a token is a `*` that stands for columns: it neither multiplies nor counts rows."""
+        """Return whether a token is a `*` that means columns: it neither multiplies nor counts rows."""
         if self.kind(at) is not TokenType.STAR or self.kind(at - 1) not in _BEFORE_A_STAR:
             return False
         is_only = self.kind(at - 1) is TokenType.L_PAREN and self.kind(at + 1) is TokenType.R_PAREN

@@ -26,7 +26,7 @@ _WHY = "Spark runs each of the queries on its own, and their rows are combined b
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The token indexes of a UNION ... BY NAME, from `first` up to before `behind`; `depth`: the open brackets there."""
+    """The tokens `first` to `behind` (exclusive) of a UNION ... BY NAME, and the number of brackets around them."""
 
     first: int
     behind: int
