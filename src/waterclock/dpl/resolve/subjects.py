@@ -32,7 +32,7 @@ def subject_type(declared: str) -> SubjectType | None:
 
 
 def check_subjects(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
-    """Yield errors for SUBJECT columns of other types, and for columns of one subject that do not fit each other."""
+    """Yield errors for SUBJECT columns that are neither text nor integer, or differ in kind or spelling per subject."""
     first: dict[str, tuple[str, str]] = {}
     typed: dict[str, tuple[SubjectType, str]] = {}
     for draft in drafts:

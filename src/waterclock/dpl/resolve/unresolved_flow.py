@@ -1,4 +1,4 @@
-"""The declarations of a flow while it is compiled, for checks that look at several tables."""
+"""The declarations of a flow while it is compiled, for checks that compare several tables."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _MOST_DIGITS = 18
 _CLOSING = frozenset({")", "]", ">"})
 _CLAUSES_OF_OTHER_TOOLS = frozenset({"CONSTRAINT", "TARGET_LAG", "LOCATION", "TBLPROPERTIES", "USING"})
 NOTHING = Word("end", "", "", 0, 0, -1)
-# by the first word of a clause: all words with which it begins, and the word of its definition
+# maps the first word of clauses to all words with which each begins, and to the word of its definition
 FirstWords = Mapping[str, Sequence[tuple[tuple[str, ...], str]]]
 
 
@@ -290,7 +290,7 @@ class Cursor:
             self.take()
 
     def _missing_word_fix(self, upper: str) -> str:
-        """Return the fix for a word or sign that is missing before the next word."""
+        """Return the fix for a word or bracket that is missing before the next word."""
         if upper in _CLOSING:
             return f"close it with {upper}"
         before = self.peek(-1)

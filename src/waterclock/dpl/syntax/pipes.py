@@ -102,7 +102,7 @@ def complete_pipes(tree: Any, tokens: Sequence[Token]) -> Any:
 
 
 def is_piped(node: Any) -> bool:
-    """Return whether a source in FROM stands for the input of a step after |>."""
+    """Return whether a source in FROM is the input of a step after |>, as sqlglot represents it."""
     if isinstance(node, exp.Subquery):
         return node.alias.startswith(PIPED)
     return isinstance(node, exp.Table) and node.name.startswith(PIPED) and "start" not in node.this.meta

@@ -46,7 +46,7 @@ class Statement:
     """A parsed statement: its name and its clauses; positional parts (FROM, COLUMNS, AS, ...) are clauses too.
 
     - `function`: a Python function instead of a query or a SQL expression.
-    - `failed`: the words of the clauses that could not be parsed; `UNREAD` stands for a clause with unknown words.
+    - `failed`: the words of the clauses that could not be parsed; `UNREAD` represents a clause with unknown words.
     - `listed`: the names in a closed column list that has errors; None if they are unknown.
     """
 
@@ -222,7 +222,7 @@ class ParsedWas:
 
 @dataclass(frozen=True, slots=True)
 class ParsedAwait:
-    """A parsed AWAIT: the kind of sign, the marker's name or the query, and the longest wait (None: forever)."""
+    """A parsed AWAIT: its kind, the marker's name or the query, and the longest wait (None: forever)."""
 
     sign: Sign
     text: str
