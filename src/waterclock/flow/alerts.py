@@ -64,7 +64,7 @@ class QuietHours:
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """A rule that sends alerts to `targets` about causes that affect one of `tables` and have at least this severity.
+    """A rule that sends alerts to `targets` about root causes of at least this severity that affect one of `tables`.
 
     `repeat`: the time after which an alert about a persistent cause is sent again; None for never.
     """

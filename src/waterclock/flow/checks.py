@@ -40,7 +40,7 @@ class Demand(StrEnum):
 
 
 class TableWithRules(Protocol):
-    """Any object with rules on rows: a table, resolved or not."""
+    """A table with rules on its rows, before or after its names are resolved."""
 
     @property
     def columns(self) -> Columns:
@@ -106,7 +106,7 @@ def asks_rows(table: TableWithRules) -> bool:
 
 
 def checks_of(table: TableWithRules) -> tuple[Check, ...]:
-    """Return the checks of each row in the order in which they run: parsed lines, columns, rules, then the key.
+    """Return the checks of each row: parsed lines, columns, rules, and last the key, on rows that pass all others.
 
     Types and unparsed lines whose violation fails the batch are not included: reading such a row fails by itself.
     """

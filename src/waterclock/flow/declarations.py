@@ -287,7 +287,7 @@ class ValueReference:
 class Query:
     """A query as the user wrote it, with the parts of the text that are replaced when it runs.
 
-    `branches` are the queries between its UNION ALL BY NAME, in order, with offsets into their own texts; the query
+    `branches` are the queries that UNION ALL BY NAME combines, in order, with offsets into their own texts; the query
     then has no references of its own. `stars`: texts to insert at offsets after a `*`, which exclude HIDDEN columns.
     """
 
@@ -323,7 +323,7 @@ class PythonFunction:
     """A Python transform, loaded by file and name at run time. `source` is its text, for display.
 
     `fingerprint` identifies the syntax trees of the function and of the project's modules that it imports; `shapes` are
-    these trees. `step` is set if the function keeps a state.
+    the texts of these trees. `step` is set if the function keeps a state.
     """
 
     file: str
@@ -454,7 +454,7 @@ class Table(TableDeclaration):
         return next((it for it in self.choices if it.condition is None or it.condition.is_true_for(window)), None)
 
     def reads_for_window(self, window: Window) -> tuple[Read, ...]:
-        """Return the reads of the batch of a window."""
+        """Return the tables that the batch of a window reads, each with the kind of read."""
         choice = self.choice_of(window)
         return self.reads if choice is None else choice.reads
 

@@ -12,7 +12,7 @@ from waterclock.timelabel.label import TIMELABEL
 
 @dataclass(frozen=True, slots=True)
 class FlatColumn:
-    """A column of FLAT(u): `name` in the result, and the table and column from which it is."""
+    """A column of FLAT(u): its `name` in the result, and the table and column from which it comes."""
 
     name: str
     table: str

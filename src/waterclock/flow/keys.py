@@ -1,4 +1,4 @@
-"""The options of KEY for rows with the same key: which row is kept, and how far back the key must be new."""
+"""The options of KEY for rows with the same key: which row passes, and how far back the key must not occur."""
 
 from __future__ import annotations
 

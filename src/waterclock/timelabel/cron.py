@@ -22,9 +22,9 @@ _LONGEST = dict(enumerate((31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31), star
 def compile_cron(text: str, zone: str = "UTC") -> Cadence:
     """Convert a cron schedule to a cadence: `10 * * * *` is EVERY HOUR DELAY 10 MINUTES.
 
-    At each firing the last window that has ended is due. Around clock changes the two times differ: days stay whole,
-    and the delay is elapsed time. A weekly schedule on another day than Monday, or a monthly one on another day than
-    the first, gives a delay of days.
+    At each firing the last window that ended before it becomes due. Around clock changes this may be earlier or later
+    than the schedule, because days are whole windows and the delay is elapsed time. A weekly schedule on another day
+    than Monday, or a monthly one on another day than the first, gives a delay of days.
 
     Raises  E104 for text that is not a cron schedule, or whose intervals are not a legal period (with the nearest legal
             ones); E105 for an unknown zone

@@ -23,7 +23,7 @@ _ITEM = re.compile(r"(?:\*|(?P<low>[0-9A-Z]+)(?:-(?P<high>[0-9A-Z]+))?)(?:/(?P<s
 
 
 class Days(Enum):
-    """Which of the two day fields of a cron schedule restrict the days."""
+    """Which of the two day fields of a cron schedule restrict the days on which it fires."""
 
     EVERY = "every day"
     BY_DATE = "days of the month"

@@ -56,7 +56,7 @@ def instant_of(label: str) -> datetime:
 
 
 def parts_of(label: str) -> LabelParts:
-    """Split a label into its parts: `20180305080000` → ('2018', '03', '05', '08', '00'). Raises  E101."""
+    """Split a label: `20180305080000` → ('2018', '03', '05', '08', '00'). Raises  E101 for a malformed label."""
     instant_of(label)
     return LabelParts(label[:4], label[4:6], label[6:8], label[8:10], label[10:12])
 

@@ -46,7 +46,7 @@ class StatefulCall:
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A recorded call of a declaring function.
+    """A recorded call of a function that declares a statement, such as `wc.collect`.
 
     `function` is the function that the call decorates; `step` has the arguments of `stateful`.
     """
@@ -100,7 +100,7 @@ _recorder: ContextVar[_Recorder | None] = ContextVar("waterclock_recorder", defa
 
 @contextmanager
 def record_calls(path: Path, root: Path) -> Iterator[list[Call]]:
-    """Collect the declaring calls of the file at `path`, including those in functions of the project that it calls.
+    """Record the calls that declare statements while the file at `path` runs; the list that it yields collects them.
 
     Calls that another file makes while it is imported are not included.
     """

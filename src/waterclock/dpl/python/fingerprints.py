@@ -60,7 +60,7 @@ class PythonFingerprints:
     def _pieces(
         self, function: ast.FunctionDef, tree: ast.Module, path: Path, declared: Collection[End]
     ) -> tuple[_CodePiece, list[_CodePiece]]:
-        """Return a function without the decorators in `declared`, and it together with all code of its file it uses."""
+        """Return a function without the decorators in `declared`, and a list of it and all code of its file it uses."""
         if path not in self._bindings:
             self._bindings[path] = _bindings(tree, self._list_values(tree, path))
         bindings = self._bindings[path]

@@ -125,7 +125,7 @@ def _list_assigned_names(node: ast.AST) -> Iterator[str]:
 def transform_function(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End], errors: list[WaterclockError]
 ) -> tuple[PythonFunction, list[Clause]]:
-    """Return the function of a transform, and a clause `ARGUMENT name` with the position of each parameter.
+    """Return the function of a transform, and for each parameter a clause `ARGUMENT name` with its position.
 
     Errors in parameters are appended to `errors`.
     """

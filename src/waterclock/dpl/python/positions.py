@@ -114,7 +114,7 @@ class PythonText:
         return self._calls.get((site.end_line, site.end_column))
 
     def offset(self, line: int, column: int) -> int:
-        """Return the character offset of a line, from 1, and a column in UTF-8 bytes."""
+        """Convert a line, from 1, and a column in UTF-8 bytes, from 0, to a character offset."""
         start = self._starts[min(line, len(self._starts)) - 1]
         end = self._starts[line] if line < len(self._starts) else len(self.source.text)
         return start + len(self.source.text[start:end].encode()[:column].decode(errors="replace"))

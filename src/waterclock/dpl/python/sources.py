@@ -87,7 +87,10 @@ class Texts:
         )  # fmt: skip
 
     def positional(self, site: Site | None, index: int, value: object, at: Span) -> tuple[SourceText, str]:
-        """Return the source text and the value of a positional argument. Raises  E251 for a value that is no string."""
+        """Return the source text and the value of a positional argument; `at` is used if the call is not in the project.
+
+        Raises  E251 for a value that is no string
+        """
         call = self.call(site)
         node: ast.expr | None = None
         if call is not None:

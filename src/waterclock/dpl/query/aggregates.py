@@ -42,7 +42,7 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def check_aggregate_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Return the error for a call at `index` of an aggregate of Waterclock with invalid arguments, or None."""
+    """Return the error if the token at `index` (`upper` in capitals) is an invalid call of a Waterclock aggregate."""
     if upper.lower() in GROUPED and _is_call(tokens, index):
         return _check_grouped_call(source, tokens, index)
     if upper not in _IN_SPARKS_WORDS or not _is_call(tokens, index):

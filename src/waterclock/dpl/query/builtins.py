@@ -91,7 +91,7 @@ KEYED: Mapping[str, Sequence[str]] = {each.function.name: each.parameters for ea
 
 
 def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Return the error for a call at `index` of the built-in function `upper`; None if it is valid, or no such call.
+    """Return the error if the token at `index` (`upper` in capitals) is an invalid call of a built-in function.
 
     Values of arguments are checked only if they are literals.
     """
@@ -149,7 +149,7 @@ def arguments(tokens: Sequence[Token], opening: int) -> Iterator[list[Token]]:
 
 
 def named_arguments(tokens: Sequence[Token], opening: int, parameters: Sequence[str]) -> dict[str, list[Token]]:
-    """Return the arguments of a call by their parameters, given by position or as `name => ...`."""
+    """Map the parameters of a call to the tokens of their arguments, passed by position or as `name => ...`."""
     found: dict[str, list[Token]] = {}
     for argument, name in zip(arguments(tokens, opening), parameters, strict=False):
         is_named = len(argument) > 1 and argument[1].token_type is TokenType.FARROW
@@ -161,7 +161,7 @@ def named_arguments(tokens: Sequence[Token], opening: int, parameters: Sequence[
 
 
 def called_functions(functions: Mapping[str, Function], texts: Iterable[str]) -> list[Function]:
-    """Return the functions that texts call, directly or not, each after its own callees, as Spark creates them."""
+    """Return the functions that texts call, directly or not, each after its callees, as Spark must create them."""
     found: dict[str, Function] = {}
     begun: set[str] = set()
 

@@ -46,7 +46,7 @@ class Impact:
         return bool(self.uses - {MAY}) or any(how != MAY for how in self.columns.values())
 
     def put(self, column: str, how: str) -> None:
-        """Add a column of the table that derives from the traced one; of two ways `how`, keep the less direct one."""
+        """Add a column that derives from the traced one; if it is known already, keep the less direct `how`."""
         before = self.columns.get(column, COPIED)
         self.columns[column] = max(before, how, key=_RANK.index)
 
@@ -89,7 +89,7 @@ def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
 
 
 def _decides_rows(at: Impact, deciding: frozenset[str]) -> bool:
-    """Return whether the table's rows certainly depend on one of the affected columns; `deciding` are such columns."""
+    """Return whether a certainly affected column is in `deciding`, the columns that decide which rows the table has."""
     sure = {column.lower() for column, how in at.columns.items() if how != MAY}
     return bool(sure & deciding) or (bool(sure) and ALL in deciding)
 

@@ -85,7 +85,7 @@ class Replacements(Protocol):
         """Return an expression for a value of the batch in a query's text."""
 
     def between(self, query: Query) -> Mapping[int, str]:
-        """Return the texts to insert at further offsets of a query's text."""
+        """Map further offsets in a query's text to the texts to insert there."""
 
 
 @dataclass(frozen=True, slots=True)

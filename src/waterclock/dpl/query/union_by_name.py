@@ -34,7 +34,7 @@ class _Words:
 
 
 def branches_of(query: ParsedQuery) -> tuple[list[ParsedQuery], list[WaterclockError]]:
-    """Return the queries that UNION ALL BY NAME combines at a query's top level, and errors; no queries without one."""
+    """Return the queries that UNION ALL BY NAME combines at a query's top level (empty without it), and errors."""
     tokens = query.tokens
     cuts = [words for words in _find_unions_by_name(tokens) if not words.depth]
     if not cuts:

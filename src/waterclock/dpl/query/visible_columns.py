@@ -146,7 +146,7 @@ class Frame:
         return [source for source in self.sources if source.alias.lower() not in self.hidden]
 
     def owners(self, name: str, among: Iterable[VisibleSource] | None = None) -> list[VisibleSource]:
-        """Return the sources that have an unqualified name, if it is certainly ambiguous; else an empty list.
+        """Return the sources with a column of this unqualified name, if it is certainly ambiguous; else an empty list.
 
         Only the innermost SELECT whose sources have the name counts. `among`: those of its sources that are in scope;
         None for all.

@@ -1,4 +1,4 @@
-"""Resolves AWAIT: what a collect waits for before it reads a window, a marker, a later file or a query that is TRUE."""
+"""Resolves AWAIT. Before it reads a window, a collect waits for a marker file, a later file or a query that is TRUE."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ class _ConditionReader:
         raise self._refuse(what, "compare values of the same type")
 
     def _time(self, found: _Typed, kind: _Kind | None, said: str) -> _Typed:
-        """Convert a value to a timestamp or a date, as `kind` says; None for either of them."""
+        """Convert a value to the type `kind`, a timestamp or a date (None: either); `said` is its text for messages."""
         if found.kind is _Kind.NULL:
             return found
         if found.kind is _Kind.TEXT and found.is_written:

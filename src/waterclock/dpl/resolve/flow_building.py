@@ -132,7 +132,7 @@ def _list_words(text: str) -> str:
 
 
 def _with_code_of_deletes(declared: TableDeclaration, functions: Mapping[str, Function]) -> TableDeclaration:
-    """Return a table with the code of the functions that DELETE WHEN calls: with other code it deletes other rows."""
+    """Return a table with a digest of the functions that DELETE WHEN calls: if they change, other rows are deleted."""
     fold = declared.fold
     called = _list_called_functions([_list_words(fold.delete_when)], functions) if fold and fold.delete_when else []
     if fold is None or not called:

@@ -64,7 +64,7 @@ class Cursor:
         return word
 
     def at(self, *uppers: str) -> bool:
-        """Return whether the next words are these, which are given in capitals."""
+        """Return whether the next words equal `uppers`, which are in capitals; names in quotes do not."""
         position = self.index
         if position + len(uppers) > len(self.words):
             return False
@@ -74,7 +74,7 @@ class Cursor:
         return True
 
     def accept(self, *uppers: str) -> bool:
-        """Consume the next words if they are these; return whether they are."""
+        """Consume the next words if they equal `uppers`; return whether they do."""
         if self.at(*uppers):
             self.index += len(uppers)
             return True

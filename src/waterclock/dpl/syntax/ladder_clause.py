@@ -28,7 +28,10 @@ _DOES = {
 
 
 def take_otherwise(cursor: Cursor) -> Ladder:
-    """Parse the ELSE actions after a rule; empty if there are none. Raises  E209, E270, E271, E273."""
+    """Parse the ELSE actions after a rule; empty if there are none.
+
+    Raises  E209 for INTO, E270 and E271 for actions without an effect in this order, E273 for an invalid limit
+    """
     found: list[Rung] = []
     while cursor.at("ELSE") and not cursor.at("ELSE", "AS"):
         start = cursor.index

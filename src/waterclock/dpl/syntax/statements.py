@@ -267,9 +267,10 @@ class ParsedBatching:
 
 @dataclass(frozen=True, slots=True)
 class ParsedTemporal:
-    """The parsed sub-clauses of TEMPORAL except keys, order and deletes; `spans` are those of all, by their words.
+    """The parsed sub-clauses of TEMPORAL except keys, order and deletes.
 
-    `are_all_values` is NULLS VALUE without names, `are_all_missing` NULLS MISSING.
+    `are_all_values` is NULLS VALUE without names, `are_all_missing` NULLS MISSING. `spans` maps the words of each
+    sub-clause to its span.
     """
 
     at: str | None = None

@@ -285,7 +285,7 @@ def _comment_end(text: str, start: int) -> int | None:
 
 
 def parse_tokens(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
-    """Parse tokens of a source with sqlglot; nodes have their offsets in it. Raises  sqlglot's ParseError."""
+    """Parse tokens to syntax trees, whose nodes have offsets in the source. Raises  sqlglot's ParseError."""
     trees = dialect().parser().parse(tokens_for_parser(tokens), source.text)
     return [complete_pipes(tree, tokens) for tree in trees]
 
