@@ -38,7 +38,10 @@ class Measured:
 
 
 def read_measured_values(measures: Mapping[str, Any]) -> dict[str, Measured]:
-    """Return the measured values of a revision by name, including those that were computed offline."""
+    """Map the names of a revision's measures, including offline ones, to their values.
+
+    `measures` is the JSON object of the revision in the ledger.
+    """
     found = {**measures.get(MEASURED, {}), **measures.get(OFFLINE, {})}
     return {name: Measured(said["value"], said["type"]) for name, said in found.items()}
 

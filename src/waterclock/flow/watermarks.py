@@ -24,7 +24,7 @@ MARK = "_mark"
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """A WATERMARK clause: an arriving row is at most `lateness` older than the newest row with the same `per` values."""
+    """A WATERMARK clause: rows are complete up to `lateness` before the newest row of their part (equal `per`)."""
 
     column: str
     lateness: timedelta

@@ -37,7 +37,7 @@ class PythonFingerprints:
     def shapes_of(
         self, function: ast.FunctionDef, tree: ast.Module, path: Path, *, declared: Collection[End] = ()
     ) -> tuple[str, ...]:
-        """Return the shapes that identify a function of the file at `path`: its own, then those of the code it uses.
+        """Return the shapes (texts of syntax trees) of a function in the file at `path`, and of all code that it uses.
 
         In the first shape, names of tables that the parameters read are marked for `replace_marked_table_names`.
         `declared` are the end positions of the calls that declare statements; such decorators are left out.

@@ -87,8 +87,9 @@ class Texts:
         )  # fmt: skip
 
     def positional(self, site: Site | None, index: int, value: object, at: Span) -> tuple[SourceText, str]:
-        """Return the source text and the value of a positional argument; `at` is used if the call is not in the project.
+        """Return the source text and the value of a positional argument.
 
+        `at` is the position to report if the call is not in the project.
         Raises  E251 for a value that is no string
         """
         call = self.call(site)

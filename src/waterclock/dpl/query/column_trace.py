@@ -56,7 +56,7 @@ class TracedColumn:
 class TracedColumns:
     """The origins of a query's columns, in order, and the tables whose `*` may include more columns.
 
-    `through_star` returns the input columns of a column that is not in `made`, by its name: those that a `*` includes.
+    `through_star(name)` returns the input columns that a `*` includes as `name`, for a column that is not in `made`.
     """
 
     made: Mapping[str, TracedColumn]
@@ -73,9 +73,9 @@ def trace(
 ) -> TracedColumns:
     """Return the origins of a query's columns; columns of UNION ALL BY NAME are merged by name.
 
-    `closed` returns the columns of a table if all are known, else none; `known` returns those that are known. `said`
-    are the columns in the transform's column list, by their lower-case names. `calls` are functions that end or start
-    an origin.
+    `closed` returns the columns of a table if all are known, else none; `known` returns the known ones. `said` maps
+    lower-case names to the columns in the transform's column list. `calls`: functions whose results have other origins
+    than their arguments.
     """
     if not query.branches:
         return _Tracer(query, closed, known, said, calls).trace()
@@ -155,7 +155,7 @@ class _Tracer:
         return TracedColumn(text, inputs) if origin.is_known else TracedColumn(text, inputs, UNKNOWN_ORIGIN)
 
     def _trace_unnamed_columns(self, made: Columns) -> TracedColumn | None:
-        """Return the origin of columns whose names are not known; None if there are none but those of open tables."""
+        """Return the origin of columns whose names are not known; None if a `*` of an open table includes them all."""
         if not made.is_known:
             return TracedColumn(note=UNKNOWN_ORIGIN)
         if len(made.rests) == len(made.opens):
@@ -165,7 +165,7 @@ class _Tracer:
         return self._to_traced_column("", made.rests[0]("*") or ColumnOrigin(is_known=False))
 
     def _texts(self, tree: Any) -> dict[str, str]:
-        """Return the expressions of the query's columns, with qualified column names, by lower-case name."""
+        """Map the query's columns, in lower case, to their expressions with qualified column names."""
         schema: dict[str, object] = {
             name: {column.lower(): _UNKNOWN_TYPE for column in columns}
             for name, read in self.reads.items()

@@ -37,8 +37,8 @@ _TOP = -1
 class Hiding:
     """The edits of a query that leave out HIDDEN columns; offsets are those of the source text.
 
-    `left_out`: the columns to remove from a read, by the read's offset. `stars`: the texts to insert after a `*`, by
-    offset.
+    `left_out` maps the offset of a read to the columns to remove from it. `stars` maps offsets after a `*` to the texts
+    to insert there.
     """
 
     left_out: dict[int, tuple[str, ...]] = field(default_factory=dict)
@@ -292,7 +292,7 @@ class _HiddenColumnFinder:
         )
 
     def _find_named_columns(self, select: _Select, hidden: Sequence[str]) -> dict[str, int]:
-        """Return the HIDDEN columns that a SELECT may name, with the index of the name; names after AS do not count."""
+        """Map HIDDEN columns that a SELECT may name to the index of the token; names after AS do not count."""
         lower = {name.lower(): name for name in hidden}
         named: dict[str, int] = {}
         for at, text in self.nested.texts(select.begin, select.end):

@@ -18,7 +18,7 @@ _DIALECT = "databricks"
 def deciding_columns(table: Table) -> frozenset[str]:
     """Return the columns of a table, in lower case, that decide which rows it keeps; `*` represents all columns.
 
-    Rules that remove single rows check them, or MERGE or TEMPORAL identifies, orders or deletes rows by them.
+    These are the columns in rules that remove single rows, and in the key, order and deletes of MERGE or TEMPORAL.
     """
     found = [*_deciding_columns_of_fold(table)]
     for column in table.columns.named:

@@ -48,8 +48,8 @@ class Spliced:
     def place_of(self, line: int, column: int) -> Place:
         """Return the position in the user's file of a position in `text`; both are counted from 1.
 
-        Columns of `text` are counted in UTF-16 units, as in Spark's errors, whose columns start at 0. A position in
-        inserted text gives that of the reference which it replaces.
+        Columns of `text` are counted in UTF-16 units, as in Spark's errors, whose columns start at 0. For a position in
+        inserted text, the position of the replaced reference is returned.
         """
         start = 0
         for _ in range(line - 1):

@@ -23,7 +23,7 @@ _OFFSET = re.compile(r"[XxOVzZ]")
 
 
 def types_of(flow: Flow, query: Query) -> dict[str, str]:
-    """Return the declared types of a query's input columns, by lower-case name; only names with a single type."""
+    """Map a query's input columns, in lower case, to their declared types; names with several types are left out."""
     found: dict[str, set[str | None]] = {}
     for reference in query.tables:
         read = reference.flat.read if reference.flat is not None else reference.read

@@ -142,7 +142,7 @@ class Frame:
         return [*self.sources, *(self.outer.all_sources() if self.outer else [])]
 
     def visible(self) -> list[VisibleSource]:
-        """Return the SELECT's sources without those of SEMI and ANTI joins: only their columns are in `*`."""
+        """Return the SELECT's sources whose columns a `*` includes: all but those of SEMI and ANTI joins."""
         return [source for source in self.sources if source.alias.lower() not in self.hidden]
 
     def owners(self, name: str, among: Iterable[VisibleSource] | None = None) -> list[VisibleSource]:

@@ -73,7 +73,7 @@ class _AlertReader:
                 )
 
     def tables(self, said: Mapping[str, Any], path: _Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the subsections below the last key of a path, by name; report those with invalid names or values."""
+        """Yield the name and the values of each subsection at `path`; report invalid names and values."""
         kind, found = path[-1], said.get(path[-1], {})
         if not isinstance(found, Mapping):
             fix = f"write [alerts.{kind}.NAME] and its keys below it"

@@ -42,7 +42,7 @@ from waterclock.timelabel.label import TIMELABEL
 class RecordedColumns:
     """The columns and Spark types that the last run recorded, by table.
 
-    `rows` are those of the rows from which a TEMPORAL table makes versions; `tables` are those that readers see.
+    `tables`: the columns that readers see. `rows`: the columns of the rows from which a TEMPORAL table makes versions.
     """
 
     tables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -271,7 +271,7 @@ class Schemas:
 
 
 class _ColumnsByOffset:
-    """A function from an offset in a query to the columns of the table, view or FLAT that is named there."""
+    """A callable that maps an offset in a query to the columns of the table, view or FLAT that is named there."""
 
     def __init__(self, tables: Mapping[int, FoundTable], schemas: Schemas) -> None:
         self.tables = tables

@@ -64,7 +64,7 @@ class Cursor:
         return word
 
     def at(self, *uppers: str) -> bool:
-        """Return whether the next words equal `uppers`, which are in capitals; names in quotes do not."""
+        """Return whether the next words equal `uppers`, given in capitals; words in quotes or backticks never do."""
         position = self.index
         if position + len(uppers) > len(self.words):
             return False

@@ -30,7 +30,7 @@ _DOES = {
 def take_otherwise(cursor: Cursor) -> Ladder:
     """Parse the ELSE actions after a rule; empty if there are none.
 
-    Raises  E209 for INTO, E270 and E271 for actions without an effect in this order, E273 for an invalid limit
+    Raises  E209 for INTO, E270 for a limit without an effect, E271 for actions in a wrong order, E273 for other limits
     """
     found: list[Rung] = []
     while cursor.at("ELSE") and not cursor.at("ELSE", "AS"):
