@@ -82,7 +82,7 @@ class Replacements(Protocol):
         """Return a relation for a reference in a query's text."""
 
     def of_value(self, query: Query, value: ValueReference) -> str:
-        """Return an expression for a value of the batch in a query's text."""
+        """Return the SQL expression that replaces a call such as WINDOW_START() in a query's text."""
 
     def between(self, query: Query) -> Mapping[int, str]:
         """Map further offsets in a query's text to the texts to insert there."""

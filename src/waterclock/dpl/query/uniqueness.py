@@ -31,7 +31,10 @@ def keys_of_table(flow: Flow, read: Read, reader: Table | None) -> tuple[str, ..
 
 
 class Uniqueness:
-    """Determines whether rows of a query are unique or ordered; `keys_at` are the keys of input tables by offset."""
+    """Determines whether rows of a query are unique or ordered.
+
+    `keys_at` maps the offset of each input table in the query's text to the table's key columns.
+    """
 
     def __init__(self, keys_at: Mapping[int, tuple[str, ...]]) -> None:
         self.keys_at = keys_at

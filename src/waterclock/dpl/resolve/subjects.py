@@ -24,7 +24,7 @@ _TEXTS = frozenset({"STRING", "VARCHAR", "CHAR"})
 
 
 def subject_type(declared: str) -> SubjectType | None:
-    """Return the kind of a declared type, or None if it cannot identify a person."""
+    """Return the subject type, integer or text, of a declared column type; None if it cannot identify a person."""
     name = plain_type(declared).partition("(")[0]
     if name in _INTEGERS:
         return SubjectType.INTEGER

@@ -27,7 +27,7 @@ from waterclock.flow.declarations import Argument, Query, Read
 
 @dataclass(slots=True)
 class ReadResolver:
-    """Resolves the tables that each of `drafts` reads. `spans` maps the reading table and the read to its position."""
+    """Resolves the tables that each of `drafts` reads. `spans` maps (reading table, read) to the read's position."""
 
     drafts: dict[str, UnresolvedTable]
     queries: Queries
