@@ -24,7 +24,10 @@ MARK = "_mark"
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """A WATERMARK clause: rows are complete up to `lateness` before the newest row of their part (equal `per`)."""
+    """A WATERMARK clause: rows are complete up to `lateness` before the newest time in `column`.
+
+    With `per`, the newest time is determined for each combination of these columns, and the least of them counts.
+    """
 
     column: str
     lateness: timedelta
