@@ -39,7 +39,7 @@ class Temporal:
     """The settings of TEMPORAL: how the versions of a key are made from the rows of all labels.
 
     - `at`: the column with the time from which a row is effective; None: the end of the row's window.
-    - `order_by`: orders rows of one key and time, then the label does.
+    - `order_by`: the order of rows with the same key and time; rows equal in it are ordered by label.
     - `consumed`: columns that order or delete rows and are not attributes.
     - `track`: the attributes whose changes start a version; empty: all but `untracked`, the HIDDEN columns.
     - `values`: attributes in which NULL means "empty now"; `are_all_values`: in all attributes. In others NULL means

@@ -472,7 +472,7 @@ def _site_in(recorder: _Recorder) -> Site:
 
 
 def _is_own(recorder: _Recorder) -> bool:
-    """Return whether the recorded file makes the current call, and not a module while the file imports it."""
+    """Return whether the recorded file itself makes the current call, rather than a module that it imports."""
     modules = (one.f_code.co_filename for one in _frames() if one.f_code.co_name == "<module>")
     nearest = next((file for file in modules if not file.startswith("<")), None)
     return nearest == str(recorder.path)

@@ -151,7 +151,7 @@ class _Nested:
         return next((at for at in range(select + 1, end) if self.around[at] == level and self.parts(at)), end)
 
     def find_closing_bracket(self, opening: int) -> int:
-        """Return the index of the bracket that closes the one at `opening`."""
+        """Return the index of the bracket that closes the one at `opening`; the number of tokens if none does."""
         level = self.around[opening]
         behind = range(opening + 1, len(self.tokens))
         return next((at for at in behind if self.kind(at) in _CLOSING and self.around[at] == level), len(self.tokens))
