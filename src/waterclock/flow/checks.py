@@ -15,7 +15,7 @@ from waterclock.flow.origins import IN_ROWS, TYPES
 from waterclock.flow.rule_actions import FAILS, RuleActions, find_row_action
 
 MOST_CHECKS = 62
-"""The most checks of a table that quarantines or drops rows: each is a bit of one BIGINT."""
+"""The maximum number of checks of a table that quarantines or drops rows: each check is one bit of a BIGINT."""
 
 
 class Requirement(StrEnum):
@@ -40,7 +40,7 @@ class Requirement(StrEnum):
 
 
 class TableWithRules(Protocol):
-    """Any object with rules on rows: a table, resolved or not."""
+    """A table with rules on its rows, before or after its names are resolved."""
 
     @property
     def columns(self) -> Columns:
@@ -59,8 +59,8 @@ class TableWithRules(Protocol):
 class Check:
     """A check of each row of a batch; `columns` are the checked columns.
 
-    `text` depends on `demand`: the expression, the type, the parent table, the time of PAST, or for KEY the order by
-    which one of several rows is kept.
+    `text` depends on `demand`: the expression, the type, the parent table, the duration of PAST, or for KEY the order
+    by which one of several rows is kept.
     """
 
     name: str
@@ -106,7 +106,7 @@ def asks_rows(table: TableWithRules) -> bool:
 
 
 def checks_of(table: TableWithRules) -> tuple[Check, ...]:
-    """Return the checks of each row: parsed lines first, then columns, then rules, and the key on rows that pass.
+    """Return the checks of each row: parsed lines, columns, rules, and last the key, on rows that pass all others.
 
     Types and unparsed lines whose violation fails the batch are not included: reading such a row fails by itself.
     """
@@ -130,7 +130,7 @@ def can_quarantine_rows(table: TableWithRules) -> bool:
 
 
 def input_rules_of(table: TableWithRules) -> dict[str, tuple[Rule, ...]]:
-    """Return the rules on input rows by input table, in the order written."""
+    """Map each input table to the rules on its rows, in the order written."""
     found: dict[str, tuple[Rule, ...]] = {}
     for rule in table.input_rules:
         found[rule.of] = (*found.get(rule.of, ()), rule)
@@ -138,12 +138,12 @@ def input_rules_of(table: TableWithRules) -> dict[str, tuple[Rule, ...]]:
 
 
 def input_checks(rules: Iterable[Rule]) -> tuple[Check, ...]:
-    """Return the row checks among rules on inputs, which may be those of one input or of all."""
+    """Build the row checks of rules on inputs; rules of a batch or of a table as a whole are left out."""
     return tuple(_rule_checks(rules))
 
 
 def list_marked_checks(table: TableWithRules) -> tuple[Check, ...]:
-    """Return the checks that the bits of a quarantined row stand for: those on the result, then those on the inputs.
+    """Return the checks that a quarantined row records as bits: those on the result, then those on the inputs.
 
     Checks on the result are included only if a batch records which of them a row fails.
     """
@@ -218,7 +218,7 @@ def _format_checks(columns: Columns) -> Iterator[Check]:
 
 
 def key_stays(table: TableWithRules) -> KeyStays:
-    """Return the rule for rows with the same key, combined from the declarations of the key columns."""
+    """Return the rule by which one of several rows with the same key is kept, combined from all key columns."""
     said = [column.stays for column in table.columns.named if column.stays]
     return KeyStays(
         next((each.order for each in said if each.order), ()), next((each.past for each in said if each.past), None)
@@ -226,7 +226,7 @@ def key_stays(table: TableWithRules) -> KeyStays:
 
 
 def is_of_key(read: Read) -> bool:
-    """Return whether a table's KEY makes this read, to check the table's earlier labels (PAST)."""
+    """Return whether the read comes from a KEY with PAST, which checks the table's own earlier labels."""
     return read.kind is ReadKind.PREVIOUS and read.span is not None
 
 

@@ -253,7 +253,7 @@ class TableReference:
     """A reference to a table or a view in a query's text, by character offsets.
 
     - `start:end`: the text to replace, a name or a read function with its brackets.
-    - `alias`: the bare table name to insert at offset `alias_at`, if the query gives none.
+    - `alias`: the bare table name to insert at offset `alias_at`, if the query has no alias.
     - `read`, `flat`, `view`: exactly one of them is set.
     - `view_columns`: the view's column list; empty for all columns.
     - `shared`: the name of a SHARED view.
@@ -287,7 +287,7 @@ class ValueReference:
 class Query:
     """A query as the user wrote it, with the parts of the text that are replaced when it runs.
 
-    `branches` are the queries between its UNION ALL BY NAME, in order, with offsets into their own texts; the query
+    `branches` are the queries that UNION ALL BY NAME combines, in order, with offsets into their own texts; the query
     then has no references of its own. `stars`: texts to insert at offsets after a `*`, which exclude HIDDEN columns.
     """
 
@@ -323,7 +323,7 @@ class PythonFunction:
     """A Python transform, loaded by file and name at run time. `source` is its text, for display.
 
     `fingerprint` identifies the syntax trees of the function and of the project's modules that it imports; `shapes` are
-    these trees. `step` is set if the function keeps a state.
+    the texts of these trees. `step` is set if the function keeps a state.
     """
 
     file: str
@@ -381,7 +381,7 @@ class TableDeclaration(Keyed):
     A publish has the name of its unit (`ops.delays`) and one plain read.
 
     - `start`: None if it is derived, or recorded by the first run (arrivals, snapshots).
-    - `keep_versions`: None means 30 days. `manifest`: a manifest is kept for other engines.
+    - `keep_versions`: None means 30 days. `manifest`: the format of a manifest for other engines.
     - `partial_after`: how long after a window a batch waits for all its inputs; None: until all are settled.
     - `deadline`: how long after a window its batch must be done, or its watermark must have passed the window's end
       (`is_by_watermark`). `runtime`: how long a batch may take at most.
@@ -454,7 +454,7 @@ class Table(TableDeclaration):
         return next((it for it in self.choices if it.condition is None or it.condition.is_true_for(window)), None)
 
     def reads_for_window(self, window: Window) -> tuple[Read, ...]:
-        """Return the reads of the batch of a window."""
+        """Return the tables that the batch of a window reads, each with the kind of read."""
         choice = self.choice_of(window)
         return self.reads if choice is None else choice.reads
 
@@ -479,7 +479,7 @@ class Table(TableDeclaration):
 
     @property
     def is_partitioned(self) -> bool:
-        """True if each label of the table is a part of its own."""
+        """True if the table is PARTITIONED: each label is read and restated by itself."""
         return self.type is TableType.PARTITIONED
 
     @property

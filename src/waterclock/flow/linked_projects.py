@@ -15,5 +15,5 @@ def upstream_of(table: Table) -> str | None:
 
 
 def linked_tables(flow: Flow) -> Mapping[str, Table]:
-    """Return the tables of a flow that collect from other projects, by name."""
+    """Map the names of the tables that collect from other projects to these tables."""
     return {name: table for name, table in flow.tables.items() if upstream_of(table) is not None}

@@ -38,7 +38,10 @@ class MeasuredValue:
 
 
 def read_measured_values(measures: Mapping[str, Any]) -> dict[str, MeasuredValue]:
-    """Return the measured values of a revision by name, including those that were computed offline."""
+    """Map the names of a revision's measures, including offline ones, to their values.
+
+    `measures` is the JSON object of the revision in the ledger.
+    """
     found = {**measures.get(MEASURED, {}), **measures.get(OFFLINE, {})}
     return {name: MeasuredValue(said["value"], said["type"]) for name, said in found.items()}
 
@@ -103,7 +106,7 @@ class ComparedValue:
 
 @dataclass(frozen=True, slots=True)
 class MeasureComparison:
-    """A rule that compares a batch with earlier ones: `pieces` of its text, with one of `values` between each two."""
+    """A rule that compares a batch with earlier ones: its text is `pieces`, with one of `values` between each two."""
 
     pieces: tuple[str, ...]
     values: tuple[ComparedValue, ...] = field(default=())

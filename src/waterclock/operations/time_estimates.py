@@ -47,7 +47,7 @@ class RemainingTime:
 
 @dataclass(slots=True)
 class RemainingTimes:
-    """The `RemainingTime` of each planned batch, computed in the plan's order: upstream first, oldest first."""
+    """The `Way` of each planned batch, computed in the plan's order: upstream first, oldest first."""
 
     flow: Flow
     snapshot: LedgerSnapshot

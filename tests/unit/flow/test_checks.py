@@ -97,10 +97,7 @@ def test_where_rows_came_from_is_asked_for_where_a_column_tells_it_or_rows_are_s
 
 
 def test_a_limit_is_borne_itself_and_a_share_is_of_what_came() -> None:
-    ladder = (
-        RuleAction(Action.QUARANTINE, Decimal("0.5"), is_percent=True),
-        RuleAction(Action.HOLD, Decimal(3)),
-    )
+    ladder = (RuleAction(Action.QUARANTINE, Decimal("0.5"), is_percent=True), RuleAction(Action.HOLD, Decimal(3)))
     found = [find_outcome(ladder, *of) for of in ((0, 0), (1, 200), (2, 200), (3, 200), (4, 200))]
     assert found == [None, Action.QUARANTINE, Action.HOLD, Action.HOLD, Action.FAIL]
     assert format_actions(ladder) == "quarantine at most 0.5 percent, else hold at most 3"

@@ -46,7 +46,7 @@ class StatefulCall:
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A recorded call of a declaring function.
+    """A recorded call of a function that declares a statement, such as `wc.collect`.
 
     `function` is the function that the call decorates; `step` has the arguments of `stateful`.
     """
@@ -59,7 +59,7 @@ class Call:
     step: StatefulCall | None = None
 
     def written_name(self, argument: str) -> str:
-        """Return the name under which the caller gave an argument."""
+        """Return an argument's name as the caller wrote it: `state_columns` for `columns` of a state table."""
         is_of_state = self.step is not None and self.step.is_state and argument in {"columns", "was"}
         return f"state_{argument}" if is_of_state else argument
 
@@ -100,7 +100,7 @@ _recorder: ContextVar[_Recorder | None] = ContextVar("waterclock_recorder", defa
 
 @contextmanager
 def record_calls(path: Path, root: Path) -> Iterator[list[Call]]:
-    """Collect the declaring calls of the file at `path`, including those in functions of the project that it calls.
+    """Record the calls that declare statements while the file at `path` runs; the list that it yields collects them.
 
     Calls that another file makes while it is imported are not included.
     """
@@ -472,7 +472,7 @@ def _site_in(recorder: _Recorder) -> CallSite:
 
 
 def _is_own(recorder: _Recorder) -> bool:
-    """Return whether the recorded file makes the current call, and not a module while the file imports it."""
+    """Return whether the recorded file itself makes the current call, rather than a module that it imports."""
     modules = (one.f_code.co_filename for one in _frames() if one.f_code.co_name == "<module>")
     nearest = next((file for file in modules if not file.startswith("<")), None)
     return nearest == str(recorder.path)

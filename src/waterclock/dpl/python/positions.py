@@ -55,7 +55,7 @@ class FileText(SourceText):
         return min(max(self.whole.offset(place) - self.base, 0), len(self.text))
 
     def excerpt(self, start: int, end: int) -> str:
-        """Return the file's line that contains `start`, with carets."""
+        """Return the file's line that contains `start`, with carets below it."""
         return self.whole.excerpt(self.base + start, self.base + end)
 
 
@@ -74,7 +74,7 @@ class ComputedText(SourceText):
         return 0
 
     def excerpt(self, start: int, end: int) -> str:
-        """Return the text's line that contains `start`, after its name, with carets."""
+        """Return the line of this text that contains `start`, prefixed with `name`, with carets below it."""
         line, carets = SourceText(self.file, self.text).excerpt(start, end).split("\n")
         line, carets = line.partition(" | ")[2], carets.partition(" | ")[2]
         return f"{self.name} | {line}\n{' ' * len(self.name)} | {carets}"
@@ -114,7 +114,7 @@ class PythonText:
         return self._calls.get((site.end_line, site.end_column))
 
     def offset(self, line: int, column: int) -> int:
-        """Return the character offset of a line, from 1, and a column in UTF-8 bytes."""
+        """Convert a line, from 1, and a column in UTF-8 bytes, from 0, to a character offset."""
         start = self._starts[min(line, len(self._starts)) - 1]
         end = self._starts[line] if line < len(self._starts) else len(self.source.text)
         return start + len(self.source.text[start:end].encode()[:column].decode(errors="replace"))
@@ -139,7 +139,7 @@ class PythonText:
     def text(self, node: ast.expr | None, value: str, name: str, at: Span) -> SourceText:
         """Return the source text for a string that `node` evaluates to: a part of the file if it is a plain literal.
 
-        Otherwise the result is a `ComputedText` with the position of `node`, or of `at`, the call, without a node.
+        Otherwise the result is a `Composed` text with the position of `node`, or of the call `at` if `node` is None.
         """
         if isinstance(node, ast.Constant) and node.value == value:
             span = self.span(node)

@@ -24,12 +24,12 @@ _SPARK_EXPANSIONS = {
 NAMES = frozenset(name.lower() for name in _SPARK_EXPANSIONS)
 
 GROUP_AGGREGATES: Mapping[str, int] = {"k_anonymity": 1, "l_diversity": 2}
-"""The aggregates over groups of rows, which only rules can use, and how many arguments they need at least.
+"""The aggregates over groups of rows, which only rules can use, each with its minimum number of arguments.
 
 They have no expansion, because Spark cannot nest aggregates: `group_measures` computes them.
 """
 EXAMPLES = {"k_anonymity": "k_anonymity(zip, age) >= 5", "l_diversity": "l_diversity(diagnosis, zip, age) >= 2"}
-"""A rule for each of them."""
+"""An example rule for each aggregate in `GROUPED`."""
 _BEHIND = frozenset({"FILTER", "OVER", "WITHIN"})  # words behind a call that change what it aggregates
 _FORMS = {"k_anonymity": "k_anonymity(column, ...)", "l_diversity": "l_diversity(sensitive, column, ...)"}
 
@@ -42,7 +42,7 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def check_aggregate_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Return the error for a call at `index` of an aggregate of Waterclock with invalid arguments, or None."""
+    """Return the error if the token at `index` (`upper` in capitals) is an invalid call of a Waterclock aggregate."""
     if upper.lower() in GROUP_AGGREGATES and _is_call(tokens, index):
         return _check_grouped_call(source, tokens, index)
     if upper not in _SPARK_EXPANSIONS or not _is_call(tokens, index):

@@ -66,9 +66,9 @@ class FoundValue:
 
 @dataclass(slots=True)
 class QueryNames:
-    """The names in a query, its errors, and its syntax tree, None if it cannot be parsed.
+    """The tables, values and variables that a query names, its errors, and its syntax tree (None if it has none).
 
-    A query with UNION ALL BY NAME has no tree, but `branches`: the combined queries, with their names.
+    A query with UNION ALL BY NAME has no tree, but `branches`: the combined queries, each with its names.
     """
 
     tree: Any

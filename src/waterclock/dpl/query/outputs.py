@@ -103,7 +103,10 @@ def _check_duplicate_names(output: Output, query: Span) -> Iterator[WaterclockEr
 
 
 def _list_repeated_columns(entries: Iterable[Entry], like: Entry, first: Mapping[str, Entry]) -> list[str]:
-    """Return all columns that the `*` of an entry includes a second time; for an entry without `*`, only its name."""
+    """Return the columns that the `*` from which `like` comes selects a second time; without a `*`, only its name.
+
+    `first` maps lower-case names to the first entry of that name.
+    """
     if not _is_star(like.node):
         return [like.name]
     seen: set[str] = set()

@@ -48,8 +48,8 @@ class SplicedQuery:
     def place_of(self, line: int, column: int) -> Place:
         """Return the position in the user's file of a position in `text`; both are counted from 1.
 
-        Columns of `text` are counted in UTF-16 units, as in Spark's errors, whose columns start at 0. A position in
-        inserted text gives that of the reference which it replaces.
+        Columns of `text` are counted in UTF-16 units, as in Spark's errors, whose columns start at 0. For a position in
+        inserted text, the position of the replaced reference is returned.
         """
         start = 0
         for _ in range(line - 1):
@@ -82,10 +82,10 @@ class Replacements(Protocol):
         """Return a relation for a reference in a query's text."""
 
     def of_value(self, query: Query, value: ValueReference) -> str:
-        """Return an expression for a value of the batch in a query's text."""
+        """Return the SQL expression that replaces a call such as WINDOW_START() in a query's text."""
 
     def between(self, query: Query) -> Mapping[int, str]:
-        """Return the texts to insert at further offsets of a query's text."""
+        """Map further offsets in a query's text to the texts to insert there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Resolves AWAIT, the sign for which a collect waits: a marker, rows of the next window, or a query that is TRUE."""
+"""Resolves AWAIT. Before it reads a window, a collect waits for a marker file, a later file or a query that is TRUE."""
 
 from __future__ import annotations
 

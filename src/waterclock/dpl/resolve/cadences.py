@@ -26,7 +26,7 @@ _NOTHING = timedelta(0)
 
 
 class Cadences:
-    """Resolves the cadences of tables, upstream first. A table without EVERY has that of its inputs if these agree."""
+    """Resolves the cadences of tables, upstream first. A table without EVERY gets the common cadence of its inputs."""
 
     def __init__(self, drafts: Mapping[str, UnresolvedTable], config: Config, errors: list[WaterclockError]) -> None:
         self.drafts = drafts

@@ -75,9 +75,9 @@ def _ladders(draft: UnresolvedTable) -> Iterator[tuple[str, RuleActions]]:
 
 
 def resolve_changes(draft: UnresolvedTable, said: ParsedMode, errors: list[WaterclockError]) -> Merge | Temporal | None:
-    """Return the MERGE or TEMPORAL settings of a collect BY CHANGES, in which a deleting change deletes its key.
+    """Return the MERGE or TEMPORAL settings of a collect BY CHANGES, extended to delete a key if its row was deleted.
 
-    ORDER BY, and a TEMPORAL time other than that of the change, are reported.
+    ORDER BY, and a TEMPORAL time other than that of the change, are reported in `errors`.
     """
     fold = draft.declared.fold
     if fold is None:

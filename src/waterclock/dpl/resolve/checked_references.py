@@ -45,7 +45,7 @@ def read_parents(
 
 
 def _add_parent_columns(columns: Columns, checked: CheckedReference, theirs: Sequence[str]) -> Columns:
-    """Return the columns with the parent's column set in each column of a checked reference."""
+    """Return the column list with the parent's column, from `theirs`, set on each column of a checked reference."""
     by_name = dict(zip(checked.columns, theirs, strict=True))
     named = (
         replace(column, references=replace(column.references, columns=(by_name[column.name],)))

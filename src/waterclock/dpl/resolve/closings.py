@@ -41,7 +41,7 @@ _SAY = f"write the condition for complete input, {_FIX}"
 def resolve_closings(
     drafts: Mapping[str, UnresolvedTable], variables: Mapping[str, Any], functions: Iterable[str] = ()
 ) -> Iterator[WaterclockError]:
-    """Set `closes` of each table with CLOSE WHEN, and yield errors; `functions` are the names of the project's."""
+    """Set `closes` of each table with CLOSE WHEN, and yield errors; `functions` are the project's function names."""
     known = frozenset(name.upper() for name in functions)
     for draft in drafts.values():
         if draft.statement.clause(_WORD) is None:

@@ -75,7 +75,7 @@ def _from_reference(
 
 
 def _is_reference(draft: UnresolvedTable, read: Read, spans: Mapping[tuple[str, Read], Span]) -> bool:
-    """Return whether a read of a table was declared by a checked reference."""
+    """Return whether a read of a table was declared by a checked reference, REFERENCES ... ELSE."""
     checked = [each for each in checked_references(draft.declared.columns) if each.read == read]
     return any(spans.get((draft.name, read)) == reference_span(draft, each.columns[0]) for each in checked)
 

@@ -81,7 +81,7 @@ def draft_of(
 
 
 def _values_as_read(statement: Statement) -> dict[str, Any]:
-    """Return the fields of a table whose values are those of clauses, unchanged."""
+    """Return the fields of `TableDeclaration` that take the parsed value of a clause unchanged, by name."""
     definitions = ((clause, BY_WORD.get(clause.word)) for clause in statement.clauses)
     return {known.table_field: clause.value for clause, known in definitions if known is not None and known.table_field}
 

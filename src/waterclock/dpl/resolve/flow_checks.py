@@ -1,4 +1,4 @@
-"""Runs the checks of all tables of a flow, one for each subject."""
+"""Runs the checks of all tables of a flow: first those that need no cadences, then the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the keys that calls of `hash_keyed` and other functions with a key name."""
+"""Checks that calls of functions with a secret key, such as `hash_keyed`, name an existing connection and key."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def _check_calls(source: SourceText, tokens: Sequence[Token], systems: ValidConn
 
 
 def current_keys(texts: Iterable[str], connections: Mapping[str, Connection]) -> list[str]:
-    """Return the current key of each connection, as `pii/2026`, that calls in SQL texts use without naming a key.
+    """Return the current keys, such as `pii/2026`, of the connections that calls in SQL texts use without naming a key.
 
-    They are a part of a table's code: with another current key, equal values have other hashes.
+    They are part of a table's fingerprint: with another current key, equal values have other hashes.
     """
     found: set[str] = set()
     for text in texts:

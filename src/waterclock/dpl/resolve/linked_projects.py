@@ -13,7 +13,10 @@ from waterclock.timelabel.label import TIMELABEL
 def resolve_link(
     draft: UnresolvedTable, unit: Unit, by: ParsedBatching, errors: list[WaterclockError]
 ) -> ParsedBatching:
-    """Return the BY of a collect from a table of another project: labels or states; report an invalid name or BY."""
+    """Return how a collect reads a table of another project: slices by label, or its state at each window's end.
+
+    An invalid table name or BY is reported in `errors`.
+    """
     if unit.query is None and len(unit.path.split(".")) != 2:
         errors.append(
             draft.at("FROM").refuse(

@@ -22,7 +22,10 @@ Names = dict[StatementKind, dict[str, Statement]]
 
 
 def names_of(statements: Iterable[Statement], errors: list[WaterclockError]) -> Names:
-    """Return the statements, except publishes, by kind and name; report duplicate names, of which the first is kept."""
+    """Map each kind of statement, except PUBLISH, to its statements by name.
+
+    Duplicate and reserved names are reported in `errors`. Of several statements with one name the first is returned.
+    """
     names: Names = {kind: {} for kind in StatementKind}
     firsts: dict[tuple[str, str], Statement] = {}
     for statement in statements:

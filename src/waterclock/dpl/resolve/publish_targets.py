@@ -27,7 +27,7 @@ def resolve_publish_target(
     variables: Mapping[str, Any],
     errors: list[WaterclockError],
 ) -> None:
-    """Set the type, mode and key of a publish; those that its statement omits are those of its table.
+    """Set the type, mode and key of a publish. Mode and key default to those of the published table.
 
     Modes that are not valid for the table or the destination are reported.
     """

@@ -47,7 +47,7 @@ def check_reads(
 def _check_read(draft: UnresolvedTable, read: Read, other: UnresolvedTable, span: Span) -> WaterclockError | None:
     is_delivered = (
         draft.kind is Kind.PUBLISH and draft.declared.mode is Mode.APPEND
-    )  # label by label, of a regular table too
+    )  # an APPEND delivers label by label, also from a regular table
     if other.declared.type is TableType.REGULAR and not is_delivered:
         return _regular_table_error(read, span) if read.span is not None else None
     own, cadence = draft.cadence, other.cadence

@@ -40,7 +40,7 @@ def overwrite_of(said: Expression, variables: Mapping[str, Any], errors: list[Wa
 
 
 def rule_of_overwrite(said: Expression, where: Condition) -> Rule:
-    """Return the rule that published rows meet the condition; otherwise the next batch would not replace them."""
+    """Build the rule that all published rows meet REPLACE WHERE; the next batch would not replace any other row."""
     return Rule(where.text, RULE, Scope.ROW, Action.FAIL, said.span.place, said.variables)
 
 

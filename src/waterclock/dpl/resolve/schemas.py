@@ -40,7 +40,10 @@ from waterclock.timelabel.label import TIMELABEL
 
 @dataclass(frozen=True, slots=True)
 class RecordedColumns:
-    """Columns and Spark types that the last run recorded: of tables, and of the rows from which versions are made."""
+    """The columns and Spark types that the last run recorded, by table.
+
+    `tables`: the columns that readers see. `rows`: the columns of the rows from which a TEMPORAL table makes versions.
+    """
 
     tables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     rows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -64,7 +67,7 @@ class Schemas:
     def check(self, drafts: Iterable[UnresolvedTable]) -> list[WaterclockError]:
         """Check all tables, given upstream first, and all views; return the errors."""
         ordered = list(drafts)
-        for draft in ordered:  # closed lists first: they are the input of PREVIOUS(own)
+        for draft in ordered:  # closed lists first, because a table may read itself by PREVIOUS
             self._families[draft.name] = _declared_families(draft.statement)
             if draft.kind is not Kind.PUBLISH:
                 self._tables[draft.name] = _list_reader_columns(draft, _list_closed_columns(draft.statement))
@@ -268,7 +271,7 @@ class Schemas:
 
 
 class _ColumnsByOffset:
-    """A function from an offset in a query to the columns of the table, view or FLAT that is named there."""
+    """A callable that maps an offset in a query to the columns of the table, view or FLAT that is named there."""
 
     def __init__(self, tables: Mapping[int, FoundTable], schemas: Schemas) -> None:
         self.tables = tables

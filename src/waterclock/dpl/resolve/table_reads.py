@@ -27,7 +27,7 @@ from waterclock.flow.enums import Kind, ReadKind
 
 @dataclass(slots=True)
 class ReadResolver:
-    """Resolves the tables that each of `drafts` reads. `spans` has the span of each read, by reading table and read."""
+    """Resolves the tables that each of `drafts` reads. `spans` maps (reading table, read) to the read's position."""
 
     drafts: dict[str, UnresolvedTable]
     queries: QueryResolver

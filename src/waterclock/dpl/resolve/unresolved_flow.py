@@ -1,4 +1,4 @@
-"""The declarations of a flow while it is compiled, for checks that look at several tables."""
+"""The declarations of a flow while it is compiled, for checks that compare several tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from waterclock.flow.declarations import Function, Read
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedFlow:
-    """A flow while it is compiled; `spans` are the spans of reads, by reading table and read."""
+    """A flow while it is compiled; `spans` maps the reading table and the read to the position of the read."""
 
     drafts: Mapping[str, UnresolvedTable]
     spans: Mapping[tuple[str, Read], Span]

@@ -32,7 +32,7 @@ from waterclock.flow.watermarks import mark_of
 class QueryResolver:
     """Resolves the queries of tables and views; each view is resolved once.
 
-    - `found`: the names in queries, by table or view.
+    - `found`: maps tables and views to the names in their queries.
     - `incomplete`: the tables and views with errors in their names.
     - `choices`: the queries of tables with WHEN, by table.
     """

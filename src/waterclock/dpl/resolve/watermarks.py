@@ -66,7 +66,7 @@ def check_marks(
 
 
 def marks_of_step(function: PythonFunction, tables: Mapping[str, Statement]) -> list[Argument]:
-    """Return the inputs of a stateful step with the watermark of its rows' table; empty if the table has none."""
+    """Return the watermarks before and after the window as inputs of a stateful step; none if its table has none."""
     rows = next((it.read.table for it in function.arguments if it.name == ROWS and it.read is not None), None)
     if function.step is None or rows is None or mark_of(rows) not in tables:
         return []

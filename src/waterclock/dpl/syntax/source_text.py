@@ -31,7 +31,7 @@ class SourceText:
     original: str | None = None
 
     def without_comments(self, text: str) -> SourceText:
-        """Return this source with a text of the same length and lines, in which comments are replaced by blanks."""
+        """Return this source with `text`, which is its text with comments replaced by blanks at equal offsets."""
         return self if text == self.text else replace(self, text=text, original=self.original or self.text)
 
     @cached_property

@@ -46,7 +46,7 @@ class Statement:
     """A parsed statement: its name and its clauses; positional parts (FROM, COLUMNS, AS, ...) are clauses too.
 
     - `function`: a Python function instead of a query or a SQL expression.
-    - `failed`: the words of the clauses that could not be parsed; `UNREAD` stands for a clause with unknown words.
+    - `failed`: the words of the clauses that could not be parsed; `UNREAD` represents a clause with unknown words.
     - `listed`: the names in a closed column list that has errors; None if they are unknown.
     """
 
@@ -222,7 +222,7 @@ class ParsedWas:
 
 @dataclass(frozen=True, slots=True)
 class ParsedAwait:
-    """A parsed AWAIT: the kind of sign, the marker's name or the query, and the longest wait (None: forever)."""
+    """A parsed AWAIT: its kind, the marker's name or the query, and the longest wait (None: forever)."""
 
     sign: Sign
     text: str
@@ -267,9 +267,10 @@ class ParsedBatching:
 
 @dataclass(frozen=True, slots=True)
 class ParsedTemporal:
-    """The parsed sub-clauses of TEMPORAL except keys, order and deletes; `spans` are those of all, by their words.
+    """The parsed sub-clauses of TEMPORAL except keys, order and deletes.
 
-    `are_all_values` is NULLS VALUE without names, `are_all_missing` NULLS MISSING.
+    `are_all_values` is NULLS VALUE without names, `are_all_missing` NULLS MISSING. `spans` maps the words of each
+    sub-clause to its span.
     """
 
     at: str | None = None
