@@ -14,12 +14,12 @@ def printable(text: str) -> str:
 
 
 def printable_line(text: str) -> str:
-    r"""Return a text for one line: a line break, as in the name of a file, is shown as `\x0a` and starts no line."""
+    r"""Return a text as one line: escaped as by `printable`, and with `\x0a` for each line break."""
     return printable(text).replace("\n", r"\x0a")
 
 
 def escape_logs() -> None:
-    """Escape the log messages of libraries, which may quote a user's text, unless logging is configured."""
+    """Escape control characters in log messages of libraries, unless logging is configured. They may quote a user."""
     import logging  # takes 5 ms
 
     class Escaped(logging.Formatter):

@@ -15,7 +15,7 @@ from waterclock.timelabel.window import Window
 
 @dataclass(frozen=True, slots=True)
 class Give:
-    """Rows of a table's batches: for each label, the lines of the step's table."""
+    """Gives rows of a table. `labels` maps each label to the indexes of its rows below the step."""
 
     meaning: Meaning
     table: Table
@@ -33,7 +33,10 @@ class ScriptRun:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """The expected content of a table: its slices in `[low, high)`, or its state as of `high`. `low` None: all."""
+    """The expected content of a table: its slices in `[low, high)`, or its state as of `high`.
+
+    `low` is None for all slices before `high`.
+    """
 
     meaning: Meaning
     table: Table

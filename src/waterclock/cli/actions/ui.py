@@ -1,4 +1,4 @@
-"""Serves the pages until Ctrl-C, alone or next to a run that watches."""
+"""Serves the web pages of `waterclock ui` until Ctrl-C, alone or together with `run --watch`."""
 
 from __future__ import annotations
 

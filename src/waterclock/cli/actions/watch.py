@@ -1,4 +1,4 @@
-"""Runs due batches repeatedly as time passes, and prints changes: the batches that wait, and the next due instant."""
+"""Runs batches as they become due, for `run --watch`, and prints why batches wait whenever that changes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ def watch(
 
 
 def _is_stopped(stop: threading.Event, work: RunContext, seconds: float) -> bool:
-    """Wait for the stop event, up to a timeout. Return early if another process wrote to the ledger or ended."""
+    """Wait up to `seconds`, and return whether the run was stopped.
+
+    The wait ends early if another process wrote to the ledger or ended without finishing its claims.
+    """
     seen, end = work.ledger.sequence(), time.monotonic() + seconds
     left = _find_abandoned_claims(work)
     while (rest := end - time.monotonic()) > 0:
@@ -69,7 +72,7 @@ def _is_stopped(stop: threading.Event, work: RunContext, seconds: float) -> bool
 
 
 def _find_abandoned_claims(work: RunContext) -> set[int]:
-    """Return the claims that can be taken over, including those that could not be resolved."""
+    """Return the numbers of claims that can be taken over because their runners are gone."""
     return {claim.number for claim in expired_claims(work)}
 
 

@@ -50,7 +50,7 @@ class Attempts:
         return self._of(f"{int(self.clock())}-{secrets.token_hex(16)}", peer)
 
     def accept(self, cookie: str, state: str, peer: str) -> Attempt | None:
-        """Return the attempt of a cookie; None if the state is not its own, or if it was accepted or is over."""
+        """Return the attempt of a cookie, or None if it has another state, has expired or was accepted before."""
         found, now = _COOKIE.fullmatch(cookie), self.clock()
         if found is None or not int(found["at"]) <= now < int(found["at"]) + SECONDS:
             return None

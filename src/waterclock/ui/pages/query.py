@@ -56,7 +56,7 @@ def query(at: OpenedProject, given: PageQuery, asker: Asker) -> Content:
 
 
 def build_csv(at: OpenedProject, given: PageQuery, asker: Asker) -> str:
-    """Return the same rows, up to LIMIT_OF_FILE, as CSV with a header line. NULL is empty.
+    """Run the query of the address, and return up to LIMIT_OF_FILE rows as CSV with a header line. NULL is empty.
 
     With `formulas=escape`, texts that a spreadsheet would treat as formulas are prefixed with an apostrophe.
     """
