@@ -97,7 +97,7 @@ class ColumnsVersion(AnswerPart):
     new: dict[str, str]
     gone: dict[str, str]
     changed: dict[str, list[str]]
-    """By name, the type before and after."""
+    """The type before and after, of each changed column."""
 
 
 class PauseOfTable(PauseOfTables):
