@@ -9,7 +9,7 @@ _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a
 
 
 def printable(text: str) -> str:
-    r"""Return a text with escapes for characters that control a terminal: `\x1b[2J` in a name is shown, not run."""
+    r"""Escape the characters of a text that control a terminal, such as those of `\x1b[2J` in a name."""
     return _OBEYED.sub(_escape_match, text)
 
 
@@ -19,7 +19,7 @@ def printable_line(text: str) -> str:
 
 
 def escape_logs() -> None:
-    """Escape control characters in log messages of libraries, unless logging is configured. They may quote a user."""
+    """Escape control characters in log messages of libraries, which may quote users, unless logging is configured."""
     import logging  # takes 5 ms
 
     class Escaped(logging.Formatter):

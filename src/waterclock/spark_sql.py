@@ -25,7 +25,7 @@ def ddl_of(columns: Iterable[tuple[str, str]]) -> str:
 
 
 def column_name(name: str) -> str:
-    """Return a source's column name in a valid form for a table, with `_` for characters that Delta does not allow."""
+    """Convert a source's column name to a valid one for a table: characters that Delta does not allow become `_`."""
     return _UNFIT.sub("_", name.strip())
 
 

@@ -149,7 +149,7 @@ class _Unsettled:
         return set(trouble.batches) - gone <= self.looked.of_run | {""}
 
     def _is_left(self, name: str, label: datetime) -> bool:
-        """Return whether a batch may still have its earlier problem. A batch with another current cause does not."""
+        """Return whether a batch may still have its earlier problem. It does not if a current cause contains it."""
         table = self.looked.flow.tables.get(name)
         if table is None or (name, label) in self._caused:
             return False

@@ -57,6 +57,8 @@ def check_alerts(
 ) -> AlertCheckOutcome:
     """Find the root causes at `now`, record the messages for each target, and send all pending messages.
 
+    `look` reads a snapshot of the ledger. `said` has the problems that only a run knows.
+
     Cost: a plan of all tables, some eight queries and one update of the ledger, and the time that the targets take.
     """
     come = AlertsNow()

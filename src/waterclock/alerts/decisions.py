@@ -57,7 +57,7 @@ def decide(known: StoredAlerts, found: AlertInput, alerting: Alerting, now: date
 
 
 def _update_alerts(known: StoredAlerts, found: AlertInput, now: datetime) -> Iterator[Alert]:
-    """Yield the known alerts, open or resolved, and the new ones, also those that are over since the last check."""
+    """Yield the known alerts with their new state, then new ones, also for causes that began and ended in between."""
     standing = {trouble.key: trouble for trouble in found.troubles}
     number = known.next_number
     for alert in known.alerts:

@@ -82,7 +82,7 @@ def notify(apprise: Apprise, body: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _suppress_apprise_output() -> Iterator[None]:
-    """Suppress apprise's logs and warnings, which may contain parts of addresses, or remarks on an old Python."""
+    """Suppress apprise's warnings, and its logs, which may contain parts of addresses."""
     logger = logging.getLogger("apprise")
     before, logger.disabled = logger.disabled, True
     try:

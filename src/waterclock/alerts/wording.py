@@ -71,7 +71,7 @@ class Words:
         return "\n\n".join([*texts, *(["\n".join(lines)] if lines else [])])
 
     def line(self, trouble: RootCause) -> str:
-        """Return one line that describes the problem and its place."""
+        """Return one line that names the batches of a cause and describes the problem."""
         return f"{self.where(trouble)} {_VERBS[trouble.kind]}: {trouble.what}{_format_code(trouble)}".strip()
 
     def where(self, trouble: RootCause) -> str:

@@ -104,7 +104,7 @@ class Commands(TyperGroup):
         sys.exit(code if isinstance(code, int) else ExitCode.DONE)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - signature of Typer
-        """List the commands of each group with their first line."""
+        """List the commands of each group with the first line of their help."""
         for heading, functions in COMMANDS.items():
             with formatter.section(heading):
                 formatter.write_dl([(each.__name__, _first_line(each)) for each in functions])
@@ -288,5 +288,5 @@ def _first_line(function: Callable[..., None]) -> str:
 
 
 def _is_usage(error: Exception) -> bool:
-    """Return whether an error is one of Typer about the command line, such as an unknown option. It prints itself."""
+    """Return whether Typer prints the error itself, as it does for an unknown option or a bad argument."""
     return hasattr(error, "exit_code") and hasattr(error, "show")

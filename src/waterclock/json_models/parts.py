@@ -80,7 +80,7 @@ SortedTexts = Annotated[list[str], BeforeValidator(sorted)]
 
 
 class AnswerPart(BaseModel):
-    """An object in an answer."""
+    """Base class of the JSON objects in an answer."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -103,7 +103,7 @@ class AnswerPart(BaseModel):
 
 
 class Answer(AnswerPart):
-    """A complete answer."""
+    """Base class of the complete JSON answer of a command."""
 
     version: int = JSON_VERSION
     """Raised if a key is removed or changes its meaning."""

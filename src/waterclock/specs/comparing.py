@@ -1,4 +1,4 @@
-"""Compares the rows of a table with the expected ones, and formats the differences for people."""
+"""Compares the rows of a table with the expected ones, and formats the differences."""
 
 from __future__ import annotations
 

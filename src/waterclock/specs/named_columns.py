@@ -81,7 +81,7 @@ class _Sight:
         for source in sources:
             found = self._origin(source, column)
             if found is None:
-                return  # declared there: it belongs to none of the open ones
+                return  # the source has the column, so it belongs to no open collect
             open_ones |= found
         if len(open_ones) == 1:
             yield open_ones.pop(), column

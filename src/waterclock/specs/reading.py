@@ -150,7 +150,7 @@ class _StepReader:
 
 
 def _check_rule(meaning: Meaning, table: Table) -> None:
-    """Raise an error for a rule name with which a table can neither fail nor warn."""
+    """Raise E363 if a step expects a failure or warning of a rule that the table can never report."""
     if meaning.does not in {Does.FAILS, Does.WARNS} or _CODE.fullmatch(meaning.what):
         return
     known = list(_list_warnings(table) if meaning.does is Does.WARNS else _list_failures(table))

@@ -49,10 +49,9 @@ Action = Give | ScriptRun | Expect
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A scenario whose every step is resolved in a flow.
+    """A scenario whose steps are resolved to tables and labels of a flow.
 
-    `made` are the tables that run, including those between them and the given ones; `given` are those whose rows are
-    given.
+    `given` has the tables whose rows are given, and `made` the tables that run and all tables between these two.
     """
 
     scenario: Scenario

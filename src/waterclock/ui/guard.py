@@ -1,4 +1,4 @@
-"""Rejects unauthorized requests: for other host names, from other origins, without the token, or with large bodies.
+"""Rejects requests for other host names, from other origins, without a token or session, or with large bodies.
 
 The rules follow OWASP's cheat sheets:
 
@@ -241,7 +241,7 @@ class Guarded:
         if isinstance(admitted, Response):
             if admitted.status_code >= HTTPStatus.BAD_REQUEST:
                 admitted.headers["Connection"] = "close"  # rejected clients keep no connection
-                # without the address and the path, so that one record counts all of a flood
+                # without the address and the path, so that a flood of requests becomes one record
                 why = bytes(admitted.body).decode().strip()
                 refused = Access("", "", f"a {scope['method'][:10]} request", refusal=why)
                 if isinstance(admitted, RefusedSignIn):

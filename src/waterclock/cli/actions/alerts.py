@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from waterclock.dpl.project import Project
     from waterclock.flow.alerts import Target
 
-_LONG = 10  # digits
+_LONG = 10  # the number of an alert has fewer digits
 _WORDS = (
     "This is a test of `waterclock alerts test`. Failed and held batches, warnings and silent sources are "
     "reported here."

@@ -71,7 +71,7 @@ class Planned:
             print_offline(to, self.offline)
 
     def to_answer(self) -> PlanAnswer:
-        """Return the plan with counts by status, for scripts."""
+        """Build the JSON answer with the plan, its counts by status, and its details."""
         from waterclock.json_models.plan import PlanAnswer
 
         plan = self.plan

@@ -48,7 +48,7 @@ _OF_BATCHES = frozenset({"recompute", "recollect", "replay", "retry"})
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """The parameters of a run. `only` None selects all tables; `watch_seconds` None runs once.
+    """The parameters of a run. If `only` is None, all tables run. If `watch_seconds` is None, they run once.
 
     `is_beside` is true if the run makes batches for a query, and so prints to stderr. `listen` is the address of the
     endpoints for health and metrics, `pages` that of the pages of `ui`. `is_logged` prints events as lines of JSON.

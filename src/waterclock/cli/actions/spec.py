@@ -38,7 +38,7 @@ _STYLES = {"-": "fail", "+": "warn", "~": "fail"}
 
 @dataclass(frozen=True, slots=True)
 class SpecSelection:
-    """The specifications to run, and the file of the page."""
+    """The selection of specifications to run, and the HTML file to write the results to."""
 
     files: tuple[str, ...] = ()
     name: str | None = None

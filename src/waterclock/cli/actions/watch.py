@@ -33,7 +33,7 @@ def watch(
     reloaded: Callable[[], Runner | None],
     looked: Callable[[RunOutcome], None] = lambda _: None,
 ) -> RunOutcome:
-    """Run at every instant at which something becomes due, by the ledger's clock, and every `every` seconds.
+    """Run at every instant at which something becomes due, by the ledger's clock, and at least every `every` seconds.
 
     A run starts earlier if another process has written to the ledger. Between two runs a changed flow is loaded:
     `reloaded` returns its runner, or None. `looked` receives the outcome of each run.

@@ -55,7 +55,7 @@ _STATES = {
 
 
 def print_audit(to: Console, flow: Flow, found: AuditTarget) -> None:
-    """Print the history of one batch for people."""
+    """Print the history of one batch."""
     table = flow.tables[found.table]
     zone = table.cadence.zone
     state = state_of(found.status)

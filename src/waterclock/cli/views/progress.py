@@ -84,7 +84,7 @@ class Progress(Listener):
             self._now = now
 
     def on_plan(self, plan: Plan) -> None:
-        """Count the remaining batches."""
+        """Store the number of remaining batches."""
         with self._lock:
             self._left = len(plan.batches) + sum(plan.left_out.values())
 

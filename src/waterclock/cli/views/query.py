@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _GAP = 2
 _ENOUGH = 12  # letters needed to read a longer value that is folded over several lines
-_LOOKED_AT = 100  # the number of rows considered
+_LOOKED_AT = 100  # rows from which the width of a column is computed
 
 
 def text_of(sql: str) -> str:

@@ -20,7 +20,7 @@ _DRAWN = 4  # times a second
 
 
 class Screen:
-    """Permanent lines above a status display that is redrawn until the end.
+    """Prints permanent lines above a status display that is redrawn until the end.
 
     Only one thread prints and draws. A stopped (Ctrl-S) or slow terminal, and the locks of Rich, block that thread and
     nothing else. Lines that are queued before the display starts are printed once it starts.

@@ -46,7 +46,7 @@ class Attempts:
     _used: dict[str, float] = field(default_factory=dict, repr=False)
 
     def start(self, peer: str) -> Attempt:
-        """Return a new attempt of a peer."""
+        """Start an attempt to sign in for a peer."""
         return self._of(f"{int(self.clock())}-{secrets.token_hex(16)}", peer)
 
     def accept(self, cookie: str, state: str, peer: str) -> Attempt | None:

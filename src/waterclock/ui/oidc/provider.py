@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 _WELL_KNOWN = "/.well-known/openid-configuration"
 _MOST_BYTES = 512 * 1024
-_TIMEOUT, _SECONDS = 5.0, 10.0  # for one piece of an answer, and for all of it
-_KEPT = 3600.0  # seconds
-_REST = 5.0  # seconds after a failure
+_TIMEOUT, _SECONDS = 5.0, 10.0  # seconds to wait for the next part of a response, and for all of it
+_KEPT = 3600.0  # seconds for which the configuration and the keys are cached
+_REST = 5.0  # seconds without requests after a failure
 _KEYS_AGAIN = 60.0  # seconds between two requests for unknown keys
 _ADDRESSES = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _TOKEN_ERRORS = frozenset({

@@ -66,7 +66,7 @@ def batch(at: OpenedProject, asked: PageQuery) -> Content:
 
 
 def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
-    plan = at.planner.plan(at.snapshot, at.now)  # of a long backlog only the oldest batches: a page must not plan all
+    plan = at.planner.plan(at.snapshot, at.now)  # only the oldest batches of a long backlog, so that pages stay fast
     audit = at.ledger.past.audit(table.name, one.label) if one.stored is not None and at.ledger is not None else None
     window = table.cadence.window_of(one.label)
     due = table.cadence.due_at(window)

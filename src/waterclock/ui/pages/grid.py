@@ -86,7 +86,7 @@ def axis_of(at: OpenedProject, tables: Sequence[Table], labels: Iterable[Labels]
 
 
 def _count_fitting_columns(tables: Iterable[Table], low: datetime, high: datetime, columns: int) -> int:
-    """Return how many of the newest columns have few enough labels to count them interactively."""
+    """Return how many of the newest columns have few enough labels to be counted within a second."""
     labels = _labels_within(tables, low, high)
     return columns if labels <= _MOST_LABELS else max(1, columns * _MOST_LABELS // labels)
 

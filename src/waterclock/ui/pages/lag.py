@@ -32,7 +32,7 @@ _NONE = "–"
 
 
 def lag(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the lateness of the selected tables. Cost: as `lag_content`."""
+    """Return the content of the page for the selected tables. Cost: as `lag_content`."""
     tables, _ = asked.tables(at)
     found = lag_content(at, tables)
     return {"title": title_of(found), "tabs": tabs("Lag", asked), **found}

@@ -1,4 +1,4 @@
-"""Quality: every rule of every table over its newest batches, with its notes, and suggested rules."""
+"""The page of rules: each rule with its results in the newest batches and its notes, and suggested rules."""
 
 from __future__ import annotations
 
