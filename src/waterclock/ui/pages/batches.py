@@ -189,7 +189,7 @@ def _actions(block: Mapping[str, _TableLabels], labels: str) -> list[Content]:
 
 
 _MADE_IF_ASKED = frozenset({Status.READY, Status.NOT_NEEDED})
-_NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # the others are made without a request
+_NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # the others wait even if requested
 
 
 def _count_unmade(one: _TableLabels, statuses: Container[Status]) -> int:
