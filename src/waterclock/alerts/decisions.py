@@ -15,7 +15,7 @@ from waterclock.batches.alerts import Alert, Batches, Message, Notification, Roo
 from waterclock.flow.alerts import Alerting, AlertRule
 
 MOST, WITHIN, APART = 3, timedelta(minutes=10), timedelta(seconds=30)
-"""A target gets at most MOST messages in the time WITHIN, and then combined messages, at least APART."""
+"""A target gets at most MOST messages in the time WITHIN. Further alerts are combined into one message each APART."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ class ResumeAnswer(Answer):
     tables: list[str]
     """The tables whose own pause ended."""
     still_paused: list[str]
-    """The tables that are still paused, by name or because all tables are paused."""
+    """The tables among those resumed that are still paused, by name or because all tables are paused."""
     why: str
     """The reason, or empty."""
 

@@ -29,7 +29,7 @@ class WatermarkProgress(AnswerPart):
     watermark: Instant | None
     """Null before the first row."""
     slowest: Annotated[dict[str, Any] | None, BeforeValidator(_parse_part)]
-    """The part that is furthest behind, by the columns of PER."""
+    """The part that is furthest behind: its values of the columns of PER."""
     behind: Seconds | None
     """How far the newest row of that part is behind the end of the newest window, in seconds."""
 

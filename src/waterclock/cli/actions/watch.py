@@ -35,8 +35,8 @@ def watch(
 ) -> RunOutcome:
     """Run at every instant at which something becomes due, by the ledger's clock, and at least every `every` seconds.
 
-    A run starts earlier if another process has written to the ledger. Between two runs a changed flow is loaded:
-    `reloaded` returns its runner, or None. `looked` receives the outcome of each run.
+    A run starts earlier if another process has written to the ledger. Before each run, `reloaded` returns the runner of
+    a changed flow, or None if it has not changed. `looked` receives the outcome of each run.
     """
     total, telling = RunOutcome(), _Telling(progress)
     while True:

@@ -126,7 +126,7 @@ def _alert_answer(alert: Alert, words: Words) -> OpenAlert:
 
 
 def print_tried(to: Console, tried: Sequence[Tried], *, is_on: bool, env: str) -> None:
-    """Print for each target whether the test message reached it."""
+    """Print whether the test message reached each target."""
     for each in tried:
         said = Text.assemble((each.target.name, "name"), f"  {each.target.kind}  ")
         to.print(said.append(f"not reached: {each.error}", "fail") if each.error else said.append("sent", "ok"))

@@ -54,7 +54,7 @@ class Provider:
 
     @property
     def host(self) -> str:
-        """The host of the issuer, for people."""
+        """The host of the issuer, as shown to users."""
         return urlsplit(self.settings.issuer).netloc
 
     def require_usable(self) -> None:
