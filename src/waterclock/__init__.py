@@ -80,7 +80,7 @@ def __getattr__(name: str) -> Any:
     if name == "DataFrame" and "pyspark.sql" in sys.modules:
         return sys.modules["pyspark.sql"].DataFrame
     found = getattr(importlib.import_module(_HOMES.get(name, "waterclock.dpl.python.decorators")), name)
-    if name != "DataFrame":  # PySpark's own takes its place as soon as it is there
+    if name != "DataFrame":  # not cached: PySpark's class replaces it once PySpark is imported
         globals()[name] = found
     return found
 
@@ -89,7 +89,7 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-# words of the language that are refused for now, by their names and with their places
+# reserved names: using one reports that it is not available yet
 _LATER = ("grant",)
 _COMMANDS = "waterclock.notebook.commands"
 _HOMES = {

@@ -1,4 +1,4 @@
-"""Checks for problems, after each cycle of a run or on its own, and sends alerts. A failure here never fails a run."""
+"""Checks for problems and sends alerts, after each cycle of a run or on request. A failed check never fails a run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _TRIES = 5  # attempts if other processes check at the same time
 
 @dataclass(frozen=True, slots=True)
 class RunFindings:
-    """Information from a run that the ledger does not have; for the tables `of_run` it is complete."""
+    """Problems that a run found and the ledger does not record.
+
+    They are complete for the tables in `of_run`, which is None if no run checked any table.
+    """
 
     of_run: frozenset[str] | None = None
     refused: Sequence[RefusedBatch] = ()
@@ -54,6 +57,8 @@ def check_alerts(
 ) -> AlertCheckOutcome:
     """Find the root causes at `now`, record the messages for each target, and send all pending messages.
 
+    `look` reads a snapshot of the ledger. `said` has the problems that only a run knows.
+
     Cost: a plan of all tables, some eight queries and one update of the ledger, and the time that the targets take.
     """
     come = AlertsNow()
@@ -68,7 +73,7 @@ def check_alerts(
 def _record_check(
     project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datetime, said: RunFindings
 ) -> AlertsNow | None:
-    """Record the result of a check in the ledger. Return None if another process has checked newer state meanwhile."""
+    """Record the result of a check in the ledger, or return None if another process has checked a newer state."""
     words = Words(project.name, project.env, project.flow)
     since = ledger.alerts.find_warned_batches(snapshot.sequence, list(_warned_tables(ledger)))
     if since.since > snapshot.sequence:
@@ -117,9 +122,9 @@ def _warned_tables(ledger: Ledger) -> Iterator[str]:
 def check_alerts_after_run(
     work: RunContext, outcome: RunOutcome, only: Sequence[str] | None, *, is_of_some: bool
 ) -> None:
-    """Send alerts after a cycle of a run. A failure is reported once, and the run continues.
+    """Send alerts after a cycle of a run. A failed check is reported once, and the run continues.
 
-    `only`: the tables of the run, None for all; `is_of_some`: it was limited to some of their labels.
+    `only` contains the tables of the run, None for all. `is_of_some` is true for a run of only some of their labels.
     """
     project = work.project
     if not project.alerts.is_on or outcome.plan is None:
@@ -163,7 +168,7 @@ def _list_refused_batches(outcome: RunOutcome) -> Iterator[RefusedBatch]:
 
 
 def _silent(flow: Flow, outcome: RunOutcome) -> Iterator[SilentSource]:
-    """Yield the sources that have delayed a window for longer than one more window takes."""
+    """Yield the sources whose data for a window is overdue by more than one window length."""
     now = None if outcome.plan is None else outcome.plan.now
     for held in outcome.held_back:
         table, window = flow.tables.get(held.table), held.window

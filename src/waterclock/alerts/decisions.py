@@ -15,16 +15,16 @@ from waterclock.batches.alerts import Alert, Batches, Message, MessageCause, Not
 from waterclock.flow.alerts import Alerting, AlertRule
 
 MOST, WITHIN, APART = 3, timedelta(minutes=10), timedelta(seconds=30)
-"""The limit on messages to one target in a time span. Beyond it, one combined message is sent after a pause."""
+"""A target gets at most MOST messages in the time WITHIN. Further alerts are combined into one message each APART."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlertInput:
-    """The result of the search for causes.
+    """The root causes that a check found.
 
-    `troubles`: the current root causes, each key once. `passed`: those that were recorded since the last check and are
-    over already. `unsettled`: returns the batches of an alert without a current cause that may not be fixed, as they
-    are being retried or were not checked.
+    `troubles` contains the current ones, each key once, and `passed` those that were recorded since the last check and
+    are over already. `unsettled` returns the batches of an earlier cause that may not be fixed yet, because they are
+    being retried or were not checked.
     """
 
     troubles: Sequence[RootCause] = ()
@@ -34,7 +34,7 @@ class AlertInput:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The new and changed alerts, and the messages, in order."""
+    """The new and changed alerts, and the messages to send, in order."""
 
     changed: tuple[Alert, ...] = ()
     messages: tuple[Message, ...] = ()
@@ -57,7 +57,7 @@ def decide(known: StoredAlerts, found: AlertInput, alerting: Alerting, now: date
 
 
 def _update_alerts(known: StoredAlerts, found: AlertInput, now: datetime) -> Iterator[Alert]:
-    """Yield the current alerts: known ones that continue or are over, new ones, those that began and ended since."""
+    """Yield the known alerts with their new state, then new ones, also for causes that began and ended in between."""
     standing = {trouble.key: trouble for trouble in found.troubles}
     number = known.next_number
     for alert in known.alerts:
@@ -127,7 +127,7 @@ def _slots(recent: Collection[datetime], now: datetime) -> int:
 
 
 def _bundle_messages(target: str, due: Sequence[tuple[MessageCause, Alert]], slots: int) -> list[Message]:
-    """Make one message per alert, or a single one if that would be too many."""
+    """Build one message per alert, or a single combined one if there are more alerts than `slots`."""
     if not due or slots <= 0:
         return []
     return [Message(target, (each,)) for each in due] if len(due) <= slots else [Message(target, tuple(due))]

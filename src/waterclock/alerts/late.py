@@ -1,4 +1,4 @@
-"""Finds root causes of missed deadlines: everything that is late for one reason is one cause."""
+"""Finds the root causes of missed and near deadlines, and of long runs. Windows late for one reason share a cause."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _IS_STOPPED = NEEDS_SOMEBODY | {Status.PAUSED}
 def late_troubles(flow: Flow, found: Sequence[DeadlineWindow]) -> Iterator[RootCause]:
     """Yield the causes of missed deadlines and long runtimes.
 
-    Batches of all tables that wait for a stopped batch are one cause, named by that batch. Batches that are merely slow
-    are reported for the most upstream of the late tables; the late tables downstream count as blocked.
+    Batches of any table that wait for stopped batches of one table share a cause. Batches that are merely slow are
+    reported for the most upstream late table; late tables downstream of it count as blocked.
     """
     groups = group_due_windows(found)
     slow = [
@@ -50,7 +50,7 @@ def late_troubles(flow: Flow, found: Sequence[DeadlineWindow]) -> Iterator[RootC
 def _find_late_inputs(
     flow: Flow, slow: Iterable[Sequence[DeadlineWindow]]
 ) -> dict[tuple[str, DeadlineState], frozenset[str]]:
-    """Return, by table and kind, its upstream tables that are as late or later."""
+    """Map each late table and its kind of lateness to the upstream tables that are at least as late."""
     stands: dict[str, set[DeadlineState]] = {}
     for alike in slow:
         stands.setdefault(alike[0].table, set()).add(alike[0].stand)

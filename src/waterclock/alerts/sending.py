@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from waterclock.secrets.reader import Secrets
 
 _MOST = 50  # messages to one target in one check
-_SECONDS = 10.0  # after which a check starts no further message to a target
+_SECONDS = 10.0  # time per target and check in which messages are started
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class SendResult:
 
 
 def send(ledger: Ledger, alerting: Alerting, secrets: Secrets) -> SendResult:
-    """Send the pending messages to every target that may be tried now. A target's first failure ends its turn.
+    """Send the pending messages to every target that may be tried now, until the first failure of each target.
 
     A message may arrive twice if a runner dies after sending and before recording it. Cost: up to ten seconds for each
-    webhook that does not answer, and nothing for it until the next attempt; up to twenty for one that answers slowly.
+    webhook that does not answer, up to twenty for one that answers slowly.
     """
     sent, lost = 0, []
     waiting = {message.target for message in ledger.alerts.outgoing_messages()}

@@ -1,4 +1,4 @@
-"""Formats messages: for each alert a line, the batches it stopped and blocks, the reason, and the fix."""
+"""Formats the messages about alerts, as text and as JSON: a summary line, the reason, the fix and the owners."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waterclock.operations.formatting import count_words, local_range, number_wo
 from waterclock.timelabel.label import label_of
 
 _MOST_TABLES = 5
-_MOST_TOLD = 10  # alerts of one message in full; only the first lines of the others
+_MOST_TOLD = 10  # alerts of a message with their full text; further ones have a line each
 _MOST_LINES = 100
 _VERBS = {
     TroubleKind.DAMAGED: "damaged",
@@ -76,11 +76,11 @@ class Words:
         return "\n\n".join([*texts, *(["\n".join(lines)] if lines else [])])
 
     def line(self, trouble: RootCause) -> str:
-        """Return one line that describes the problem and its place."""
+        """Return one line that names the batches of a cause and describes the problem."""
         return f"{self.where(trouble)} {_VERBS[trouble.kind]}: {trouble.what}{_format_code(trouble)}".strip()
 
     def where(self, trouble: RootCause) -> str:
-        """Return the batches that a cause stopped: of many the first, and the count of the others."""
+        """Format the batches of a cause: the first table with its range of labels, and the number of other tables."""
         names = sorted(trouble.batches)
         labels = trouble.batches[names[0]]
         table = self.flow.tables.get(names[0])
@@ -169,7 +169,7 @@ def _format_code(trouble: RootCause) -> str:
 
 
 def _labels(batches: Mapping[str, Sequence[datetime] | frozenset[datetime]]) -> Mapping[str, Mapping[str, Any]]:
-    """Return by table the number of labels, with the first and the last."""
+    """Map each table to the number of its labels, the first and the last one."""
     return {
         name: {"count": len(labels), "first": label_of(min(labels)), "last": label_of(max(labels))}
         for name, labels in batches.items()

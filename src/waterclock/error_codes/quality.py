@@ -1,4 +1,4 @@
-"""Error codes of rules and their actions, quarantined rows, held batches."""
+"""Error codes of rules and their actions: limits, quarantined rows, held batches."""
 
 from __future__ import annotations
 

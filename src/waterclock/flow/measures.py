@@ -38,10 +38,7 @@ class MeasuredValue:
 
 
 def read_measured_values(measures: Mapping[str, Any]) -> dict[str, MeasuredValue]:
-    """Map the names of a revision's measures, including offline ones, to their values.
-
-    `measures` is the JSON object of the revision in the ledger.
-    """
+    """Return the measured values of a revision by name, including those that were computed offline."""
     found = {**measures.get(MEASURED, {}), **measures.get(OFFLINE, {})}
     return {name: MeasuredValue(said["value"], said["type"]) for name, said in found.items()}
 

@@ -15,7 +15,7 @@ _STRENGTH = {Action.WARN: 0, Action.QUARANTINE: 1, Action.DROP: 1, Action.HOLD: 
 
 @dataclass(frozen=True, slots=True)
 class RuleAction:
-    """One ELSE action of a rule: it applies if at most `most` rows break the rule; None: any number.
+    """One action of a ladder, for up to `most` rows that break the rule; None: any number.
 
     `is_percent`: `most` is a percentage of all rows.
     """
@@ -48,7 +48,7 @@ class UnparsedLines:
 
 
 def find_outcome(ladder: RuleActions, broken: int, of: int) -> Action | None:
-    """Return the action if `broken` of `of` rows break a rule: None if `broken` is 0, FAIL if it exceeds all limits."""
+    """Return the action if `broken` of `of` rows break a rule: FAIL if above all limits, None if no row does."""
     if not broken:
         return None
     return next((rung.action for rung in ladder if rung.bears(broken, of)), Action.FAIL)
@@ -66,5 +66,5 @@ def is_weaker(rung: Action, before: Action) -> bool:
 
 
 def format_actions(ladder: Sequence[RuleAction]) -> str:
-    """Return the ELSE actions of a rule as text for messages: "warn at most 5, else fail"."""
+    """Return a ladder as text for messages: "warn at most 5, else fail"."""
     return ", else ".join(map(str, ladder))

@@ -26,7 +26,7 @@ _PRE = "<pre style='line-height:1.25;overflow-x:auto;white-space:pre'>{code}</pr
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CommandResult(ABC):
-    """The result of a command. A cell that ends with it displays the terminal's output."""
+    """The result of a command. A notebook cell that ends with it displays the command's output in a terminal."""
 
     @abstractmethod
     def draw(self, to: Console) -> None:
@@ -77,12 +77,12 @@ class QueryResult(CommandResult):
 
     @property
     def as_of(self) -> datetime | None:
-        """The tick as of which the tables were read; None: as they are now."""
+        """The tick as of which the tables were read, or None if they were read as they are now."""
         return None if self._moment is None else self._moment.tick
 
     @property
     def known_at(self) -> datetime | None:
-        """The instant up to which revisions count; None: all of them."""
+        """The instant up to which revisions count, or None if all of them count."""
         return None if self._moment is None else self._moment.known_at
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:

@@ -225,7 +225,7 @@ def _deliver_frame(
 
 
 def _unit(project: Project, text: str, options: Mapping[str, Value], *, is_source: bool) -> Unit:
-    """Resolve a source or destination, as the language does. Raises ProjectErrors with all its errors."""
+    """Resolve the text of a source or destination, as in a statement. Raises ProjectErrors with all its errors."""
     source = SourceText("wc.read" if is_source else "wc.write", text)
     errors: list[WaterclockError] = []
     try:
@@ -259,7 +259,7 @@ def _columns(text: str) -> Columns:
 
 
 def _rename_columns(frame: DataFrame, columns: str) -> DataFrame:
-    """Order columns as requested, with the source columns under the requested names."""
+    """Rename and reorder the columns of a frame as the column list `columns` declares; its other columns follow."""
     said: ParsedColumnList = parse_clause("COLUMNS", columns, SourceText("wc.read", columns), variables={})
     asked = {IN_ROWS[one.tells.what] if one.tells is not None else one.name: one.name for one in said.columns}
     others = [name for name in frame.columns if name not in asked]
@@ -268,7 +268,7 @@ def _rename_columns(frame: DataFrame, columns: str) -> DataFrame:
 
 
 def _copy_rows(project: Project, spark: SparkSession, collected: Collected) -> DataFrame:
-    """Copy rows to the storage, close the source's resources, and read the copy."""
+    """Copy rows to the storage, close the source's resources, and return a frame that reads the copy."""
     folder = entry_path(project.storage, _FOLDER, uuid.uuid4().hex)
     atexit.register(partial(remove_folder, folder))
     try:

@@ -28,9 +28,10 @@ _FAR = datetime(9000, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ScenarioFlow:
-    """The flow of a scenario. `seeding` is the same flow, but tables in `seeds` read given rows instead of running.
+    """The flow of a scenario.
 
-    `seeds`: the tables that run and whose earlier labels are given, each with the collect for these rows.
+    `seeds` maps each table that has given labels and also runs to the collect of its given rows. `seeding` is the same
+    flow, but these tables read the given rows instead of running their queries.
     """
 
     flow: Flow

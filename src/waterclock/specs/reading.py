@@ -150,7 +150,7 @@ class _StepReader:
 
 
 def _check_rule(meaning: StepMeaning, table: Table) -> None:
-    """Raise an error for a rule name with which a table can neither fail nor warn."""
+    """Raise E363 if a step expects a failure or warning of a rule that the table can never report."""
     if meaning.does not in {StepAction.FAILS, StepAction.WARNS} or _CODE.fullmatch(meaning.what):
         return
     known = list(_list_warnings(table) if meaning.does is StepAction.WARNS else _list_failures(table))
@@ -172,7 +172,7 @@ def _list_failures(table: Table) -> Iterator[str]:
 
 
 def _list_warnings(table: Table) -> Iterator[str]:
-    """Yield the names of the rules, types and columns, and KEY, with whose warnings a batch of a table may succeed."""
+    """Yield the names of the rules, types and columns, and KEY, that may cause a warning in a successful batch."""
     yield from (name for name, ladder in _list_ladders(table) if _can_warn(ladder))
     of_key = _can_warn(key_ladder(table))
     yield from ("KEY",) if of_key else ()
@@ -194,6 +194,6 @@ def _can_warn(ladder: RuleActions) -> bool:
 
 
 def _can_fail(ladder: RuleActions) -> bool:
-    """Return whether a rule may fail or hold a batch: beyond the last limit, it fails."""
+    """Return whether a rule may fail or hold a batch. Beyond the limit of its last action, a rule fails."""
     stops = any(rung.action in {RuleAction.FAIL, RuleAction.HOLD} for rung in ladder)
     return stops or ladder[-1].most is not None

@@ -49,7 +49,10 @@ _NO_ROWS = StepRows((), {}, ())
 def open_bench(
     project: Project, typed: TypedScript, sessions: Sessions, folder: Path, empty: Path
 ) -> Iterator[ScenarioRunner]:
-    """Open a bench for one scenario below `folder`, without the project's storage, on a copy of the `empty` ledger."""
+    """Create a storage and a ledger for one scenario below `folder`, and yield the object that runs its steps.
+
+    The ledger is a copy of the file `empty`. The project's own storage is not used.
+    """
     derived = derive(project.flow, typed)
     folder.mkdir(parents=True)
     shutil.copy(empty, folder / LEDGER)
@@ -137,7 +140,7 @@ class ScenarioRunner:
         return ""
 
     def _seed(self, made: frozenset[str], window: Window) -> None:
-        """Run the given labels of tables that also run themselves, before these do."""
+        """Write the given labels of tables that the scenario also runs, before these tables run."""
         for name, hidden in self.derived.seeds.items():
             labels = sorted(self.given.rows.get(hidden, ()))
             todo = [label for label in labels if (hidden, label) not in self.given.read]
@@ -265,9 +268,9 @@ class ScenarioRunner:
 
 
 def is_failure_of(error: WaterclockError, what: str) -> bool:
-    """Return whether an error has a code, or is the failure of a rule, a column or KEY.
+    """Return whether `what` is the code of an error, or the rule, column or KEY that failed.
 
-    Broken rules are listed by their names, each with its expression, which may contain other names.
+    The error lists broken rules by their names, each with its expression, which may contain other names.
     """
     is_of_rules = error.code in {HELD_BACK, "E740"}
     pattern = rf"(?:: |; |^){_finding_of(what)}" if is_of_rules else rf"(?<!\w){re.escape(what)}(?!\w)"
@@ -276,12 +279,12 @@ def is_failure_of(error: WaterclockError, what: str) -> bool:
 
 
 def is_warning_of(warning: str, what: str) -> bool:
-    """Return whether a warning is of a rule, a type, a column or KEY."""
+    """Return whether a warning is about the rule, type, column or KEY `what`."""
     return re.match(_finding_of(what), warning, re.IGNORECASE) is not None
 
 
 def _finding_of(what: str) -> str:
-    """Return a pattern for the beginning of a finding: the name of a rule, a column or KEY."""
+    """Return a pattern for the beginning of a message about the rule, column or KEY `what`."""
     return rf"{re.escape(what)}(?:: | \(| is null in )"
 
 

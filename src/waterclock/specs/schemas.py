@@ -32,7 +32,7 @@ _UNSAID = "string"
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Columns with their types in Spark's notation, without `timelabel`. `is_whole`: there are no others.
+    """Columns with their types in Spark's notation, without `timelabel`. `is_whole` is true if there are no others.
 
     `brought` are the columns of the rows that a batch writes: a TEMPORAL table contains versions computed from them.
     """

@@ -15,7 +15,7 @@ from waterclock.timelabel.window import Window
 
 @dataclass(frozen=True, slots=True)
 class GivenStep:
-    """Rows of a table's batches: for each label, the lines of the step's table."""
+    """Gives rows of a table. `labels` maps each label to the indexes of its rows below the step."""
 
     meaning: StepMeaning
     table: Table
@@ -33,7 +33,10 @@ class ScriptRun:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedStep:
-    """The expected content of a table: its slices in `[low, high)`, or its state as of `high`. `low` None: all."""
+    """The expected content of a table: its slices in `[low, high)`, or its state as of `high`.
+
+    `low` is None for all slices before `high`.
+    """
 
     meaning: StepMeaning
     table: Table
@@ -46,10 +49,9 @@ Action = GivenStep | ScriptRun | ExpectedStep
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A scenario whose every step is resolved in a flow.
+    """A scenario whose steps are resolved to tables and labels of a flow.
 
-    `made` are the tables that run, including those between them and the given ones; `given` are those whose rows are
-    given.
+    `given` has the tables whose rows are given, and `made` the tables that run and all tables between these two.
     """
 
     scenario: Scenario

@@ -1,4 +1,4 @@
-"""The scenario as a source: provides the rows of its steps to the engine like any source's windows."""
+"""Provides the rows in a scenario's steps to the engine, as the source of all given tables."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class SpecConnections(Connections):
 
 
 def build_source(tables: Mapping[str, Table]) -> GivenRows:
-    """Return the source of a flow's tables."""
+    """Build a source without rows for the tables of a flow."""
     return GivenRows({name: table.mode for name, table in tables.items()})
 
 
@@ -120,7 +120,7 @@ def _build_given_row(rows: StepRows, values: Values) -> GivenRow:
 
 
 def _frame(spark: SparkSession, types: Mapping[str, str], rows: list[tuple[str, GivenRow]]) -> DataFrame:
-    """Return a frame. Nested values are passed as JSON, which Spark parses in their type."""
+    """Build a frame from pairs of label and row. Nested values are passed as JSON, which Spark parses in their type."""
     import json
 
     import pyarrow as pa

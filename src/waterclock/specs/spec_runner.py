@@ -109,7 +109,7 @@ def _check_scenarios(
 
 
 def sort_distinct_errors(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
-    """Return the distinct errors, sorted by file, line and column: a background is checked with every scenario."""
+    """Sort errors by file, line and column, without duplicates. A background is checked with every scenario."""
     unique = {(error.code, error.where, error.what): error for error in errors}
     return sorted(unique.values(), key=lambda error: _position(error.where or ""))
 

@@ -19,14 +19,14 @@ _ANY_MONDAY = datetime(2000, 1, 3, 12, tzinfo=UTC)  # used if no step names a la
 
 
 def place(meanings: Sequence[StepMeaning], flow: Flow) -> tuple[tuple[Action, ...], tuple[WaterclockError, ...]]:
-    """Find the labels of each step. Errors: E512 to E514 for invalid ones."""
+    """Convert steps to actions with their labels. Return the actions, and the errors E512 to E514 of invalid labels."""
     placing = _Placing(tuple(meanings), flow)
     placing.place()
     return tuple(placing.actions), tuple(placing.errors)
 
 
 def named_windows(text: str, table: Table) -> list[Window]:
-    """Return the windows that a label or range means; a row belongs to the last. Raises  E513; as `parse_labels`."""
+    """Return the windows of a table that a label or a range selects. Raises  E513; as `parse_labels`."""
     cadence = table.cadence
     low, high = parse_labels(text).bounds(cadence)
     if low is not None and high is not None and low < high:

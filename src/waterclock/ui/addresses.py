@@ -31,9 +31,10 @@ from waterclock.ui.query_queue import Asker
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """A page: its name, which is also that of its template, its addresses, its menu entry, and the right it needs.
+    """A page: its addresses, the function that builds its content, its menu entry, and the right it needs.
 
-    `tells` is the type of its JSON, `takes` the names of its query parameters. Both are described in /openapi.json.
+    `name` is also the name of its template. `tells` is the type of its JSON and `takes` the names of its query
+    parameters; /openapi.json describes both.
     """
 
     name: str

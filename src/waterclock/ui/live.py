@@ -28,7 +28,7 @@ _SECONDS_TO_CLOSE = 3
 
 @dataclass(slots=True)
 class LiveProject:
-    """One project, read repeatedly by many threads; `now` fixes the instant to plan for, else the ledger's clock."""
+    """One project that many threads read repeatedly. `now` is the instant to plan for, None the ledger's clock."""
 
     folder: Path
     env: str | None = None

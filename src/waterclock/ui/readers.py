@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Reader:
-    """Waits for the answer to one query. `name` identifies readers; those without a name count as different."""
+    """The client that waits for the answer to one query. `name` is the client's id, "" if it is unknown."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name

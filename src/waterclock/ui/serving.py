@@ -1,4 +1,4 @@
-"""Serves the pages from a separate thread."""
+"""Serves the web pages of a project from a separate thread."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def address_at(host: str, port: int, *, is_tls: bool = False) -> str:
 
 
 def link_at(host: str, port: int, code: str, *, is_tls: bool = False) -> str:
-    """Return the link that contains a code."""
+    """Return the one-time link that contains a code."""
     return f"{address_at(host, port, is_tls=is_tls)}?{LINK}={code}"
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from waterclock.dpl.project import Project
     from waterclock.flow.alerts import Target
 
-_LONG = 10  # digits
+_LONG = 10  # the number of an alert has fewer digits
 _WORDS = (
     "This is a test of `waterclock alerts test`. Failed and held batches, warnings and silent sources are "
     "reported here."
@@ -124,7 +124,7 @@ def send_alerts(folder: Path, env: str | None, *, is_json: bool) -> int:
 
 
 def see_targets(project: Project, targets: Sequence[Target]) -> None:
-    """Raise an error for every target that cannot be reached with the packages installed here, each with its place."""
+    """Raise the errors of all targets that cannot be used: unresolved secrets, invalid addresses, missing packages."""
     errors = target_errors(targets, Secrets.of(project.secrets))
     raise_all(errors)
 

@@ -88,7 +88,7 @@ def draw_flat(folder: Path, env: str | None, text: str, out: Path | None, *, is_
 
 
 def is_read_by_people() -> bool:
-    """Whether stdout is a terminal. Graphviz reads from a pipe or a file."""
+    """Return whether stdout is a terminal, where the model is drawn as text. A pipe or file gets DOT for Graphviz."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 

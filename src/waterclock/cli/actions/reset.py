@@ -23,7 +23,7 @@ def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: boo
     to = console(stderr=is_json)
     with open_workplace(project) as work:
         apply_flow(work, work.real_now())  # finds a renamed table under its new name
-        # its late rows first: without them it comes to the same when the command is repeated after a kill
+        # the table of late rows first: if the command is killed in between, repeating it has the same result
         late = [each for of in late_tables(work.flow, name) if (each := prepare_reset(work, of)) is not None]
         found = prepare_reset(work, name)
         for each in late if found is None else [found, *late]:

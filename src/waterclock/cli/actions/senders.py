@@ -1,4 +1,4 @@
-"""Checks the access tokens of senders of events, and records who sent where and who was refused."""
+"""Checks the access tokens of clients that send events, and records accepted and refused accesses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def has_senders(rules: AccessRules) -> bool:
 
 @dataclass(slots=True)
 class Senders:
-    """The users who may send events, as the project declares them at the start of the receiver."""
+    """Checks which tokens may send events, by the users that the project declared when the receiver started."""
 
     project: Project
     log: AccessLog = field(init=False)
@@ -45,7 +45,7 @@ class Senders:
         return await to_thread.run_sync(self._check, sent, stream, address)
 
     def close(self) -> None:
-        """Record the sent events that were only counted so far, and close the ledger."""
+        """Write the accesses that are counted but not recorded yet, and close the ledger."""
         with suppress(WaterclockError):
             self.log.flush()
         if self._ledger is not None:
@@ -70,7 +70,7 @@ class Senders:
         return found
 
     def _count(self, access: Access) -> None:
-        """Count an access: equal ones within a minute are one record. A ledger that is away does not stop events."""
+        """Count an access; equal ones within a minute become one record. Errors of the ledger do not stop events."""
         with suppress(WaterclockError):
             self.log.write(self.log.count(access))
 

@@ -38,7 +38,7 @@ _STYLES = {"-": "fail", "+": "warn", "~": "fail"}
 
 @dataclass(frozen=True, slots=True)
 class SpecSelection:
-    """The specifications to run, and the file of the page."""
+    """The selection of specifications to run, and the HTML file to write the results to."""
 
     files: tuple[str, ...] = ()
     name: str | None = None
@@ -119,7 +119,7 @@ class SpecReport(ScenarioListener):
 
     @contextmanager
     def show_progress(self) -> Iterator[None]:
-        """Handle Ctrl-C, the second of which ends at once, and show the running scenario on a terminal."""
+        """Show the running scenario on a terminal. The first Ctrl-C stops after it, the second at once."""
 
         def hear(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signature of signal handlers
             if self._stop.is_set():
@@ -151,7 +151,7 @@ def _line(outcome: ScenarioOutcome, to: Console) -> Text:
 
 
 def _details(failed: StepOutcome) -> Iterator[Text]:
-    """Yield the failed step, and the differing rows, the error or the sentence that gives the reason."""
+    """Yield the lines about a failed step: its text, then the differing rows, the error or the reason."""
     indent = "      "
     step = failed.step
     yield Text.assemble(indent, f"{step.keyword} {step.text}", ("  " + str(step.place), "where"))

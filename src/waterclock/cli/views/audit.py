@@ -55,7 +55,7 @@ _STATES = {
 
 
 def print_audit(to: Console, flow: Flow, found: AuditTarget) -> None:
-    """Print the history of one batch for people."""
+    """Print the history of one batch."""
     table = flow.tables[found.table]
     zone = table.cadence.zone
     state = state_of(found.status)
@@ -106,7 +106,7 @@ def _print_pauses(to: Console, pauses: Sequence[PauseEvent]) -> None:
 
 
 def _that_fit(width: int, lines: Sequence[Sequence[str | Text]]) -> list[int]:
-    """Return the indexes of the columns whose longest cells fit next to each other within `width`."""
+    """Return the indexes of the columns to show. Less important ones are omitted until the others fit in `width`."""
     widths = [max(len(heading), *(len(cells[at]) for cells in lines)) for at, heading in enumerate(_HEADINGS)]
     shown = list(range(len(_HEADINGS)))
     for at in _LEAST_FIRST:
@@ -279,7 +279,7 @@ def _print_events(to: Console, found: AuditTarget) -> None:
 
 
 def _print_links(to: Console, flow: Flow, heading: str, links: Sequence[Link], replaced: str = "") -> None:
-    """Print upstream or downstream batches, grouped by table and depth. `replaced` marks groups of replaced rows."""
+    """Print upstream or downstream batches, grouped by table and depth. `replaced` is the note at replaced ones."""
     if not links:
         return
     to.print(Text(f"\n{heading} {count_words(len(links), 'batch', 'batches')}", style="head"))
@@ -316,7 +316,7 @@ def _is_current(attempt: Attempt | None, table: Table) -> bool:
 
 
 def _source_pairs(key: str, value: Any) -> list[tuple[str, str]]:
-    """Return the source details as pairs, with one line per item and its size."""
+    """Format one source detail of a batch as pairs of name and text; a list of files or other items has a pair each."""
     if key == LOOKED:
         return [("looked" if at == 0 else "", line) for at, line in enumerate(lookback_lines(value))]
     if key == CHANGED:
@@ -335,7 +335,7 @@ def _item_words(item: Mapping[str, Any]) -> str:
 
 
 def _range_words(kept: Mapping[str, Any]) -> str:
-    """Format the log positions that a label owns, by part, and the positions that were gone."""
+    """Format the log positions that belong to a label, per partition, and those that the log had lost."""
     spans = [f"{part}: {low} to {high}" for part, (low, high) in kept["parts"].items() if low != high]
     gone = [f"{part}: {low} to {high}" for part, (low, high) in kept.get("gone", {}).items()]
     return f"{kept['of']}, {_short(spans) or 'nothing'}" + (f"; without {_short(gone)}" if gone else "")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def print_probes(to: Console, probes: Iterable[Probe]) -> list[Probe]:
-    """Print a line for each probe as it ends, then each error as a card. Return all probes."""
+    """Print a line for each connection check as it ends, then all errors. Return all checks."""
     found: list[Probe] = []
     for probe in probes:
         found.append(probe)

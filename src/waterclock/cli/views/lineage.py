@@ -1,4 +1,4 @@
-"""Prints the inputs and readers of a table or column: as trees for people, as lists for scripts."""
+"""Prints the inputs and readers of a table or column as trees."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def lineage_of(folder: Path, env: str | None, which: str, depth: int | None) -> 
 
 
 def print_lineage(found: TableLineage | ColumnTrees) -> None:
-    """Print both directions as trees."""
+    """Print two trees: what the table or column is made from, and what is made from it."""
     to = console()
     if isinstance(found, ColumnTrees):
         to.print(_column_tree(found.up, "made from"))

@@ -79,12 +79,12 @@ class Progress(Listener):
             yield
 
     def tick(self, now: datetime) -> None:
-        """Store the instant. Its date is printed once a batch runs at that instant."""
+        """Store the instant that the run has reached. Its date is printed once a batch runs at that instant."""
         with self._lock:
             self._now = now
 
     def on_plan(self, plan: Plan) -> None:
-        """Count the remaining batches."""
+        """Store the number of remaining batches."""
         with self._lock:
             self._left = len(plan.batches) + sum(plan.left_out.values())
 
@@ -100,7 +100,7 @@ class Progress(Listener):
                 self._note = ""
 
     def step(self, group: Group, name: str) -> None:
-        """Show the current step of a group. A group that was split continues as its parts."""
+        """Show the current step of a group, or of a part of a group that was split."""
         if self.log is not None:
             return
         with self._lock:
@@ -131,7 +131,7 @@ class Progress(Listener):
         self._say(Text(f"  {printable_line(message)}", style="quiet"))
 
     def note(self, message: str) -> None:
-        """Show a message below the running groups, until the end."""
+        """Show a message below the running groups, until the end of the run or the next message."""
         if self.log is not None:
             self.log.on_message(message)
             return

@@ -37,7 +37,7 @@ _MOST_PLACES = 5
 
 
 def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, seconds: float) -> None:
-    """Print the end of a run: errors as cards, the batches that they block, and a summary line."""
+    """Print the result of a run: errors, the batches that they block, and a summary line."""
     for alike in _alike(outcome.failed):
         to.print()
         show_errors(to, [error.at(place_of(report)) for report, error in alike[:1]])
@@ -71,7 +71,7 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
 
 
 def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | None, seconds: float) -> dict[str, Any]:
-    """Return the result of a run for scripts. `left` counts the due batches that are not done, by status."""
+    """Return the result of a run as a dictionary for JSON. Its `left` counts the remaining due batches by status."""
     from waterclock.json_models.runs import RunAnswer
 
     plan = outcome.plan
@@ -113,7 +113,7 @@ def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | N
 
 
 def _alike(failed: Iterable[GroupReport]) -> list[list[tuple[GroupReport, WaterclockError]]]:
-    """Group failures of one table with the same reason, whichever batch it was found in."""
+    """Group the failures by table and error, ignoring labels and counts in the error's text."""
     found: dict[tuple[str | None, ...], list[tuple[GroupReport, WaterclockError]]] = {}
     for report in failed:
         error = report.error
@@ -187,14 +187,14 @@ def _sum(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) -> Text:
 
 
 def _count_source_waits(outcome: RunOutcome, plan: Plan) -> int:
-    """Count the batches that wait only for their source: from the oldest window that the source has not reached."""
+    """Count the batches that wait only for their source, in the plan after a run."""
     since = {held.table: held.window.label for held in outcome.held_back}
     return sum(waits(batch, since) for batch in plan.batches)
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """The result of a run and the details to print it. `beside`: how many ready batches were not requested."""
+    """The result of a run and the details to print it. `beside` is the number of ready batches not requested."""
 
     outcome: RunOutcome
     flow: Flow
@@ -211,5 +211,5 @@ class RunReport:
             to.print(Text(f"besides the requested batches, {count} ready: `waterclock run` makes them", style="quiet"))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result of the run, for scripts."""
+        """Return the result of the run as a dictionary for JSON."""
         return run_json(self.outcome, self.flow, self.now, self.until, self.seconds)

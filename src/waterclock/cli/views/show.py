@@ -59,7 +59,7 @@ class TableDescription:
     held: TableLog | None = None
 
     def to_answer(self) -> ShowAnswer:
-        """Return the description for scripts. `sample` has the form of `query --json`."""
+        """Build the JSON answer with the description. Its `sample` has the form of `query --json`."""
         from waterclock.json_models.tables import ShowAnswer
 
         table = self.table
@@ -98,7 +98,7 @@ class TableDescription:
 
 
 def describe_table(folder: Path, env: str | None, text: str, rows: int) -> TableDescription:
-    """Collect the description of one table. Starts Spark only if rows are there and requested. Raises  E511, E515."""
+    """Collect the description of one table. Starts Spark only if rows are requested and exist. Raises  E511, E515."""
     with open_read_only(folder, env, None) as at:
         name, _ = one_table(at.flow, text)
         found = _describe_table(at, at.flow.tables[name])
@@ -110,7 +110,7 @@ def describe_table(folder: Path, env: str | None, text: str, rows: int) -> Table
 
 
 def print_described(found: TableDescription) -> None:
-    """Print a table's description for people."""
+    """Print a table's description."""
     to = console()
     table = found.table
     to.print(Text.assemble((table.name, "name"), f"  {kind_words(table)}"), soft_wrap=True)

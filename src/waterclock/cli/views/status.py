@@ -1,4 +1,4 @@
-"""Collects and prints the output of `status`: the grid, problems, and the next due window."""
+"""Prints the output of `status`: the grid or the lag of tables, problems, and the next due window."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def print_status(to: Console, seen: StatusInput, zone: str) -> None:
 
 
 def print_lag(to: Console, seen: StatusInput, zone: str) -> None:
-    """Print how far tables are behind, what blocks them, and the next due window."""
+    """Print the lag of tables, the problems that need a user, and the next due window."""
     print_lags(to, seen.lags or (), seen.now)
     _print_problems(to, seen.plan)
     print_deadlines(to, seen.deadlines)
@@ -107,7 +107,7 @@ def _print_open_windows(to: Console, found: Mapping[str, OpenWindows]) -> None:
 
 
 def status_answer(seen: StatusInput) -> StatusAnswer:
-    """Return the grid with the counts of the plan."""
+    """Build the JSON answer of `status`: the grid, the counts of the plan, and problems."""
     from waterclock.json_models.status import StatusAnswer
 
     counts: dict[str, int] = {}

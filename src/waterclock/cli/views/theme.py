@@ -33,7 +33,7 @@ class StatusStyle:
 
     @property
     def word(self) -> str:
-        """The style of words. Squares are muted where all is well, but words must be readable."""
+        """The style of the state's word. The glyph of done batches is muted, but words must be readable."""
         return "ok" if self.style == "ok.quiet" else self.style
 
 
@@ -98,7 +98,7 @@ def make_console(stream: IO[str], *, width: int | None = None) -> Console:
 
 
 def theme(of_ground: str) -> Theme:
-    """Return the styles by the names of their meaning."""
+    """Return the styles for a background. They are named by their meaning, such as `fail.loud`."""
     colours = PALETTES[of_ground]
     styles = dict(colours) | {f"{name}.loud": f"bold {colour}" for name, colour in colours.items()}
     styles["ok.quiet"] = _QUIET_OK[of_ground]
@@ -106,7 +106,7 @@ def theme(of_ground: str) -> Theme:
 
 
 def has_glyphs(of: Console) -> bool:
-    """Whether the stream can encode the glyphs."""
+    """Return whether the stream can encode the glyphs."""
     return of.encoding.lower().startswith("utf")
 
 

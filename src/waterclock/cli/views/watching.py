@@ -1,4 +1,4 @@
-"""Prints missed and near deadlines, slow batches, and sources that deliver nothing or keep too much."""
+"""Prints missed and near deadlines, slow batches, and sources that deliver nothing or retain too much change log."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def print_silences(to: Console, silences: Silent) -> None:
 
 
 def print_retained_logs(to: Console, logs: Sequence[TableLog]) -> None:
-    """Print the logs kept at sources, as a run last recorded them: a line for each that needs attention."""
+    """Print the change logs that sources retain, as a run last recorded them: a line for each that needs attention."""
     troubled = [log for log in logs if log.is_troubled or not log.is_needed]
     for log in troubled[:_MOST]:
         mark = (f"{state_character(State.WARNED, to)} ", LOOKS[State.WARNED].style)

@@ -75,7 +75,7 @@ class Texts:
         return self.node_span(site, found) if found is not None else self.site(site)
 
     def argument(self, site: CallSite, argument: str, value: object, node: ast.expr | None = None) -> SourceText:
-        """Return the source text for a keyword argument, or for its element `node`. Raises  E251 if it is no string."""
+        """Return the source text for a keyword argument, or for its part at `node`. Raises  E251 for no string."""
         if isinstance(value, str):
             return self.source(site, node or self.keyword(site, argument), value, argument)
         shown = "a function's result" if callable(value) else repr(value)
@@ -87,11 +87,7 @@ class Texts:
         )  # fmt: skip
 
     def positional(self, site: CallSite | None, index: int, value: object, at: Span) -> tuple[SourceText, str]:
-        """Return the source text and the value of a positional argument.
-
-        `at` is the position to report if the call is not in the project.
-        Raises  E251 for a value that is no string
-        """
+        """Return the source text and the value of a positional argument. Raises  E251 for a value that is no string."""
         call = self.call(site)
         node: ast.expr | None = None
         if call is not None:

@@ -24,7 +24,7 @@ _SPARK_EXPANSIONS = {
 NAMES = frozenset(name.lower() for name in _SPARK_EXPANSIONS)
 
 GROUP_AGGREGATES: Mapping[str, int] = {"k_anonymity": 1, "l_diversity": 2}
-"""The aggregates over groups of rows, which only rules can use, each with its minimum number of arguments.
+"""The aggregates over groups of rows, which only rules can use, and how many arguments they need at least.
 
 They have no expansion, because Spark cannot nest aggregates: `group_measures` computes them.
 """
@@ -42,7 +42,7 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def check_aggregate_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Return the error if the token at `index` (`upper` in capitals) is an invalid call of a Waterclock aggregate."""
+    """Return the error for a call at `index` of an aggregate of Waterclock with invalid arguments, or None."""
     if upper.lower() in GROUP_AGGREGATES and _is_call(tokens, index):
         return _check_grouped_call(source, tokens, index)
     if upper not in _SPARK_EXPANSIONS or not _is_call(tokens, index):

@@ -17,7 +17,7 @@ from waterclock.flow.usual import LEAST_IN_LEVEL, LEAST_MINUTES, LEAST_MINUTES_O
 
 
 def check_rule_actions(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
-    """Yield errors for rules and ELSE actions that are not valid together, or not valid for their table."""
+    """Yield errors for rules and ladders that are not valid together, or not valid for their table."""
     for draft in drafts:
         said = draft.statement.value("COLUMNS", ParsedColumnList)
         columns = said.columns if said else ()

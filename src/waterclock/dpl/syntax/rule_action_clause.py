@@ -28,10 +28,7 @@ _DOES = {
 
 
 def take_otherwise(cursor: Cursor) -> RuleActions:
-    """Parse the ELSE actions after a rule; empty if there are none.
-
-    Raises  E209 for INTO, E270 for a limit without an effect, E271 for actions in a wrong order, E273 for other limits
-    """
+    """Parse the ELSE actions after a rule; empty if there are none. Raises  E209, E270, E271, E273."""
     found: list[RuleAction] = []
     while cursor.at("ELSE") and not cursor.at("ELSE", "AS"):
         start = cursor.index

@@ -37,7 +37,7 @@ def catalog(at: OpenedProject, asked: PageQuery) -> Content:
 
 
 def values_of(table: Table, fresh: Freshness, facet: str) -> tuple[str, ...]:
-    """Return a table's values of one facet."""
+    """Return a table's values for a filter: its schema (`layer`), owner, tags, kind or state."""
     if facet == "layer":
         return (table.name.rpartition(".")[0],)
     if facet == "owner":

@@ -1,4 +1,4 @@
-"""Late and nearly late windows, silent sources, and how far each table is behind."""
+"""The page of late and nearly late windows, silent sources, and the lag of each table."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _NONE = "–"
 
 
 def lag(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return the lateness of the selected tables. Cost: as `lag_content`."""
+    """Return the content of the page for the selected tables. Cost: as `lag_content`."""
     tables, _ = asked.tables(at)
     found = lag_content(at, tables)
     return {"title": title_of(found), "tabs": tabs("Lag", asked), **found}
 
 
 def lag_content(at: OpenedProject, tables: Sequence[Table]) -> Content:
-    """Return missed and near deadlines, slow batches, silent collects, and how far each table is behind.
+    """Return missed and near deadlines, slow batches, silent collects, and the lag of each table.
 
     Cost: two plans of these tables (and of their inputs), and up to six queries of the ledger. Each reads a fixed
     number of a table's newest labels, however long its history is
@@ -62,7 +62,10 @@ def lag_content(at: OpenedProject, tables: Sequence[Table]) -> Content:
 
 
 def title_of(found: Content, *, is_empty_where_well: bool = False) -> list[Content]:
-    """Summarize the late tables, missed windows first. The page of a single table leaves out how far it is behind."""
+    """Summarize in a sentence what is late, missed deadlines first.
+
+    With `is_empty_where_well`, for the page of a single table, lag is ignored, and nothing is returned if all is well.
+    """
     of, silent = found["counts"], len(found["silent"])
     behind = 0 if is_empty_where_well else sum(1 for each in found["lags"] if each["is_behind"])
     said = [
@@ -133,7 +136,7 @@ def _silence(at: OpenedProject, each: Silence) -> Content:
 
 
 def _lag(at: OpenedProject, each: Lag) -> Content:
-    """Return how far a table is behind, as values and in words, with a dash for unknown values."""
+    """Return the lag of a table, as values and in words, with a dash for unknown values."""
     delays = each.delays
     spans = (None, None, None) if delays is None else (delays.p50, delays.p95, delays.most)
     late = None if delays is None or delays.late is None else delays.late

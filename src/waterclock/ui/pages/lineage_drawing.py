@@ -1,4 +1,4 @@
-"""Draws tables from left to right, each with its current state, or their schemas; and lists the same tables."""
+"""Draws tables from left to right with their states, or only their schemas if there are many; and lists the tables."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _tables(scene: Scene, asked: PageQuery) -> Content:
 
 
 def box_position(box: Box) -> Content:
-    """Return the position of a box."""
+    """Return the position and size of a box as a dictionary."""
     return asdict(box)
 
 
@@ -171,7 +171,7 @@ def _bar(x: float, width: float, state: State) -> Content:
 
 
 def _rows(scene: Scene, asked: PageQuery, edges: Sequence[tuple[str, str]]) -> list[Content]:
-    """List the same tables, each once, indented below the table that blocks it, or else below its last input."""
+    """List the drawn tables, each once, indented below the table that blocks it, or else below its last input."""
     rank = {name: number for number, name in enumerate(scene.names)}
     by_weight = sorted(edges, key=lambda edge: (scene.is_bad(*edge), rank[edge[0]]))
     above = {target: source for source, target in by_weight}  # the last one counts

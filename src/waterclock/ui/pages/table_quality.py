@@ -89,7 +89,7 @@ def _sentence(rules: Sequence[RuleResults], batches: int) -> list[Content]:
 
 
 def _rule(at: OpenedProject, table: Table, rule: RuleResults, shown: Iterable[MeasuredBatch]) -> Content:
-    """Return a rule for the page with the rows that broke it. Only rules that remove rows count them by rule."""
+    """Return a rule for the page with the number of rows that broke it, or None where these were not counted."""
     check = next(
         (each for each in (*input_checks(table.input_rules), *checks_of(table)) if each.name == rule.rule), None
     )
@@ -115,7 +115,7 @@ def _quarantine_page(table: Table, check: Check | None) -> str | None:
 
 
 def _list_removed_rows(table: Table, each: MeasuredBatch, words: str) -> Iterator[Content]:
-    """Yield the removed rows of a batch: by input table before its query, then of its own rows."""
+    """Yield how many rows the rules removed from a batch: from each input of its query, then from its result."""
     for name, counts in each.measures.get(INPUTS_FOUND, {}).items():
         if counts[QUARANTINED] or counts["dropped"]:
             seen = counts["in"] - counts[QUARANTINED] - counts["dropped"]
@@ -237,8 +237,8 @@ def _describe_series(series: MeasureSeries, words: Mapping[datetime, str], broke
 def _build_drawing(points: Sequence[MeasurePoint], marks: Mapping[str, str]) -> Content | None:
     """Return the coordinates of a drawing's parts, ten units wide per label, or None without any number.
 
-    Bounds are drawn at most one range of the values away from them. A failed or held batch is marked over the whole
-    height, because readers see no value of it.
+    Bounds far from the values are cut off. A failed or held batch is marked over the whole height, because readers see
+    no value of it.
     """
     values = [point.number for point in points if point.number is not None]
     if not values:
