@@ -25,7 +25,7 @@ from temporal_data import FIRST, SPAN, Sizes, write_all, write_even
 
 from waterclock.temporal import (
     Counts,
-    Numbers,
+    FrameStatistics,
     compute_temporal,
     denorm_temporal,
     denorm_transactional,
@@ -57,12 +57,12 @@ class Bench:
         self._spark = spark
         self._only = only
         self._folder = folder
-        self._numbers: dict[str, Numbers] = {}
+        self._numbers: dict[str, FrameStatistics] = {}
 
     def frame(self, name: str) -> DataFrame:
         return self._spark.read.parquet(str(self._folder / f"{name}.parquet"))
 
-    def numbers(self, kind: str) -> Numbers:
+    def numbers(self, kind: str) -> FrameStatistics:
         """As recorded when the parent was written."""
         if kind not in self._numbers:
             self._numbers[kind] = measure_temporal(self.frame(f"parent_{kind}"), "p")
@@ -78,7 +78,7 @@ class Bench:
         order = [name for name in raw.columns if name not in {"k", "t"}]
         return raw.repartition("k").sortWithinPartitions("k", "t", *order)
 
-    def facts(self, kind: str = "even", *, numbers: Numbers | str | None = "recorded") -> DataFrame:
+    def facts(self, kind: str = "even", *, numbers: FrameStatistics | str | None = "recorded") -> DataFrame:
         numbers = self.numbers(kind) if isinstance(numbers, str) else numbers
         args = (self.frame(f"facts_{kind}"), "p", "at", self.frame(f"parent_{kind}"), "p", "then")
         return denorm_transactional(*args, numbers=numbers)
@@ -245,11 +245,11 @@ def growth(spark: SparkSession, folder: Path, rows: int, rounds: int) -> str:
 
 def calibration(spark: SparkSession, folder: Path, sizes: Sizes, rounds: int) -> str:
     """The cost of each plan as keys have more versions, then as parents grow; numbers that ask for a plan force it."""
-    plans: dict[str, Numbers | None] = {
-        "broadcast": Numbers(10, 1, 2, 0),
-        "hash": Numbers(10**7, 10**5, 2, 0),
+    plans: dict[str, FrameStatistics | None] = {
+        "broadcast": FrameStatistics(10, 1, 2, 0),
+        "hash": FrameStatistics(10**7, 10**5, 2, 0),
         "buckets": None,  # as many as a key has versions
-        "slices": Numbers(10**7, 10**5, 5000, 10),
+        "slices": FrameStatistics(10**7, 10**5, 5000, 10),
         "window": None,
     }
     by_key = [(f"{many} of a key", sizes.versions, many) for many in (16, 32, 64, 128, 256)]
@@ -260,7 +260,7 @@ def calibration(spark: SparkSession, folder: Path, sizes: Sizes, rounds: int) ->
         place = folder / f"v{versions}_{many}"
         write_even(place, versions, versions // many, sizes.facts)
         bench = Bench(spark, place)
-        plans["buckets"] = Numbers(10**7, 10**7 // max(many, LIMITS.bucketed), 100, 0, FIRST, FIRST + SPAN)
+        plans["buckets"] = FrameStatistics(10**7, 10**7 // max(many, LIMITS.bucketed), 100, 0, FIRST, FIRST + SPAN)
         works = {name: partial(_alone, sunk(partial(bench.facts, numbers=plans[name]))) for name in plans}
         if versions < sizes.versions:  # small enough for either
             works = {name: works[name] for name in ("broadcast", "hash")}

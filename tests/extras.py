@@ -27,7 +27,8 @@ def main(arguments: list[str]) -> None:
     wheel = build_wheel(Path(tempfile.mkdtemp()))
     for extra in read_extras(wheel):
         subprocess.run([*arguments, f"waterclock[{extra}] @ {wheel.as_uri()}"], check=True)
-        subprocess.run([find_interpreter(), str(Path(__file__)), "--import", extra], check=True)
+        # -P: modules beside this file, such as firebird.py, do not replace the packages
+        subprocess.run([find_interpreter(), "-P", str(Path(__file__)), "--import", extra], check=True)
 
 
 def build_wheel(folder: Path) -> Path:

@@ -81,7 +81,7 @@ def __getattr__(name: str) -> Any:
     if name == "DataFrame" and "pyspark.sql" in sys.modules:
         return sys.modules["pyspark.sql"].DataFrame
     found = getattr(importlib.import_module(_HOMES.get(name, "waterclock.dpl.python.decorators")), name)
-    if name != "DataFrame":  # PySpark's own takes its place as soon as it is there
+    if name != "DataFrame":  # not cached: PySpark's class replaces it once PySpark is imported
         globals()[name] = found
     return found
 

@@ -1,4 +1,4 @@
-"""Defines the errors of Waterclock, all in one form: what, where, why and fix."""
+"""Defines `WaterclockError`, the base class of all errors. Each states what failed, where, why, and how to fix it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from waterclock.printable import printable, printable_line
 
-_LONGEST = 20_000  # characters of a part that are shown, and recorded in the ledger
+_LONGEST = 20_000  # maximum length of one part of an error, in characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Code:
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and those it was raised from or during, each once: `raise error from error` makes a cycle."""
+    """Yield an error and then the errors that caused it, each once. The chain of causes may contain a cycle."""
     seen: set[int] = set()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:
@@ -64,9 +64,9 @@ class WaterclockError(Exception):
         return (_rebuild, (type(self), self.to_dict()))
 
     def render(self) -> str:
-        """Return the error as plain text, one part a line; control characters in it are escaped.
+        """Return the error as plain text, with each part on its own line and control characters escaped.
 
-        Line breaks are escaped in what failed and where. Further lines of why and fix are indented, so that a server's
+        Line breaks in `what` and `where` are escaped. Further lines of `why` and `fix` are indented, so that a server's
         message cannot imitate another part.
         """
         lines = [f"{self.code} {printable_line(_shorten(self.what))}"]
@@ -80,7 +80,7 @@ class WaterclockError(Exception):
         return printable("\n".join(lines))
 
     def parts(self) -> Iterator[tuple[str, str]]:
-        """Yield name and text of the parts below the first line, in order: where, excerpt, why and fix, if given.
+        """Yield the name and the text of each part that is set, in the order where, excerpt, why, fix.
 
         Long texts are cut off, as a server may send a message of any length.
         """
@@ -89,7 +89,7 @@ class WaterclockError(Exception):
                 yield name, _shorten(text)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the error's parts for JSON; unknown parts are None."""
+        """Return the error as a dictionary for JSON; missing parts are None."""
         return {
             "code": self.code,
             "what": self.what,
@@ -107,12 +107,12 @@ class WaterclockError(Exception):
         return self
 
     def forget_frames(self) -> None:
-        """Drop the traceback, the cause and the context of the error, as frames keep all their local values alive."""
+        """Remove the traceback, cause and context, whose stack frames keep all local variables in memory."""
         self.__traceback__ = self.__cause__ = self.__context__ = None
 
 
 class ProjectErrors(WaterclockError):
-    """All the errors of one project, found together; none of its batches can run."""
+    """All errors of a project, reported together. No batch of the project can run."""
 
     def __init__(self, errors: Iterable[WaterclockError]) -> None:
         self.errors = tuple(errors)
@@ -143,7 +143,7 @@ def _shorten(text: str) -> str:
 
 
 def rendered_parts(text: str) -> dict[str, str]:
-    """Return the parts of an error that `render` wrote, empty if missing; an excerpt is ignored."""
+    """Parse a text that `render` wrote into its parts what (with the code), where, why and fix; "" if missing."""
     found = {"what": "", "where": "", "why": "", "fix": ""}
     for line in text.splitlines():
         if line.startswith(("why  ", "fix  ")):

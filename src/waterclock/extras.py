@@ -29,7 +29,7 @@ def install_extra(extra: str) -> str:
 
 
 def install_packages(*requirements: str) -> str:
-    """Return the command that installs packages into the environment of this process, active in a shell or not."""
+    """Return the command that installs packages into the environment of this process, even if it is not activated."""
     return f"{_installer()} {' '.join(map(shlex.quote, requirements))}"
 
 

@@ -9,7 +9,7 @@ _installed: list[Callable[[str], None]] = []
 
 
 def fault(point: str) -> None:
-    """Call the installed handlers with the name of this point: they may raise, block or kill. There are none in use."""
+    """Call the handlers that a test installed, which may raise, block or kill the process. Otherwise do nothing."""
     for strike in _installed:
         strike(point)
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 
 MOST_LEVELS = 1_000
-"""The levels of objects and arrays that Spark's parser (Jackson) accepts."""
+"""The maximum nesting of objects and arrays that Spark's JSON parser (Jackson) accepts."""
 
 # an unterminated string extends to the end of the text, so that each character is scanned once
 _TOKENS = re.compile(r'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)[^"\[\]{}]*+)++|[\[{]|[\]}]', re.DOTALL)
 
 
 def require_depth(text: str, most: int = MOST_LEVELS) -> None:
-    """Check that a JSON text is not nested deeper than Spark reads: a pass over brackets. Raises  RecursionError."""
+    """Check, by counting brackets, that a JSON text has at most `most` nested levels. Raises  RecursionError."""
     if text.count("[") + text.count("{") <= most:
         return
     depth = 0

@@ -9,17 +9,17 @@ _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a
 
 
 def printable(text: str) -> str:
-    r"""Return a text with escapes for characters that control a terminal: `\x1b[2J` in a name is shown, not run."""
+    r"""Escape the characters of a text that control a terminal, such as those of `\x1b[2J` in a name."""
     return _OBEYED.sub(_escape_match, text)
 
 
 def printable_line(text: str) -> str:
-    r"""Return a text for one line: a line break, as in the name of a file, is shown as `\x0a` and starts no line."""
+    r"""Return a text as one line: escaped as by `printable`, and with `\x0a` for each line break."""
     return printable(text).replace("\n", r"\x0a")
 
 
 def escape_logs() -> None:
-    """Escape the log messages of libraries, which may quote a user's text, unless logging is configured."""
+    """Escape control characters in log messages of libraries, which may quote users, unless logging is configured."""
     import logging  # takes 5 ms
 
     class Escaped(logging.Formatter):

@@ -1,12 +1,13 @@
 """Parses and resolves selections of tables and labels, with the same grammar for every command.
 
-tables    = item { separator item } [ "except" item { separator item } ]      separator: blanks or a comma
-item      = [ "+" ] ( name | pattern | "tag:" word ) [ "+" ] [ "@" labels ]   + before: all upstream, after: all
-labels    = point | [ point ] ".." [ point ]                                  downstream; pattern: marts.*, *
+tables    = item { separator item } [ "except" item { separator item } ]
+item      = [ "+" ] ( name | pattern | "tag:" word ) [ "+" ] [ "@" labels ]
+labels    = point | [ point ] ".." [ point ]
 point     = YYYYMMDDHHmm00 | YYYY-MM-DD | YYYYMMDD | YYYY-MM | YYYY | YYYY-MM-DDTHH:MM [ Z | +HH:MM ]
 
-A range includes both its ends. A date, month or year means every label that begins in it, in the zone of the table. A
-name with other characters than these is written in `backticks`.
+Items are separated by blanks or a comma. A + before an item adds all upstream tables, a + after it all downstream
+tables. A pattern contains * or ?, such as marts.*. A range includes both ends. A date, month or year means every label
+in it, in the table's time zone. Names with other characters need `backticks`.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ _FORMS = (
 
 @dataclass(frozen=True, slots=True)
 class LabelPoint:
-    """One end of a range as it was written; the instants it means depend on the zone."""
+    """One end of a label range, as the user wrote it. `kind` is label, time, date, month or year."""
 
     text: str
     kind: str
 
     def span(self, zone: str) -> tuple[datetime, datetime]:
-        """Return the bounds `[low, high)` of the labels that the point means. Raises  E106 at the end of all time."""
+        """Return the time range `[low, high)` that the point covers in a time zone. Raises  E106 after year 9999."""
         try:
             return self._span(zone)
         except OverflowError:
@@ -87,7 +88,7 @@ class Labels:
         return low if low and low == high else f"{low}..{high}"
 
     def bounds(self, cadence: Cadence) -> tuple[datetime | None, datetime | None]:
-        """Return the boundaries `[low, high)` of the selected labels, in the zone of the cadence."""
+        """Return the range `[low, high)` of selected labels, rounded up to window starts; None for an open end."""
         low = self.low.span(cadence.zone)[0] if self.low else None
         high = self.high.span(cadence.zone)[1] if self.high else None
         return (low and cadence.ceil(low)), (high and cadence.ceil(high))
@@ -98,9 +99,9 @@ class Labels:
         return (low is None or low <= label) and (high is None or label < high)
 
     def limit_to(self, table: Table, start: datetime, end: datetime) -> tuple[datetime, datetime]:
-        """Return the boundaries of the selected labels, limited to a table's windows in `[start, end)`.
+        """Return the range `[low, high)` of selected labels, limited to the table's windows in `[start, end)`.
 
-        Raises  E513 where no label remains, with the nearest labels
+        Raises  E513 if no label remains; the error lists the nearest ones
         """
         low, high = self.bounds(table.cadence)
         low, high = max(low or start, start), min(high or end, end)
@@ -150,7 +151,7 @@ def parse_labels(text: str) -> Labels:
 
 
 def select(flow: Flow, *texts: str) -> Selection:
-    """Resolve the tables and labels that the texts select together; no text selects all. Raises  E510 to E512, E514."""
+    """Resolve the tables and labels that the texts select; without texts, all tables. Raises  E510 to E512, E514."""
     meant, taken = _parse_items(" ".join(texts))
     labels: dict[str, Labels] = {}
     found = set() if meant else set(flow.tables)
@@ -254,7 +255,7 @@ def _point(text: str, at: int) -> tuple[LabelPoint | None, int]:
             raise _no_point(text, at, f"{match[0]} is not a date: {refusal}") from None
         is_read_whole = match.end() == len(text) or text.startswith("..", match.end())
         if refusal.code == "E106" and is_read_whole:
-            raise  # it is valid, but beyond all labels
+            raise  # valid syntax, but outside the supported years
         raise _no_point(text, at if is_read_whole else match.end()) from None
     return point, match.end()
 
@@ -328,7 +329,7 @@ def _no_table(flow: Flow, item: _Item) -> WaterclockError:
 
 
 def _by_last_part(text: str, names: Iterable[str]) -> list[str]:
-    """Find tables by their name without the schema, for `revenue` or `mart.revenue`."""
+    """Return the tables whose name without the schema is similar to that in `text`."""
     by_last = {name.rpartition(".")[2]: name for name in names}
     return [by_last[part] for part in nearest(text.rpartition(".")[2], by_last)]
 

@@ -46,13 +46,13 @@ def imports_of(tree: ast.Module) -> set[str]:
 def test_imports_are_counted_by_module_also_those_for_types() -> None:
     text = """
 from waterclock.ledger.read import clock, current
-from waterclock.flow.choices import Kind, Mode
+from waterclock.flow.enums import Kind, Mode
 if TYPE_CHECKING:
     from waterclock.flow.declarations import Table
 def f():
     from waterclock.errors import WaterclockError
 """
-    expected = {"ledger.read.clock", "ledger.read.current", "flow.choices", "flow.declarations"}
+    expected = {"ledger.read.clock", "ledger.read.current", "flow.enums", "flow.declarations"}
     assert imports_of(ast.parse(text)) == {f"waterclock.{name}" for name in expected}
 
 

@@ -1,7 +1,7 @@
-"""Finds root causes: groups the batches that cannot proceed by cause, and counts the batches that each cause blocks.
+"""Groups the batches that cannot proceed by root cause, and counts the batches that each cause blocks.
 
-Batches have the same cause if they failed with the same error, ignoring their own names, labels and counts. Failures by
-a table's own rows are a separate cause for each table.
+Batches have the same cause if they failed with the same error, ignoring table names, labels and counts in its text.
+Errors in a table's own rows or code are a separate cause for each table.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from datetime import datetime
 
 from waterclock.alerts.decisions import AlertInput
 from waterclock.alerts.late import late_troubles
-from waterclock.batches.alerts import LONGEST, Batches, RootCause, TroubleKind, Warned, cause_key
-from waterclock.batches.kept_logs import Stands
+from waterclock.batches.alerts import LONGEST, Batches, BatchWarnings, RootCause, TroubleKind, cause_key
+from waterclock.batches.kept_logs import LogSafety
 from waterclock.batches.ledger_snapshot import LedgerSnapshot
 from waterclock.errors import WaterclockError, rendered_parts
 from waterclock.flow.declarations import Flow
 from waterclock.operations.blockers import skip_words
 from waterclock.operations.deadlines import DeadlineWindow
-from waterclock.operations.formatting import likeness
+from waterclock.operations.formatting import common_reason
 from waterclock.operations.held_batches import retry_words
 from waterclock.operations.retained_logs import TableLog
 from waterclock.operations.silence import Silence, silence_words
@@ -30,7 +30,7 @@ _KINDS = {Status.FAILED: TroubleKind.FAILED, Status.HELD: TroubleKind.HELD, Stat
 _DAMAGE = frozenset({"E605", "E640", "E643", "E752", "E753", "E754"})
 # errors in the rows or the code of one table: the same message for two tables is two causes
 _OF_ONE_TABLE = frozenset({"E720", "E721", "E722", "E740", "E752", "E753", "E754"})
-# kinds that each check reports completely, whatever else happens to these batches
+# kinds that do not stop batches, and that every check finds completely
 _TOLD_BESIDE = frozenset(
     {
         TroubleKind.WARNED,
@@ -47,7 +47,10 @@ _WAITS = frozenset({Status.BLOCKED, Status.WAITING})
 
 @dataclass(frozen=True, slots=True)
 class RefusedBatch:
-    """A refusal that no claim records: of some batches of a table, or of the whole project ("")."""
+    """An error that stopped batches before they were claimed, so that no claim records it.
+
+    `table` is "" if the error affects the whole project.
+    """
 
     table: str
     labels: frozenset[datetime]
@@ -56,7 +59,10 @@ class RefusedBatch:
 
 @dataclass(frozen=True, slots=True)
 class SilentSource:
-    """A source that has not reached a due window for longer than the next window takes; `behind` describes it."""
+    """A source whose data for a window is overdue by more than one window length.
+
+    `behind` is the part of the message about its newest data.
+    """
 
     table: str
     label: datetime
@@ -68,10 +74,11 @@ class SilentSource:
 class CheckInput:
     """The input of an alert check.
 
-    `plan` is of all tables. `of_run`: the tables for which `refused` and `silent` are complete; None if no run checked
-    them. `warned`: batches with warnings recorded since the last check; `newest`: the last warnings of their tables.
-    `deadlines`: the windows that missed their deadline, are near it or took too long. `empty`: the collects whose
-    labels have been empty for unusually long. `logs`: the logs that sources keep for tables, as runs last saw them.
+    `plan` covers all tables. `of_run` contains the tables for which `refused` and `silent` are complete; it is None if
+    no run checked them. `warned` contains the batches with warnings since the last check, and `newest` maps tables to
+    the warnings of their newest batch. `deadlines` contains the windows that missed their deadline, are near it or
+    took too long. `empty` contains the collects without rows for unusually long. `logs` contains the change logs that
+    databases retain for tables, as runs last saw them.
     """
 
     flow: Flow
@@ -80,15 +87,15 @@ class CheckInput:
     refused: Sequence[RefusedBatch] = ()
     silent: Sequence[SilentSource] = ()
     of_run: frozenset[str] | None = None
-    warned: Sequence[Warned] = ()
-    newest: Mapping[str, Warned] = field(default_factory=dict)
+    warned: Sequence[BatchWarnings] = ()
+    newest: Mapping[str, BatchWarnings] = field(default_factory=dict)
     deadlines: Sequence[DeadlineWindow] = ()
     empty: Sequence[Silence] = ()
     logs: Sequence[TableLog] = ()
 
 
 def build_alert_input(looked: CheckInput) -> AlertInput:
-    """Return the current root causes, and a function for batches of known causes that are not fixed yet."""
+    """Find the current root causes, the warnings that are over, and a function that finds batches not fixed yet."""
     troubles = _together(
         (
             *_find_stops(looked),
@@ -142,7 +149,7 @@ class _Unsettled:
         return set(trouble.batches) - gone <= self.looked.of_run | {""}
 
     def _is_left(self, name: str, label: datetime) -> bool:
-        """Return whether a batch is still pending for this cause. A batch that has another cause now is excluded."""
+        """Return whether a batch may still have its earlier problem. It does not if a current cause contains it."""
         table = self.looked.flow.tables.get(name)
         if table is None or (name, label) in self._caused:
             return False
@@ -163,7 +170,7 @@ def _together(troubles: Iterable[RootCause]) -> list[RootCause]:
 
 
 def _merge_causes(alike: Sequence[RootCause]) -> RootCause:
-    """Return the first of some causes with the batches of all, and the batches that wait for these."""
+    """Merge causes with the same key: add all their batches and counts of blocked batches to the first one."""
     batches: dict[str, set[datetime]] = {}
     blocks: Counter[str] = Counter()
     for trouble in alike:
@@ -255,10 +262,10 @@ def _empty(looked: CheckInput) -> Iterable[RootCause]:
 
 
 def _find_retained_log_causes(logs: Iterable[TableLog]) -> Iterable[RootCause]:
-    """Yield the logs beyond their limits, or lost, the largest first: one cause for each source."""
+    """Yield a cause for each change log at a source that is too large, lost or at risk, the largest first."""
     for log in sorted(logs, key=lambda each: -each.retained_bytes):
         if log.is_troubled:
-            kind = TroubleKind.HOLDING if log.condition is Stands.SAFE else TroubleKind.LOSING
+            kind = TroubleKind.HOLDING if log.condition is LogSafety.SAFE else TroubleKind.LOSING
             yield RootCause(
                 key=cause_key(kind, log.connection),
                 kind=kind,
@@ -269,7 +276,7 @@ def _find_retained_log_causes(logs: Iterable[TableLog]) -> Iterable[RootCause]:
 
 
 def _count_waiting_batches(looked: CheckInput, table: str) -> Mapping[str, int]:
-    """Count by table the batches that wait for one that is not claimed."""
+    """Count, for each other table, the batches that wait for `table`."""
     return Counter(
         batch.table
         for batch in looked.plan.batches
@@ -287,10 +294,10 @@ def _find_past_warnings(looked: CheckInput) -> Iterable[RootCause]:
         yield from _find_warning_causes(warned)
 
 
-def _find_warning_causes(warned: Warned) -> Iterable[RootCause]:
+def _find_warning_causes(warned: BatchWarnings) -> Iterable[RootCause]:
     for text in warned.texts:
         yield RootCause(
-            key=cause_key(TroubleKind.WARNED, warned.table, likeness(text)),
+            key=cause_key(TroubleKind.WARNED, warned.table, common_reason(text)),
             kind=TroubleKind.WARNED,
             what=text[:LONGEST],
             batches={warned.table: frozenset({warned.label})},
@@ -298,9 +305,9 @@ def _find_warning_causes(warned: Warned) -> Iterable[RootCause]:
 
 
 def key_of(kind: TroubleKind, code: str, what: str, table: str) -> str:
-    """Return the key that identifies a cause: the same for batches with the same kind of failure."""
+    """Return the key of a cause. Batches with the same kind of failure have the same key."""
     is_of_table = code in _OF_ONE_TABLE or kind in {TroubleKind.HELD, TroubleKind.EXPIRED}
-    alike = likeness(what.replace(table, "…") if table else what)
+    alike = common_reason(what.replace(table, "…") if table else what)
     return cause_key(kind, code, alike, table if is_of_table or not what else "")
 
 

@@ -1,4 +1,4 @@
-"""Checks for problems, after each cycle of a run or on its own, and sends alerts. A failure here never fails a run."""
+"""Checks for problems and sends alerts, after each cycle of a run or on request. A failed check never fails a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from waterclock.alerts.causes import CheckInput, RefusedBatch, SilentSource, build_alert_input
 from waterclock.alerts.decisions import decide
-from waterclock.alerts.sending import Lost, SendResult, send
+from waterclock.alerts.sending import SendResult, UndeliveredMessage, send
 from waterclock.alerts.wording import Words
 from waterclock.batches.alerts import AlertsNow, StoredAlerts, TroubleKind
 from waterclock.errors import WaterclockError
@@ -33,8 +33,11 @@ _TRIES = 5  # attempts if other processes check at the same time
 
 
 @dataclass(frozen=True, slots=True)
-class RunSaid:
-    """Information from a run that the ledger does not have; for the tables `of_run` it is complete."""
+class RunFindings:
+    """Problems that a run found and the ledger does not record.
+
+    They are complete for the tables in `of_run`, which is None if no run checked any table.
+    """
 
     of_run: frozenset[str] | None = None
     refused: Sequence[RefusedBatch] = ()
@@ -50,9 +53,11 @@ class AlertCheckOutcome:
 
 
 def check_alerts(
-    project: Project, ledger: Ledger, look: Callable[[], LedgerSnapshot], now: datetime, said: RunSaid
+    project: Project, ledger: Ledger, look: Callable[[], LedgerSnapshot], now: datetime, said: RunFindings
 ) -> AlertCheckOutcome:
     """Find the root causes at `now`, record the messages for each target, and send all pending messages.
+
+    `look` reads a snapshot of the ledger. `said` has the problems that only a run knows.
 
     Cost: a plan of all tables, some eight queries and one update of the ledger, and the time that the targets take.
     """
@@ -66,9 +71,9 @@ def check_alerts(
 
 
 def _record_check(
-    project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datetime, said: RunSaid
+    project: Project, ledger: Ledger, snapshot: LedgerSnapshot, now: datetime, said: RunFindings
 ) -> AlertsNow | None:
-    """Record the result of a check in the ledger. Return None if another process has checked newer state meanwhile."""
+    """Record the result of a check in the ledger, or return None if another process has checked a newer state."""
     words = Words(project.name, project.env, project.flow)
     since = ledger.alerts.find_warned_batches(snapshot.sequence, list(_warned_tables(ledger)))
     if since.since > snapshot.sequence:
@@ -117,9 +122,9 @@ def _warned_tables(ledger: Ledger) -> Iterator[str]:
 def check_alerts_after_run(
     work: RunContext, outcome: RunOutcome, only: Sequence[str] | None, *, is_of_some: bool
 ) -> None:
-    """Send alerts after a cycle of a run. A failure is reported once, and the run continues.
+    """Send alerts after a cycle of a run. A failed check is reported once, and the run continues.
 
-    `only`: the tables of the run, None for all; `is_of_some`: it was limited to some of their labels.
+    `only` contains the tables of the run, None for all. `is_of_some` is true for a run of only some of their labels.
     """
     project = work.project
     if not project.alerts.is_on or outcome.plan is None:
@@ -127,17 +132,17 @@ def check_alerts_after_run(
     of_run: frozenset[str] | None = frozenset(project.flow.tables if only is None else only)
     if is_of_some or outcome.was_stopped:  # causes that the run did not reach remain open
         of_run = None if outcome.was_stopped else frozenset()
-    said = RunSaid(of_run, tuple(_list_refused_batches(outcome)), tuple(_silent(project.flow, outcome)))
+    said = RunFindings(of_run, tuple(_list_refused_batches(outcome)), tuple(_silent(project.flow, outcome)))
     _check_alerts_safely(work, outcome.plan.now, said)
 
 
 def alert_stopped_run(work: RunContext, error: WaterclockError, now: datetime) -> None:
     """Send an alert that a run could not continue at all."""
     if work.project.alerts.is_on:
-        _check_alerts_safely(work, now, RunSaid(frozenset(), (RefusedBatch("", frozenset(), error),)))
+        _check_alerts_safely(work, now, RunFindings(frozenset(), (RefusedBatch("", frozenset(), error),)))
 
 
-def _check_alerts_safely(work: RunContext, now: datetime, said: RunSaid) -> None:
+def _check_alerts_safely(work: RunContext, now: datetime, said: RunFindings) -> None:
     try:
         look = partial(work.links.marked_snapshot, work.ledger, work.settings.who)
         lost = check_alerts(work.project, work.ledger, look, now, said).sent.lost
@@ -149,7 +154,7 @@ def _check_alerts_safely(work: RunContext, now: datetime, said: RunSaid) -> None
         work.report_once(lost_words(each))
 
 
-def lost_words(lost: Lost) -> str:
+def lost_words(lost: UndeliveredMessage) -> str:
     """Return the message for an unreachable target."""
     return f"target {lost.target} was not reached ({lost.why}); its messages are kept and sent later"
 
@@ -163,7 +168,7 @@ def _list_refused_batches(outcome: RunOutcome) -> Iterator[RefusedBatch]:
 
 
 def _silent(flow: Flow, outcome: RunOutcome) -> Iterator[SilentSource]:
-    """Yield the sources that have delayed a window for longer than one more window takes."""
+    """Yield the sources whose data for a window is overdue by more than one window length."""
     now = None if outcome.plan is None else outcome.plan.now
     for held in outcome.held_back:
         table, window = flow.tables.get(held.table), held.window

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from waterclock.secrets.reader import Secrets
 
 _MOST = 50  # messages to one target in one check
-_SECONDS = 10.0  # after which a check starts no further message to a target
+_SECONDS = 10.0  # time per target and check in which messages are started
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class UndeliveredMessage:
     """A target that did not receive a message, and the reason."""
 
     target: str
@@ -32,14 +32,14 @@ class SendResult:
     """The result of sending: the number of delivered messages, and the targets that failed."""
 
     messages: int = 0
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[UndeliveredMessage, ...] = ()
 
 
 def send(ledger: Ledger, alerting: Alerting, secrets: Secrets) -> SendResult:
-    """Send the pending messages to every target that may be tried now. A target's first failure ends its turn.
+    """Send the pending messages to every target that may be tried now, until the first failure of each target.
 
     A message may arrive twice if a runner dies after sending and before recording it. Cost: up to ten seconds for each
-    webhook that does not answer, and nothing for it until the next attempt; up to twenty for one that answers slowly.
+    webhook that does not answer, up to twenty for one that answers slowly.
     """
     sent, lost = 0, []
     waiting = {message.target for message in ledger.alerts.outgoing_messages()}
@@ -56,7 +56,7 @@ def send(ledger: Ledger, alerting: Alerting, secrets: Secrets) -> SendResult:
             except (NotDelivered, WaterclockError) as error:
                 why = error.what if isinstance(error, WaterclockError) else str(error)
                 ledger.alerts.record_lost(message.number, why, retry_delay(message.attempts))
-                lost.append(Lost(name, why))
+                lost.append(UndeliveredMessage(name, why))
                 break
             ledger.alerts.record_sent(message.number)
             sent += 1

@@ -1,4 +1,4 @@
-"""Sends messages to targets: those of the library apprise, and webhooks. No address or secret is ever shown or kept."""
+"""Sends messages to targets, by the library apprise or by a webhook. Addresses and secrets are not shown or stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from waterclock.alerts.webhook import post
-from waterclock.batches.alerts import Telling
+from waterclock.batches.alerts import MessageCause
 from waterclock.errors import WaterclockError
 from waterclock.extras import install_extra
 from waterclock.flow.alerts import Target, TargetKind
@@ -40,7 +40,7 @@ def check_target(target: Target, secrets: Secrets) -> None:
 
 
 def target_errors(targets: Iterable[Target], secrets: Secrets) -> list[WaterclockError]:
-    """Return all errors that prevent the use of targets with the installed packages, each with its place."""
+    """Return an error for each unresolved secret, invalid address and missing package, with the target's place."""
     errors = []
     for target in targets:
         unresolved = [error for said in (target.address, target.token) if (error := _find_secret_error(said, secrets))]
@@ -82,7 +82,7 @@ def notify(apprise: Apprise, body: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _suppress_apprise_output() -> Iterator[None]:
-    """Suppress apprise's logs and warnings, which may contain parts of addresses, or remarks on an old Python."""
+    """Suppress apprise's warnings, and its logs, which may contain parts of addresses."""
     logger = logging.getLogger("apprise")
     before, logger.disabled = logger.disabled, True
     try:
@@ -94,8 +94,8 @@ def _suppress_apprise_output() -> Iterator[None]:
 
 
 def _kind_of(body: Mapping[str, Any]) -> str:
-    """Return the highest severity of a message's alerts in apprise's terms, by which targets choose colors."""
-    open_ = [alert["severity"] for alert in body["alerts"] if not Telling(alert["telling"]).is_of_end]
+    """Return the notification type of apprise for the highest severity in a message; targets choose colors by it."""
+    open_ = [alert["severity"] for alert in body["alerts"] if not MessageCause(alert["telling"]).is_of_end]
     if all(alert["kind"] == "test" for alert in body["alerts"]):
         return "info"
     return min((_LOUDNESS[severity] for severity in open_), default="success")

@@ -1,4 +1,4 @@
-"""Formats messages: for each alert a line, the batches it stopped and blocks, the reason, and the fix."""
+"""Formats the messages about alerts, as text and as JSON: a summary line, the reason, the fix and the owners."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from waterclock.batches.alerts import Alert, Message, RootCause, Telling, TroubleKind
+from waterclock.batches.alerts import Alert, Message, MessageCause, RootCause, TroubleKind
 from waterclock.flow.declarations import Flow
 from waterclock.operations.formatting import count_words, local_range, number_words, seconds_words
 from waterclock.timelabel.label import label_of
 
 _MOST_TABLES = 5
-_MOST_TOLD = 10  # alerts of one message in full; only the first lines of the others
+_MOST_TOLD = 10  # alerts of a message with their full text; further ones have a line each
 _MOST_LINES = 100
 _VERBS = {
     TroubleKind.DAMAGED: "damaged",
@@ -30,7 +30,12 @@ _VERBS = {
     TroubleKind.HOLDING: "holds back a log",
     TroubleKind.LOSING: "loses its log",
 }
-_MARKS = {Telling.FIRING: "", Telling.REPEATED: "still: ", Telling.RESOLVED: "resolved: ", Telling.PASSED: "passed: "}
+_MARKS = {
+    MessageCause.FIRING: "",
+    MessageCause.REPEATED: "still: ",
+    MessageCause.RESOLVED: "resolved: ",
+    MessageCause.PASSED: "passed: ",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +76,11 @@ class Words:
         return "\n\n".join([*texts, *(["\n".join(lines)] if lines else [])])
 
     def line(self, trouble: RootCause) -> str:
-        """Return one line that describes the problem and its place."""
+        """Return one line that names the batches of a cause and describes the problem."""
         return f"{self.where(trouble)} {_VERBS[trouble.kind]}: {trouble.what}{_format_code(trouble)}".strip()
 
     def where(self, trouble: RootCause) -> str:
-        """Return the batches that a cause stopped: of many the first, and the count of the others."""
+        """Format the batches of a cause: the first table with its range of labels, and the number of other tables."""
         names = sorted(trouble.batches)
         labels = trouble.batches[names[0]]
         table = self.flow.tables.get(names[0])
@@ -86,15 +91,15 @@ class Words:
             first += f" ({count_words(len(labels), 'batch', 'batches')})"
         return first if len(names) == 1 else f"{first} and {count_words(len(names) - 1, 'more table')}"
 
-    def full_text(self, telling: Telling, alert: Alert, now: datetime) -> str:
+    def full_text(self, telling: MessageCause, alert: Alert, now: datetime) -> str:
         """Return the full text of one alert."""
         trouble = alert.trouble
         since = seconds_words(((alert.resolved or now) - alert.opened).total_seconds())
         lines = [f"{_MARKS[telling]}{self.line(trouble)}"]
         lines += [f"why  {trouble.why}"] if trouble.why else []
-        if telling is Telling.RESOLVED:
+        if telling is MessageCause.RESOLVED:
             return "\n".join([lines[0], f"It lasted {since}."])
-        if telling is Telling.PASSED:
+        if telling is MessageCause.PASSED:
             return "\n".join([*lines, f"It is over: it was first seen at {_instant(alert.opened)}."])
         lines += [f"fix  {trouble.fix}"] if trouble.fix else []
         if held := self.blocks(trouble):
@@ -103,7 +108,7 @@ class Words:
         lines += [f"owner  {', '.join(sorted(map(str, owners)))}"] if owners else []
         if alert.acknowledged is not None:
             lines.append(f"acknowledged by {alert.acknowledged.who}: {alert.acknowledged.why}")
-        if telling is Telling.REPEATED:
+        if telling is MessageCause.REPEATED:
             lines.append(f"It has lasted {since}.")
         return "\n".join([*lines, f"`waterclock alerts acknowledge {alert.number} --why '…'` ends its repeats."])
 
@@ -117,7 +122,7 @@ class Words:
         listed += f" and {number_words(more)} more" if more > 0 else ""
         return f"{count_words(sum(trouble.blocks.values()), 'batch', 'batches')} of {listed}"
 
-    def _parts(self, telling: Telling, alert: Alert, now: datetime) -> Mapping[str, Any]:
+    def _parts(self, telling: MessageCause, alert: Alert, now: datetime) -> Mapping[str, Any]:
         trouble = alert.trouble
         return {
             "number": alert.number,
@@ -145,7 +150,7 @@ def test_alert(text: str, now: datetime) -> Mapping[str, Any]:
     at = _instant(now)
     return said | {
         "number": 0,
-        "telling": str(Telling.PASSED),
+        "telling": str(MessageCause.PASSED),
         "kind": "test",
         "severity": "none",
         "line": text,
@@ -164,7 +169,7 @@ def _format_code(trouble: RootCause) -> str:
 
 
 def _labels(batches: Mapping[str, Sequence[datetime] | frozenset[datetime]]) -> Mapping[str, Mapping[str, Any]]:
-    """Return by table the number of labels, with the first and the last."""
+    """Map each table to the number of its labels, the first and the last one."""
     return {
         name: {"count": len(labels), "first": label_of(min(labels)), "last": label_of(max(labels))}
         for name, labels in batches.items()

@@ -1,4 +1,4 @@
-"""Registers the commands in groups, and ends every error with a card and an exit code, without a traceback."""
+"""Defines the `waterclock` command line: its groups of commands, and how their errors are printed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
 
 
 class Commands(TyperGroup):
-    """The group of all commands, and the only place where errors become cards."""
+    """The group of all commands. It prints their errors and sets the exit code."""
 
     def main(self, *arguments: Any, **more: Any) -> Any:
         """Run a command line. Report a usage error as JSON if the command line contains --json."""
@@ -104,13 +104,13 @@ class Commands(TyperGroup):
         sys.exit(code if isinstance(code, int) else ExitCode.DONE)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - signature of Typer
-        """List the commands of each group with their first line."""
+        """List the commands of each group with the first line of their help."""
         for heading, functions in COMMANDS.items():
             with formatter.section(heading):
                 formatter.write_dl([(each.__name__, _first_line(each)) for each in functions])
 
     def get_help_option(self, ctx: Any) -> Any:
-        """Return the --help option with the default False. Converting a missing default would load pydantic."""
+        """Return the --help option with the default False, because converting a missing default loads pydantic."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.default = False
@@ -124,7 +124,7 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command. Print an error that it raises as a card, and exit with the card's exit code."""
+        """Run the command. If it raises an error, print the error without a traceback and exit with a code."""
         escape_logs()
         try:
             return super().invoke(ctx)
@@ -169,13 +169,13 @@ class Command(TyperCommand):
 
 
 class _AsSaid:
-    """Coerces strings and paths directly. Typer would validate each with pydantic, which takes 50 ms to load."""
+    """Converts arguments that are strings or paths. Typer would do so with pydantic, which takes 50 ms to load."""
 
     def __init__(self, kind: Any, otherwise: Callable[[], Any]) -> None:
         self._kind, self._otherwise = kind, otherwise
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return a value of the command line. Typer validates or rejects values that are not plainly of its type."""
+        """Convert a value of the command line. Typer converts values other than strings and readable paths."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         if self._kind is str and isinstance(value, str):
@@ -269,7 +269,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _spare_last_look() -> None:
-    """Skip the final garbage collection of the process. It takes another tenth of a short command in a large project.
+    """Skip the final garbage collection of the process. In a large project it takes 10 % of a short command's time.
 
     DuckDB is the exception: its driver reports objects that are not freed as leaks, in 45 lines.
     """
@@ -288,5 +288,5 @@ def _first_line(function: Callable[..., None]) -> str:
 
 
 def _is_usage(error: Exception) -> bool:
-    """Whether Typer prints the error itself, such as a wrong option or a bad argument."""
+    """Return whether Typer prints the error itself, as it does for an unknown option or a bad argument."""
     return hasattr(error, "exit_code") and hasattr(error, "show")

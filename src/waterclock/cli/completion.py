@@ -1,7 +1,6 @@
 """Completes names of tables and environments in a shell. It executes no file of the project and reports no errors.
 
-Shells evaluate completions: the functions for zsh twice, and any shell after Enter. So only names of letters, digits
-and a few harmless signs are completed.
+A shell may evaluate completed text as code, so only names of letters, digits, `_`, `.` and `-` are completed.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ def environments_from(ctx: Any, incomplete: str) -> list[str]:
 
 
 def _plain_names(names: Iterable[str], start: str) -> list[str]:
-    """Return the names with a start that no shell evaluates: others may be code in an untrusted project."""
+    """Return the names that begin with `start`, without names that a shell could evaluate as code."""
     return [name for name in names if name.startswith(start) and _PLAIN.fullmatch(name)]
 
 
 def _folder(ctx: Any) -> Path:
-    """Return the folder that the command line names, or else the default project folder of commands."""
+    """Return the project folder from --project, or else the nearest one from the current folder upward."""
     said = ctx.params.get("project")
     return Path(said) if said else project_above(Path())

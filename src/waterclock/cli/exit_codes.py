@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """How a command ended. `DUE` and `IN_TROUBLE` are only those of `plan --detailed-exitcode`."""
+    """The exit codes of commands. Only `plan --detailed-exitcode` exits with `DUE` or `IN_TROUBLE`."""
 
     DONE = 0
     FAILED = 1

@@ -69,12 +69,12 @@ OPTIONS = {
 
 
 def answer_to_command(name: str) -> str | None:
-    """Return the equivalent of another tool's command, or None if no known tool has a command of that name."""
+    """Return a message that names the equivalent of another tool's command, or None for an unknown command."""
     answer = COMMANDS.get(name.lower())
     return None if answer is None else f"No such command '{name}': {answer}."
 
 
 def answer_to_option(name: str, command: str) -> str | None:
-    """Return the equivalent of another tool's option of a command, or None if no known tool has that option."""
+    """Return a message that names the equivalent of another tool's option, or None for an unknown option."""
     answer = OPTIONS.get(name)
     return None if answer is None else f"No such option {name}: {answer.format(command=command)}."

@@ -22,8 +22,8 @@ _SHOW_CURSOR = "\x1b[?25h"
 def stoppable(stop: Callable[[], None], *, told_to: IO[str], is_own_process: bool = True) -> Iterator[None]:
     """Call `stop` at the first Ctrl-C or SIGTERM within the block, and exit the process at the second.
 
-    If the process belongs to another program, such as a notebook, the second signal calls `stop` again and does not
-    exit.
+    The exit prints a note to `told_to`. If `is_own_process` is false, as in a notebook, the second signal only calls
+    `stop` again.
 
     A separate thread receives the signals. Python runs signal handlers only in the main thread, which may be blocked by
     a lock or a terminal. `stop` must return at once. If the block does not run in the main thread, no signals are
@@ -57,12 +57,12 @@ def _listen(heard: int, stop: Callable[[], None], told_to: IO[str] | None) -> No
         if number[0] in _STOPPING:
             count += 1
             if count > 1 and told_to is not None:
-                leave(told_to)
+                exit_at_once(told_to)
             stop()
 
 
-def leave(told_to: IO[str]) -> None:
-    """Exit without waiting. The next run takes over the open claims once their leases have expired."""
+def exit_at_once(told_to: IO[str]) -> None:
+    """Print a note and exit at once. The next run takes over the open claims once their leases have expired."""
     with suppress(OSError, ValueError):  # a stream without a descriptor, or a closed one
         _write_if_ready(told_to.fileno(), f"\n{_LEFT}\n", is_terminal=told_to.isatty())
     os._exit(ExitCode.INTERRUPTED)
@@ -77,7 +77,7 @@ def end_at_once(code: int) -> NoReturn:
 
 
 def _write_if_ready(descriptor: int, text: str, *, is_terminal: bool) -> None:
-    """Write to a descriptor past all buffers and their locks, unless its reader accepts no data now."""
+    """Write a text to a file descriptor without buffers and locks, or do nothing if that would block."""
     _, ready, _ = select.select([], [descriptor], [], 0)
     if ready:
         os.write(descriptor, (text + _SHOW_CURSOR if is_terminal else text).encode())

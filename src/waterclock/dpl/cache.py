@@ -29,7 +29,7 @@ _SOURCES = ("dpl", "files", "flow", "masking", "permissions", "secrets", "tempor
 
 @dataclass(frozen=True, slots=True)
 class CachedProject:
-    """A cached project: the patterns of its files, the digest of these files, and the compiled project without them."""
+    """A cached project: the patterns of its files, the digest of their texts, and the project without these texts."""
 
     patterns: tuple[str, ...]
     sources: bytes

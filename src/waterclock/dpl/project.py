@@ -81,7 +81,7 @@ class Project:
         return self.root / WORK / self.env if is_remote(self.storage) else Path(self.storage)
 
     def locate_error(self, place: Place, error: WaterclockError) -> WaterclockError:
-        """Return an error with the position and source line of a statement added."""
+        """Set the position and source line of an error to those of the statement at `place`; return the error."""
         from waterclock.dpl.syntax.source_text import SourceText
 
         error.where = str(place)

@@ -17,7 +17,7 @@ def read_project_file(root: Path) -> str:
 
 
 def read_sources(root: Path, patterns: Iterable[str]) -> tuple[dict[str, str], list[WaterclockError]]:
-    """Return the texts of the files that match `patterns`, by their paths below `root`, and all errors."""
+    """Return a map from paths below `root` to the texts of the files that match `patterns`, and all errors."""
     errors: list[WaterclockError] = []
     files = sorted({path for pattern in patterns for path in _find_files(root, pattern, errors)})
     texts: dict[str, str] = {}

@@ -9,7 +9,7 @@ from waterclock.flow.declarations import Flow
 
 
 def statement_texts(flow: Flow, sources: Mapping[str, str]) -> dict[str, str]:
-    """Return the text of each table's statement, by table.
+    """Map each table to the text of its statement.
 
     `sources`: the texts of the project's files by their names. A statement ends before the comments and decorators of
     the next one. Statements that share a line get the whole line each.

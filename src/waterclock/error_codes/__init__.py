@@ -1,1 +1,1 @@
-"""The error codes with their explanations, one module for each subject; `catalog` collects them all."""
+"""The error codes with their explanations: one module for each subject, and `catalog` with all of them."""

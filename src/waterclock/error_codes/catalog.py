@@ -1,6 +1,6 @@
-"""Defines all error codes with their explanations; the reference of errors is generated from this.
+"""Collects all error codes with their explanations. The reference of errors is generated from them.
 
-Each code has one paragraph for the reader who meets it. The error itself states the fact, the place and the fix.
+An explanation is one paragraph. The error itself states the fact, the place and the fix.
 """
 
 from __future__ import annotations

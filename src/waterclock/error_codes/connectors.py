@@ -1,4 +1,4 @@
-"""Error codes of connected systems: logs read by position, and each connector's own."""
+"""Error codes of connectors: of logs that are read by position, and of each connector."""
 
 from __future__ import annotations
 

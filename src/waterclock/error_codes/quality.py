@@ -1,4 +1,4 @@
-"""Error codes of rules and their actions: ladders, quarantined rows, held batches."""
+"""Error codes of rules and their actions: limits, quarantined rows, held batches."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from waterclock.errors import Code
 
 QUALITY: Mapping[str, Code] = {
     "E270": Code(
-        "unreachable ladder step",
-        "A step of the ladder can never apply. ELSE steps form a ladder: every step except the last one allows AT MOST "
-        "a number of broken rows, and the next step handles more. Beyond the last step the batch fails. A limit is "
-        "written after its action.",
+        "an ELSE that is never reached",
+        "An ELSE can never apply. Of several ELSE actions, each except the last one allows AT MOST a number of broken "
+        "rows, and the next one handles more. Beyond the last limit the batch fails. A limit is written after its "
+        "action.",
     ),
     "E271": Code(
-        "wrong order of ladder steps",
-        "QUARANTINE or DROP must be the first step of the ladder. Rows are quarantined or dropped during the write, "
-        "before their number is known. Later steps must be stricter than the preceding one: WARN, HOLD, FAIL.",
+        "wrong order of ELSE actions",
+        "QUARANTINE or DROP must be the first ELSE. Rows are quarantined or dropped during the write, "
+        "before their number is known. Each later action must be stricter than the preceding one: WARN, HOLD, FAIL.",
     ),
     "E272": Code(
         "row action in a batch rule",
@@ -25,9 +25,9 @@ QUALITY: Mapping[str, Code] = {
     ),
     "E273": Code("invalid AT MOST limit", "AT MOST takes a number of rows, or a share between 0 and 100 PERCENT."),
     "E274": Code(
-        "two ladders for one key",
-        "The KEY columns of a table have different ladders. All of them form one key, which is violated as a whole. "
-        "Declare the ladder once, or the same one for each column.",
+        "different ELSE actions for one key",
+        "The KEY columns of a table have different ELSE actions. All of them form one key, which is violated as a "
+        "whole. Declare the actions once, or the same ones for each column.",
     ),
     "E275": Code(
         "too many rules on a table",
@@ -53,9 +53,9 @@ QUALITY: Mapping[str, Code] = {
         "in one ROLE form one key.",
     ),
     "E282": Code(
-        "two ladders for one reference",
-        "Columns that refer to one table in one ROLE have different ladders. They find their parent together. Declare "
-        "the ladder once, or the same one for each column.",
+        "different ELSE actions for one reference",
+        "Columns that refer to one table in one ROLE have different ELSE actions. They find their parent together. "
+        "Declare the actions once, or the same ones for each column.",
     ),
     "E283": Code(
         "reference with a different type",

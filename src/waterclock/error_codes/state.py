@@ -1,4 +1,4 @@
-"""Error codes of state carried from window to window: watermarks, reads of past windows, rules in Python."""
+"""Error codes of state that one window passes to the next: watermarks, reads of past windows, rules in Python."""
 
 from __future__ import annotations
 

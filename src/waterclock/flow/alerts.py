@@ -64,7 +64,7 @@ class QuietHours:
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """A rule that sends to targets the root causes that affect one of `tables`, with this severity or a higher one.
+    """A rule that sends alerts to `targets` about root causes of at least this severity that affect one of `tables`.
 
     `repeat`: the time after which an alert about a persistent cause is sent again; None for never.
     """
@@ -79,7 +79,7 @@ class AlertRule:
 
 @dataclass(frozen=True, slots=True)
 class Alerting:
-    """All alert settings of a project. `is_on`: this environment sends alerts; others send none."""
+    """All alert settings of a project. `is_on`: whether the current environment sends alerts."""
 
     targets: Mapping[str, Target] = field(default_factory=dict)
     rules: tuple[AlertRule, ...] = ()

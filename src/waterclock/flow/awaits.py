@@ -1,19 +1,19 @@
-"""The sign of a source that a window is complete, for which a collect waits before it reads the window."""
+"""AWAIT: what a collect waits for before it reads a window from its source."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from waterclock.flow.choices import Sign
+from waterclock.flow.enums import Sign
 from waterclock.timelabel.duration import Duration
 
 
 @dataclass(frozen=True, slots=True)
 class Awaits:
-    """The sign of a source that all rows of a window have arrived.
+    """An AWAIT clause: a batch waits until its source shows that all rows of the window have arrived.
 
-    `text`: a query, or a marker's name, in which %Y, %m, %d, %H, %M and %j stand for the window's start in the table's
-    zone. `within`: how long after it is due a batch waits for the sign before it fails; None: forever.
+    `text`: a query, or a marker file's name, in which %Y, %m, %d, %H, %M and %j are replaced by the window's start in
+    the table's zone. `within`: how long after it is due a batch waits before it fails; None: forever.
     """
 
     sign: Sign

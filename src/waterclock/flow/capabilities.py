@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Batching, Mode, Sign
 from waterclock.flow.lookbacks import ChangeReporting
 
 
@@ -31,7 +31,10 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class InvalidOption:
-    """An invalid option or combination of options: the error's code, the option or "", and the parts of the message."""
+    """An invalid option or combination of options: the error's code, and the parts of its message.
+
+    `option` is "" if no single option is invalid.
+    """
 
     code: str
     option: str
@@ -42,7 +45,7 @@ class InvalidOption:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The Python module that a connector imports, installed by `package` or by Waterclock's `extra`."""
+    """The Python module that a connector imports, and the `package` or Waterclock `extra` that installs it."""
 
     module: str
     package: str = ""
@@ -55,12 +58,13 @@ class Capabilities:
 
     An option `params.*` matches all options that start with `params.`.
 
-    - `replaces_some`: a delivery may replace the rows that match a condition and keep all others (REPLACE WHERE).
+    - `replaces_some`: a delivery can replace the rows that match a condition and keep all others (REPLACE WHERE).
     - `tells_unread`: lines that cannot be parsed are returned as rows of their own (EXPECT parsed()).
     - `tells`: the origin columns that the source can provide for each row (`_source.file`).
     - `keeps_order`: a delivery sends rows in an order (APPEND ORDER BY).
-    - `wrong_options`: finds invalid combinations in the options of a `connection`, or of a `collect` or a `publish`
-      with the path of their unit. Secrets are references there.
+    - `wrong_options(what, options, path)`: yields invalid combinations of options. `what` is connection, collect or
+      publish; or each or whole, for a collect with or without FOR EACH. `path` is that of the unit, empty for a
+      connection. Secrets in the options are references.
     - `copies`: a collect with `format 'raw'` has one row per item of the source, and a publish with that format copies
       these items.
     - `seals`: the source has no clock of its own; a run decides when a window is complete, as for a receiver.

@@ -1,4 +1,4 @@
-"""Names and types of the metadata that a collect BY CHANGES has for each change of a source's row."""
+"""Names and types of the metadata of a row's change, as collected from a database log (COLLECT BY CHANGES)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IN_ROWS: Mapping[str, str] = MappingProxyType(dict(zip(TYPES, (OP, LSN, AT, XID)
 OP_COLUMN = "_change_op"
 """The column with the operation of a change, if a collect declares none. It identifies deletes."""
 LOG_LIMIT = "log_limit"
-"""The option of a collect for the size of the log, in GB, that a source may keep for it before a warning."""
+"""The option of a collect with the size in GB above which the log that its source retains for it causes a warning."""
 DELETES = ("delete", "truncate")
 
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from waterclock.flow.declarations import Columns, Read
-from waterclock.flow.ladders import Ladder
+from waterclock.flow.rule_actions import RuleActions
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedReference:
-    """A REFERENCES with an ELSE: a row in which none of `columns` is NULL must have its parent in `table`.
+    """A REFERENCES with an ELSE: a row in which none of `columns` is NULL must have a parent row in `table`.
 
     `parent_columns` are the columns of `table` that must have these values. If empty, they are the parent's key.
+    `ladder`: the actions for rows without a parent.
     """
 
     table: str
     columns: tuple[str, ...]
     parent_columns: tuple[str, ...]
     role: str | None
-    ladder: Ladder
+    ladder: RuleActions
 
     @property
     def name(self) -> str:
@@ -29,12 +30,15 @@ class CheckedReference:
 
     @property
     def read(self) -> Read:
-        """The read of the parent, like a plain table name in the query."""
+        """The input that the check adds to the batch: the parent table, read like a plain table name in a query."""
         return Read(self.table)
 
 
 def checked_references(columns: Columns) -> tuple[CheckedReference, ...]:
-    """Return the checked references of a column list; columns that refer to a table in one role are one reference."""
+    """Return the checked references of a column list.
+
+    Columns that refer to the same table in the same role form one reference with several columns.
+    """
     groups: dict[tuple[str, str], list[str]] = {}
     said = {column.name: column.references for column in columns.named if column.references is not None}
     for name, reference in said.items():

@@ -10,10 +10,10 @@ START, END = "wc_start", "wc_end"
 
 @dataclass(frozen=True, slots=True)
 class Least:
-    """A `watermark(column, part, ...)` in a condition: the lowest of the parts' greatest values of the column.
+    """A call `watermark(column, part, ...)` in a condition: the greatest value per group, and of these the lowest.
 
-    It is computed anew at each boundary and may be lower at a later one, unlike the WATERMARK of a table. `text` is the
-    call as written; `name` replaces it in the expression for Spark.
+    Rows are grouped by the columns `parts`. The value is computed anew at each boundary and may be lower at a later
+    one, unlike the WATERMARK of a table. `text` is the call as written; `name` replaces it in the expression for Spark.
     """
 
     name: str
@@ -28,8 +28,8 @@ class Closes:
     """CLOSE WHEN: a window reads its UNTIL tables up to the first boundary at which the condition is true.
 
     `text` is the condition as written, `expression` its form for Spark. `marks`: the watermarks in it. `asks_rows`: it
-    contains aggregates of rows. `is_by_hand`: it is also true once a user closes the window. `is_asked`: it has other
-    parts, which must be evaluated.
+    contains aggregates of rows. `is_by_hand`: it contains `closed_by_hand()`, true once a user closes the window.
+    `is_asked`: it contains anything else, which must be evaluated.
     """
 
     text: str

@@ -46,7 +46,10 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class CodeLineage:
-    """The origins of a table's columns by name, and by use the input columns that filter, join, group or order rows."""
+    """The column lineage of a table.
+
+    `columns` maps each column to its origin. `uses` maps filter, join, group and other uses to their input columns.
+    """
 
     columns: Mapping[str, Origin] = field(default_factory=dict)
     uses: Mapping[str, frozenset[Input]] = field(default_factory=dict)

@@ -30,7 +30,7 @@ class Compatible(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Compatibility:
-    """The COMPATIBLE clause of a table: with the previous schema or, if `is_transitive`, with all kept ones."""
+    """The COMPATIBLE clause of a table: with the previous schema or, if `is_transitive`, with all stored ones."""
 
     mode: Compatible
     is_transitive: bool = False
@@ -86,7 +86,7 @@ class Incompatibility:
 
 @dataclass(frozen=True, slots=True)
 class CompatibilityViolation:
-    """An incompatibility between a new schema and the kept one `back` versions ago (0: the newest).
+    """An incompatibility between a new schema and the stored schema `back` versions before it (0: the newest stored).
 
     `reads_old`: the new schema cannot read old rows; otherwise the old schema cannot read new rows.
     """
@@ -125,7 +125,7 @@ def is_widening(have: ColumnType, wanted: ColumnType) -> bool:
     return not any(_find_type_differences(wanted, have, ""))
 
 
-def wider(one: str, other: str) -> str:
+def wider_type(one: str, other: str) -> str:
     """Return the wider of two types in Spark SQL, or STRING if neither contains all values of the other."""
     first, second = type_of(one), type_of(other)
     if one == other or first is None or second is None:

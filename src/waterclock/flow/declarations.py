@@ -12,21 +12,21 @@ from typing import Any
 
 from waterclock.flow.about import About
 from waterclock.flow.awaits import Awaits
-from waterclock.flow.choices import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.closings import Closes
 from waterclock.flow.compatibility import Compatibility
 from waterclock.flow.conditions import Condition
 from waterclock.flow.endings import Ending
+from waterclock.flow.enums import FOLDS, Action, Batching, Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.folds import Keyed, Merge, Order, Temporal
 from waterclock.flow.for_each import Each
 from waterclock.flow.grants import Grant
 from waterclock.flow.keys import KeyStays
-from waterclock.flow.ladders import Ladder, Rung, Unread
 from waterclock.flow.late_rows import LateRows
 from waterclock.flow.lookbacks import Changed
 from waterclock.flow.measures import Measure, MeasureComparison, Offline
-from waterclock.flow.published import MadeAs
+from waterclock.flow.published import PublishedExpression
 from waterclock.flow.references import Reference
+from waterclock.flow.rule_actions import RuleAction, RuleActions, UnparsedLines
 from waterclock.flow.schema_changes import OnSchemaChange
 from waterclock.flow.steps import StatefulStep
 from waterclock.flow.watermarks import Watermark
@@ -65,14 +65,14 @@ class Rule:
     action: Action
     place: Place = field(compare=False)
     variables: tuple[str, ...] = ()
-    ladder: Ladder = ()
+    ladder: RuleActions = ()
     comparison: MeasureComparison | None = None
     of: str = ""
 
     @property
-    def rungs(self) -> Ladder:
+    def rungs(self) -> RuleActions:
         """The actions if the rule is broken, in order; each but the last has a limit."""
-        return self.ladder or (Rung(self.action),)
+        return self.ladder or (RuleAction(self.action),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +98,13 @@ class Column:
     references: Reference | None = None
     comment: str | None = None
     tags: tuple[str, ...] = ()
-    else_of_type: Ladder = ()
-    else_of_null: Ladder = ()
-    else_of_key: Ladder = ()
+    else_of_type: RuleActions = ()
+    else_of_null: RuleActions = ()
+    else_of_key: RuleActions = ()
     ends: Ending | None = None
     stays: KeyStays | None = None
     tells: str | None = None
-    made_as: MadeAs | None = None
+    made_as: PublishedExpression | None = None
     is_hidden: bool = False
     subject: str | None = None
 
@@ -120,7 +120,7 @@ class Columns:
     named: tuple[Column, ...] = ()
     is_open: bool = True
     on_change: OnSchemaChange | None = None
-    unread: Unread | None = None
+    unread: UnparsedLines | None = None
     left_out: tuple[str, ...] = ()
 
     @property
@@ -254,7 +254,7 @@ class TableReference:
     """A reference to a table or a view in a query's text, by character offsets.
 
     - `start:end`: the text to replace, a name or a read function with its brackets.
-    - `alias`: the bare table name to insert at offset `alias_at`, if the query gives none.
+    - `alias`: the bare table name to insert at offset `alias_at`, if the query has no alias.
     - `read`, `flat`, `view`: exactly one of them is set.
     - `view_columns`: the view's column list; empty for all columns.
     - `shared`: the name of a SHARED view.
@@ -288,7 +288,7 @@ class ValueReference:
 class Query:
     """A query as the user wrote it, with the parts of the text that are replaced when it runs.
 
-    `branches` are the queries between its UNION ALL BY NAME, in order, with offsets into their own texts; the query
+    `branches` are the queries that UNION ALL BY NAME combines, in order, with offsets into their own texts; the query
     then has no references of its own. `stars`: texts to insert at offsets after a `*`, which exclude HIDDEN columns.
     """
 
@@ -324,7 +324,7 @@ class PythonFunction:
     """A Python transform, loaded by file and name at run time. `source` is its text, for display.
 
     `fingerprint` identifies the syntax trees of the function and of the project's modules that it imports; `shapes` are
-    these trees. `step` is set if the function keeps a state.
+    the texts of these trees. `step` is set if the function keeps a state.
     """
 
     file: str
@@ -382,7 +382,7 @@ class TableDeclaration(Keyed):
     A publish has the name of its unit (`ops.delays`) and one plain read.
 
     - `start`: None if it is derived, or recorded by the first run (arrivals, snapshots).
-    - `keep_versions`: None means 30 days. `manifest`: a manifest is kept for other engines.
+    - `keep_versions`: None means 30 days. `manifest`: the format of a manifest for other engines.
     - `partial_after`: how long after a window a batch waits for all its inputs; None: until all are settled.
     - `deadline`: how long after a window its batch must be done, or its watermark must have passed the window's end
       (`is_by_watermark`). `runtime`: how long a batch may take at most.
@@ -455,7 +455,7 @@ class Table(TableDeclaration):
         return next((it for it in self.choices if it.condition is None or it.condition.is_true_for(window)), None)
 
     def reads_for_window(self, window: Window) -> tuple[Read, ...]:
-        """Return the reads of the batch of a window."""
+        """Return the tables that the batch of a window reads, each with the kind of read."""
         choice = self.choice_of(window)
         return self.reads if choice is None else choice.reads
 
@@ -480,7 +480,7 @@ class Table(TableDeclaration):
 
     @property
     def is_partitioned(self) -> bool:
-        """True if each label of the table is a part of its own."""
+        """True if the table is PARTITIONED: each label is read and restated by itself."""
         return self.type is TableType.PARTITIONED
 
     @property

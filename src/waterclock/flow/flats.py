@@ -12,7 +12,7 @@ from waterclock.timelabel.label import TIMELABEL
 
 @dataclass(frozen=True, slots=True)
 class FlatColumn:
-    """A column of FLAT(u): `name` in the result, and the table and column from which it is."""
+    """A column of FLAT(u): its `name` in the result, and the table and column from which it comes."""
 
     name: str
     table: str
@@ -49,7 +49,7 @@ def flat_columns(flat: Flat, columns_of: Callable[[str], Iterable[str] | None]) 
 
 
 def select_parent_columns(join: FlatJoin, columns: Iterable[FlatColumn]) -> list[FlatColumn]:
-    """Return those of a parent's columns that a join adds to its child, with their names there."""
+    """Return the columns of a parent that a join adds to its child, each named with the join's ROLE as a suffix."""
     record = RECORD if join.parent.is_temporal else ()
     behind = {name.lower() for name in (*join.parent_columns, *record, TIMELABEL)}
     hidden = {(join.parent.read.table, name.lower()) for name in join.left_out}
@@ -62,7 +62,7 @@ def select_parent_columns(join: FlatJoin, columns: Iterable[FlatColumn]) -> list
 
 
 def find_name_clashes(columns: Iterable[FlatColumn]) -> dict[str, tuple[FlatColumn, ...]]:
-    """Return the names that several of the columns have, ignoring case, each with these columns."""
+    """Map each name that several columns share, ignoring case, to these columns."""
     by_name: dict[str, list[FlatColumn]] = {}
     for each in columns:
         by_name.setdefault(each.name.lower(), []).append(each)

@@ -15,7 +15,7 @@ RECORD = ("rec_eff_time", "rec_exp_time", "rec_is_current")
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """The settings of MERGE: the last row of each key by (`order_by`, label) is kept, unless its `delete_when` is TRUE.
+    """The settings of MERGE: the last row of each key by (`order_by`, label) is visible, unless `delete_when` is TRUE.
 
     `calls`: identifies the code of the project's functions that `delete_when` calls, if any.
     """
@@ -39,12 +39,12 @@ class Temporal:
     """The settings of TEMPORAL: how the versions of a key are made from the rows of all labels.
 
     - `at`: the column with the time from which a row is effective; None: the end of the row's window.
-    - `order_by`: orders rows of one key and time, then the label does.
+    - `order_by`: the order of rows with the same key and time; rows equal in it are ordered by label.
     - `consumed`: columns that order or delete rows and are not attributes.
     - `track`: the attributes whose changes start a version; empty: all but `untracked`, the HIDDEN columns.
     - `values`: attributes in which NULL means "empty now"; `are_all_values`: in all attributes. In others NULL means
       missing, and is filled from earlier rows.
-    - `fills_back`: NULLs before the first value of a key are filled with this value. After a delete a key starts anew.
+    - `fills_back`: NULLs before the first value of a key are filled with this value. After a delete a key starts over.
     - `is_of_snapshots`: each label contains all existing keys; a new key starts at the end of the previous label.
     - `calls`: as in `Merge`.
     """

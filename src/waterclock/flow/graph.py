@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import ReadKind
 
 
 def readers_of(flow: Flow) -> Mapping[str, tuple[str, ...]]:
-    """Return for every table its direct readers, including publishes, in the flow's order."""
+    """Map each table to its direct readers, including publishes, in the flow's order."""
     readers: dict[str, list[str]] = {name: [] for name in flow.tables}
     for name in flow.order:
         for read_name in {read.table: None for read in flow.tables[name].reads}:
@@ -19,7 +19,7 @@ def readers_of(flow: Flow) -> Mapping[str, tuple[str, ...]]:
 
 
 def parents_of(flow: Flow) -> Mapping[str, frozenset[str]]:
-    """Return for every table the tables of the flow that it reads directly."""
+    """Map each table to the tables of the flow that it reads directly."""
     return {
         name: frozenset(read.table for read in table.reads if read.table in flow.tables)
         for name, table in flow.tables.items()
@@ -87,12 +87,12 @@ def components_of(edges: Mapping[str, Iterable[str]]) -> list[frozenset[str]]:
 
 
 def circles_of(edges: Mapping[str, Iterable[str]]) -> Mapping[str, frozenset[str]]:
-    """Return for each name on a cycle its strongly connected component, including itself."""
+    """Map each name on a cycle to its strongly connected component, which includes the name."""
     return {name: group for group in components_of(edges) for name in group}
 
 
 def _trim_and_reverse(edges: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Remove repeatedly the names that read none of the remaining ones, and return the remaining edges reversed."""
+    """Remove all names that have no edge to a remaining name, repeatedly, and return the remaining edges reversed."""
     readers: dict[str, set[str]] = {name: set() for name in edges}
     for name, others in edges.items():
         for other in others:

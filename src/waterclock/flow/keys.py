@@ -1,4 +1,4 @@
-"""The options of KEY for rows with the same key: which row is kept, and how far back the key must be new."""
+"""The options of KEY for rows with the same key: which row passes, and how far back the key must not occur."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from waterclock.timelabel.duration import Duration
 
 @dataclass(frozen=True, slots=True)
 class KeyOrder:
-    """A column by which rows with the same key are ordered; if `is_descending`, the least value is last."""
+    """A column by which rows with the same key are ordered; if `is_descending`, the lowest value is last."""
 
     column: str
     is_descending: bool = False
@@ -20,7 +20,7 @@ class KeyOrder:
 
 @dataclass(frozen=True, slots=True)
 class KeyStays:
-    """The rule for rows with the same key: the last by `order` is kept; without an order, none of them is.
+    """The rule for rows with the same key: only the last by `order` passes; without an order, none of them passes.
 
     `past`: the time before a window's end in which earlier labels of the table must not have the key; None: earlier
     labels are not checked.

@@ -13,15 +13,15 @@ REASON = "late_reason"
 """The column with the reason why no window contains the row."""
 
 CAME_LATE, CAME_EARLY, NO_TIME = "late", "early", "no time"
-"""The reasons: the window's books were closed, the row arrived before the window's reads begin, or it has no time."""
+"""The reasons: the window's books were closed, the row is in a slice before those that its window reads, or no time."""
 
 
 @dataclass(frozen=True, slots=True)
 class LateRows:
     """The settings of a companion table with the late rows of the table `of`; `column` has the time of a row.
 
-    `reach`: how far before a window slices are read for it. `within`: how long after its end late rows reopen a window;
-    None for never.
+    `reach`: how far before a window slices are read for it. `within`: how long after a window's end late rows reopen
+    it; None for never.
     """
 
     of: str

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from waterclock.flow.choices import LINKED
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import LINKED
 
 
 def upstream_of(table: Table) -> str | None:
@@ -15,5 +15,5 @@ def upstream_of(table: Table) -> str | None:
 
 
 def linked_tables(flow: Flow) -> Mapping[str, Table]:
-    """Return the tables of a flow that collect from other projects, by name."""
+    """Map the names of the tables that collect from other projects to these tables."""
     return {name: table for name, table in flow.tables.items() if upstream_of(table) is not None}

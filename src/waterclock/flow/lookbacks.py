@@ -15,7 +15,10 @@ class ChangeReporting(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """LOOKBACK ... CHANGED: `column` has the time of a row's last change; None if the source reports changes."""
+    """The CHANGED option of LOOKBACK.
+
+    `column` contains each row's last-modified time; None if the source itself reports which windows changed.
+    """
 
     column: str | None = None
 

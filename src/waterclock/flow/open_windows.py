@@ -5,8 +5,8 @@ The view contains each window once: from the table if it is done there, else fro
 
 from __future__ import annotations
 
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Kind
 
 OPEN = "spd_"
 """The prefix of the companion table that contains a table's open windows."""
@@ -39,6 +39,6 @@ def view_of(table: str) -> str:
 
 
 def tables_by_view(flow: Flow) -> dict[str, str]:
-    """Return table names by the name of their view `<table>_view`; every PARTITIONED table has one."""
+    """Map the name of each view `<table>_view` to its table; every PARTITIONED table has one."""
     of_lake = (table for table in flow.tables.values() if table.kind is not Kind.PUBLISH)
     return {view_of(table.name): table.name for table in of_lake if table.is_partitioned}

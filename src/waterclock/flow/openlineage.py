@@ -12,7 +12,7 @@ class LineageSink:
     """The destination of OpenLineage events: a server's address with an optional token, or a file below the project.
 
     - `namespace`: the namespace of all jobs and tables of the project.
-    - `is_on`: this environment sends events.
+    - `is_on`: whether the current environment sends events.
     - `place`: where the project file declares it, for messages.
     """
 

@@ -1,4 +1,4 @@
-"""The tags of columns with personal data, and the functions that end such a tag or start it."""
+"""The tags of columns with personal data, and the functions that remove or add such a tag."""
 
 from __future__ import annotations
 

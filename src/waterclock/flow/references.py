@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from waterclock.flow.ladders import Ladder
+from waterclock.flow.rule_actions import RuleActions
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A REFERENCES of a column to `columns` of another table, which FLAT follows; if empty, to the key.
+    """A REFERENCES: a column refers to `columns` of another table, or to its key if `columns` is empty.
 
     `role` distinguishes several references to one table. `at`: the column with the time that selects a version.
     `otherwise`: the actions for rows without a parent; if empty, rows are not checked.
@@ -19,4 +19,4 @@ class Reference:
     columns: tuple[str, ...] = ()
     role: str | None = None
     at: str | None = None
-    otherwise: Ladder = field(default=(), repr=False)
+    otherwise: RuleActions = field(default=(), repr=False)

@@ -37,7 +37,7 @@ def views_shared_by(table: Table) -> tuple[str, ...]:
 
 
 def readers_of_shared(flow: Flow) -> Mapping[str, tuple[str, ...]]:
-    """Return the tables that read a SHARED view, by view, if there are several.
+    """Map each SHARED view that several tables read to these tables.
 
     Tables of open windows and tables with rules on inputs are not included: they compute a view's rows themselves.
     """

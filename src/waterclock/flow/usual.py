@@ -26,23 +26,24 @@ from statistics import median
 from waterclock.timelabel.zone import nominal_zone
 
 MOST_BACK = timedelta(weeks=8)
-"""How far before a label values are used."""
+"""The longest time before a label from which values are used."""
 MOST_VALUES = 4500
-"""The most values that are used, the newest: 8 weeks of windows of an hour, or over 2 weeks of 5 minutes."""
+"""The maximum number of values, the newest ones: 8 weeks of hourly windows, or over 2 weeks of 5-minute windows."""
 LEAST_MINUTES = 5
 """The shortest windows, in minutes, of which `MOST_VALUES` cover two weeks."""
 LEAST_SEASONS = timedelta(weeks=2)
-"""The least history: it contains two weekends."""
+"""The shortest history from which a usual value is computed: it contains two weekends."""
 LEAST_VALUES = 8
 LEAST_MINUTES_OF_TREND = 60
 """The shortest windows, in minutes, whose levels are compared."""
 LEAST_IN_LEVEL = 4
 LEAST_DAYS, MOST_DAYS = 14, 120
-"""The limits of `days` in `trend`: two levels have no common window, and there are fewer hours than `MOST_VALUES`."""
+"""The limits of `days` in `trend`. From 14 on, both levels have no common window; up to 120 days have fewer hours than
+`MOST_VALUES`."""
 MOST_OF_LONG = 500
-"""The most values that are used for windows longer than a day."""
+"""The maximum number of values for windows longer than a day."""
 _WHOLE_WEEKS = timedelta(weeks=4)
-LONGER = timedelta(hours=36)  # than a day, which has 23 to 25 hours
+LONGER = timedelta(hours=36)  # longer than a day, which has 23 to 25 hours
 _DAILY = timedelta(hours=20)
 _HOUR = timedelta(hours=1)
 _MOST_LOG = 709.0  # the logarithm of about the largest DOUBLE
@@ -95,12 +96,12 @@ def usual(history: Sequence[tuple[datetime, float]], at: datetime, *, step: time
     slots = [slot_of(label) for label, _ in known]
     profile = _medians(slots, values)
     everywhere = median(values)
-    # the recent level moves all seasons up and down; `residuals` are without it, `strayed` with it
+    # the recent level moves all seasons up and down: `residuals` contain it, `strayed` do not
     residuals = [value - profile[slot] for slot, value in zip(slots, values, strict=True)]
     width = _WIDTH_OF_DAYS if step >= _DAILY else _WIDTH
     levels = _running_medians(residuals, width)
     level = levels[-1]
-    # each value is compared with the level before it; the first values are compared with the first level, of them all
+    # each value is compared with the level before it; the first `width` values are compared with their common level
     strayed = [value - levels[max(index, width) - width] for index, value in enumerate(residuals)]
     spread = _MAD_TO_SIGMA * median(abs(each) for each in strayed)
     middle = profile.get(slot_of(at), everywhere) + level
@@ -174,7 +175,10 @@ def slot_clock(zone: str, step: timedelta, at: datetime) -> tzinfo:
 
 
 def _slots(step: timedelta, length: timedelta, clock: tzinfo) -> Callable[[datetime], Hashable]:
-    """Return a function from a label to its season; with less than 4 weeks of history, all workdays are one season."""
+    """Return a function that maps a label to its season.
+
+    With less than 4 weeks of history all workdays are one season.
+    """
     if step > LONGER:
         return lambda _: 0
     is_long = length >= _WHOLE_WEEKS

@@ -3,8 +3,8 @@
 W(L) = max( W(L-1), min( e(L), least over parts of max(at) - d ) )
 
 W(L) is the watermark after the window L, e(L) the window's end, d the lateness, and max(at) is over all slices up to L.
-So the watermark never falls, and never passes the window's end, even if the clock of a part is ahead. A part without
-rows in `silent_after` slices is ignored until it has rows again.
+A part is a combination of values of the PER columns. So the watermark never falls, and never passes the window's end,
+even if the clock of a part is ahead. A part without rows in `silent_after` slices is ignored until it has rows again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ MARK = "_mark"
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """WATERMARK column lateness [PER (cols)]: the rows of a part arrive at most `lateness` behind its newest one."""
+    """A WATERMARK clause: rows are complete up to `lateness` before the newest time in `column`.
+
+    With `per`, the newest time is determined for each combination of these columns, and the least of them counts.
+    """
 
     column: str
     lateness: timedelta

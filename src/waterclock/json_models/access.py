@@ -11,7 +11,7 @@ class TokenPart(AnswerPart):
 
     name: str
     user: str
-    """The user who has its rights, as far as the user has them at the moment of use."""
+    """The user whose rights it gives. A right that the user loses is lost for the token, too."""
     rights: SortedTexts
     streams: list[str]
     """The streams of the receiver to which `send` is limited; empty if it is not limited."""
@@ -29,7 +29,7 @@ class NewTokenAnswer(Answer):
     token: str
     """Its value, which is stored nowhere and is not shown again."""
     created: TokenPart
-    """All else of it."""
+    """Its other properties."""
 
 
 class TokensAnswer(Answer):
@@ -43,7 +43,7 @@ class RevokedTokenAnswer(Answer):
     """The revoked token."""
 
     revoked: str
-    """Its name."""
+    """The name of the token."""
 
 
 class SessionPart(PagePart):
@@ -61,7 +61,7 @@ class SessionPart(PagePart):
 
 
 class AccessPart(PagePart):
-    """What a person did or was refused."""
+    """A recorded access: what a person did or was refused."""
 
     at: Instant
     who: str
@@ -105,4 +105,4 @@ class RevokedSessionsAnswer(Answer):
     """The sessions that were ended."""
 
     ended: int
-    """Their number."""
+    """The number of sessions."""

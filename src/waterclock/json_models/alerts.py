@@ -32,15 +32,15 @@ class OpenAlert(AnswerPart):
     why: str | None
     fix: str | None
     batches: dict[str, list[str]]
-    """By table, the labels."""
+    """The affected labels of each table."""
     blocks: dict[str, int]
-    """By table, the number of batches that wait for these."""
+    """The number of waiting batches of each table."""
     line: str
-    """The alert in a line of words."""
+    """A summary of the alert in one line."""
     opened: Instant
     acknowledged: Acknowledgement | None
     told: dict[str, SentTimes]
-    """By target, when the alert was sent."""
+    """When the alert was sent to each target."""
 
 
 class PendingMessage(AnswerPart):
@@ -65,7 +65,7 @@ class RuleForTargets(AnswerPart):
 
     name: str
     severity: Text
-    """The lowest severity."""
+    """The lowest severity that it selects."""
     to: list[str] = read_from("targets")
     """The targets."""
     tables: SortedTexts

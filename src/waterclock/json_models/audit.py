@@ -30,7 +30,7 @@ class AttemptResult(AnswerPart):
     slice_path: str
     measures: dict[str, JsonValue]
     timings: dict[str, float]
-    """By step, in seconds."""
+    """The duration of each step in seconds."""
     source: dict[str, JsonValue]
     """The details of the source, such as its files."""
     recorded_at: Instant
@@ -107,7 +107,7 @@ class BatchRecord(AnswerPart):
     """The claim whose rows are read."""
     rows: int | None = read_from("cell.rows")
     stands_from: Instant | None = read_from("cell.stands_from")
-    """Of a snapshot: the start of all windows that it stands for."""
+    """For a snapshot, the start of the oldest window that it stands for."""
     error: str | None = read_from("cell.error")
     """The newest error."""
     attempts: list[BatchAttempt]
@@ -128,7 +128,7 @@ class AuditAnswer(Answer):
     status: Text
     """Its current status."""
     reason: str
-    """The reason for the status, if it is not plain."""
+    """The reason for the status, unless the status explains itself."""
     code_is_current: bool
     """Whether its rows were made by today's code."""
     claim: int | None
@@ -136,7 +136,7 @@ class AuditAnswer(Answer):
     rows: int | None
     """The number of its rows."""
     stands_from: Instant | None
-    """Of a snapshot: the start of all windows that it stands for."""
+    """For a snapshot, the start of the oldest window that it stands for."""
     error: str | None
     """The newest error."""
     attempts: list[BatchAttempt]
@@ -154,7 +154,7 @@ class AuditAnswer(Answer):
     held: HeldResult | None
     """The sealed result that waits for a release."""
     schemas: dict[str, int]
-    """The versions of its columns: of its `source` and of its `table`."""
+    """The numbers of the schema versions at its `source` and in its `table`."""
 
 
 class ListedBatchHead(AnswerPart):

@@ -1,4 +1,4 @@
-"""The answers of each command with --json. The reference lists them, and tests check the real ones against them."""
+"""Maps each command to the models of its answers with --json. Tests check the real answers against them."""
 
 from __future__ import annotations
 

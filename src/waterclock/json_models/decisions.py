@@ -26,9 +26,9 @@ class SkipAnswer(Answer):
     table: str
     """The table."""
     skipped: list[Label]
-    """The labels that are left out."""
+    """The skipped labels."""
     given_up: list[Label]
-    """The done labels with damaged slices, without whose rows the next run continues."""
+    """The done labels with damaged slices, whose rows the next run removes."""
     why: str
     """The reason."""
 
@@ -50,7 +50,7 @@ class WithdrawAnswer(Answer):
     """The cancelled requests."""
 
     withdrawn: dict[str, list[str]]
-    """By table, the labels that are no longer requested."""
+    """The labels of each table that are no longer requested."""
     why: str
     """The reason."""
 
@@ -76,7 +76,7 @@ class ResumeAnswer(Answer):
     tables: list[str]
     """The tables whose own pause ended."""
     still_paused: list[str]
-    """The tables of these, or of all, that stay paused: by name, or because all are."""
+    """The tables among those resumed that are still paused, by name or because all tables are paused."""
     why: str
     """The reason, or empty."""
 
@@ -91,7 +91,7 @@ class DropAnswer(Answer):
     rows: int
     """The number of their rows."""
     behind: int
-    """The number of tables behind views of destinations that were dropped with them."""
+    """The number of tables at destinations, one for each label behind a view, that were dropped too."""
     why: str
     """The reason."""
 

@@ -30,22 +30,22 @@ class LineageAnswer(Answer):
     arrows: list[LineageArrow]
     """The inputs of all these tables."""
     shared: dict[str, list[str]]
-    """By SHARED view that they read, the tables that read it."""
+    """The tables that read each SHARED view."""
     collected: dict[str, str]
-    """By table that collects from another project, the table of that project."""
+    """The source of each table that collects from another project: a table of that project."""
 
 
 class ColumnBranch(AnswerPart):
-    """A column, and the columns beyond it."""
+    """A column in a tree of lineage. `beyond` has the columns that it is made from, or those that it went into."""
 
     table: str = read_from("column.table")
     column: str = read_from("column.column")
     expression: str = read_from("made.expression")
     note: str = read_from("made.note")
     is_seen: bool
-    """Whether the column is in the tree before, with the columns beyond it."""
+    """Whether the column occurs earlier in the tree, where its branches are."""
     is_unknown: bool
-    """Whether it is unknown if one of the two columns is made from the other."""
+    """Whether it is uncertain that this column and the one before it are made from each other."""
     beyond: list[ColumnBranch]
 
 
@@ -70,14 +70,14 @@ class AffectedTable(AnswerPart):
     to: str | None
     """The destination of a publish."""
     columns: dict[str, Text]
-    """By column: `copied`, `computed` or `may read`."""
+    """How each column of the table uses it: `copied`, `computed` or `may read`."""
     uses: list[str]
     """The clauses that use the column, such as WHERE."""
     is_sure: bool
     why: list[str]
     """The reasons why it is not sure."""
     through: list[str]
-    """The tables between."""
+    """The tables between the column's table and this one."""
 
 
 class ImpactAnswer(Answer):

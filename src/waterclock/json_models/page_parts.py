@@ -1,4 +1,4 @@
-"""The parts that the answers of all pages share. Pages may return more keys than their models have, for people."""
+"""Models of the JSON that all pages share. Pages may return more keys than their models declare, for display."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Part(PagePart):
 
 
 class Piece(PagePart):
-    """Adjacent columns of a ribbon in one state."""
+    """Adjacent columns of a table's row in the grid that have the same state."""
 
     column: int
     columns: int

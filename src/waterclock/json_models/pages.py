@@ -54,12 +54,12 @@ class Took(PagePart):
 
 
 class GridPage(PageAnswer):
-    """The state of the project, and each table as a ribbon over its labels."""
+    """The state of the project, and the grid: a row for each table with the states of its labels."""
 
     title: list[Part]
     more: list[Part]
     counts: dict[str, int]
-    """The shown labels by state, without those in quiet states."""
+    """The number of shown labels in each state that needs attention."""
     tables: int
     by: str
     columns: list[GridColumn]
@@ -181,7 +181,7 @@ class Lineage(PageAnswer):
     nodes: list[dict[str, Any]]
     edges: list[Edge]
     rows: list[dict[str, Any]]
-    """The same as an indented list."""
+    """The same tables or columns as an indented list."""
 
 
 class Run(PagePart):

@@ -1,7 +1,7 @@
-"""The base classes of all answers, and the types of their values.
+"""The base classes of all JSON answers, and the types of their fields.
 
-An answer is immutable and complete: it is built from keys or from the attributes of a result, and an unknown key is an
-error. The docstring of a key is its description in the reference and in /openapi.json.
+An answer is immutable. It is built from keyword arguments or from the attributes of a result; an unknown field is an
+error. The docstring of a field is its description in the reference and in /openapi.json.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from waterclock.timelabel.label import label_of
 
 
 def read_from(path: str) -> Any:
-    """Declare the attribute of the result that a key is read from, such as `window.label`."""
+    """Declare the path of the attribute that a field is read from, such as `window.label`."""
     return Field(validation_alias=AliasPath(*path.split(".")))
 
 
 def only_if_set() -> Any:
-    """Declare a key that is left out if it is None."""
+    """Declare a field that is left out of the JSON if its value is None."""
     return Field(default=None, exclude_if=lambda value: value is None)
 
 
@@ -75,12 +75,12 @@ TextOrNull = Annotated[str | None, BeforeValidator(_empty_to_none)]
 """A text; an empty one is null."""
 
 JsonValue = Annotated[Any, BeforeValidator(_json_value)]
-"""Any value: others than those of JSON become their text."""
+"""Any value. A value of a type that JSON does not have becomes its text."""
 SortedTexts = Annotated[list[str], BeforeValidator(sorted)]
 
 
 class AnswerPart(BaseModel):
-    """An object in an answer."""
+    """Base class of the JSON objects in an answer."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -94,22 +94,22 @@ class AnswerPart(BaseModel):
 
     @classmethod
     def build(cls, **parts: Any) -> Self:
-        """Build an answer from results by key. Each key converts its result to the declared type."""
+        """Build the object from keyword arguments. Each value is converted to the declared type of its field."""
         return cls.model_validate(parts)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the keys and values as JSON-compatible objects."""
+        """Return the fields as a dictionary for JSON."""
         return self.model_dump(mode="json")
 
 
 class Answer(AnswerPart):
-    """A complete answer."""
+    """Base class of the complete JSON answer of a command."""
 
     version: int = JSON_VERSION
     """Raised if a key is removed or changes its meaning."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the keys and values without the version, as JSON-compatible objects."""
+        """Return the fields except `version` as a dictionary for JSON."""
         return self.model_dump(mode="json", exclude={"version"})
 
 

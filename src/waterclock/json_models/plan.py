@@ -61,7 +61,7 @@ class PlannedCause(AnswerPart):
 
 
 class WindowClosing(AnswerPart):
-    """How far the books of a window are closed (CLOSE WHEN)."""
+    """The state of a window's books (CLOSE WHEN): when they were closed, or why they are open."""
 
     tick: InstantToSecond | None
     """The boundary at which the books were closed; null while they are open."""
@@ -96,7 +96,7 @@ class PlannedBatch(AnswerPart):
     choice: str | None
     """The query that makes the batch, `WHEN ...` or `ELSE`, if its table has several."""
     stands_from: str | None
-    """Of a snapshot: the start of all windows that it stands for."""
+    """For a snapshot, the start of the oldest window that it stands for."""
     reads: list[PlannedRead]
     causes: list[PlannedCause]
     missing: list[MissingInput]
@@ -116,7 +116,7 @@ class ClaimGroup(AnswerPart):
 
 
 class QueryCount(AnswerPart):
-    """How many queries of Spark make the batches of a table."""
+    """The smallest and the largest number of Spark queries that make the batches of a table."""
 
     least: int
     most: int
@@ -128,7 +128,7 @@ class PlanAnswer(Answer):
     env: str
     """The environment."""
     summary: dict[str, int]
-    """The number of batches: due in all, by status, and behind."""
+    """The number of due batches, in all and by status, and of older states that are behind."""
     now: str
     """The instant of the plan."""
     next_due: str | None
@@ -138,44 +138,44 @@ class PlanAnswer(Answer):
     groups: list[ClaimGroup]
     """The batches that may be claimed now, in order."""
     left_out: dict[str, int]
-    """By table, the number of due batches that later runs make."""
+    """The number of due batches of each table that later runs make."""
     older_code: dict[str, int]
-    """By table, the number of done labels that ran under older code."""
+    """The number of done labels of each table that ran under older code."""
     reported: dict[str, list[str]]
-    """By table, the done labels whose inputs were restated since (ON RESTATE REPORT)."""
+    """The done labels of each table whose inputs were restated since (ON RESTATE REPORT)."""
     following: dict[str, int]
-    """By table, the number of done batches that depend on batches made again; they follow if rows differ."""
+    """The number of done batches of each table that are made again if rows of their inputs differ."""
     behind: dict[str, list[str]]
-    """By table, the older states whose inputs were restated since, and that no batch needs."""
+    """The older states of each table whose inputs were restated since, and that no batch needs."""
     queries: dict[str, QueryCount]
-    """By table, the number of queries for its ready, waiting and left out batches."""
+    """The number of queries for the ready, waiting and left out batches of each table."""
     paused: dict[str, PauseOfTables]
-    """By table, its own pause."""
+    """The pause of each table that is paused by name."""
     paused_all: PauseOfTables | None
     """The pause of all tables."""
     partial: dict[str, dict[str, list[MissingInput]]]
-    """By table and label, the missing inputs of a done batch."""
+    """The missing inputs of done batches, by table and label."""
     refused: dict[str, OneError]
-    """By table whose declaration no longer fits its batches, the error E405."""
+    """The error E405 of each table whose declaration no longer fits its batches."""
     not_needed: dict[str, int]
-    """By table, the number of due labels that no table reads."""
+    """The number of due labels of each table that no table reads."""
     stood_for: dict[str, int]
-    """By table, the number of labels for which a later snapshot stands."""
+    """The number of labels of each table for which a later snapshot stands."""
     not_begun: dict[str, FirstWindowDue]
-    """By table without any due window, its first window."""
+    """The first window of each table without a due window."""
     shared: dict[str, list[str]]
-    """By SHARED view, the tables with a due label for which the view is read once."""
+    """The tables with a due label for which each SHARED view is read once."""
     looked: dict[str, LookBack]
-    """By table with LOOKBACK ... CHANGED, its newest look-back."""
+    """The newest look-back of each table with LOOKBACK ... CHANGED."""
     received: dict[str, ReceivedFiles]
-    """By table whose source a run seals, the files that were not collected yet."""
+    """The received files of each table that are not collected yet."""
     kept_at_sources: list[SourceLog]
-    """The logs that sources keep for collects BY CHANGES."""
+    """The change logs that sources keep for collects BY CHANGES."""
     deadlines: list[WindowDeadline]
     """The windows that missed their deadline or are near it, and batches that take long."""
     offline: list[OfflineStatus]
     """The tables with MEASURE ... OFFLINE."""
     renames: dict[str, str]
-    """By table that the next run renames, its name until then."""
+    """The current name of each table that the next run renames."""
     waits_for_source: list[SourceWaiting]
-    """By table, the oldest ready window that its source had not reached when a run checked it."""
+    """The oldest ready window of each table whose source had not reached it when a run checked."""

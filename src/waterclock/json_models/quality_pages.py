@@ -1,4 +1,4 @@
-"""The JSON of the quality pages: rules, measures, deadlines, and how far tables are behind."""
+"""The JSON of the quality pages: rules, measures, deadlines and lag."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RuleCounts(PagePart):
 
 
 class RuleEntry(PagePart):
-    """A rule over its newest batches."""
+    """A rule and its results in the newest batches of its table."""
 
     table: str
     rule: str
@@ -77,7 +77,7 @@ class RuleOfTable(RuleEntry):
 
 
 class Point(PagePart):
-    """A measure of one batch, and its usual value by the batches before it."""
+    """A measure of one batch, and its usual value computed from earlier batches."""
 
     label: str
     value: str | None
@@ -119,7 +119,7 @@ class Profiled(PagePart):
     least: str | None
     greatest: str | None
     null_shares: list[float | None]
-    """By batch, oldest first; null if it was not counted, or if there are no rows."""
+    """The share of nulls in each batch, oldest first; null if it was not counted, or if there are no rows."""
 
 
 class WentAside(PagePart):
@@ -173,7 +173,7 @@ class SilentCollect(CollectSilence, PagePart):
 
 
 class TableLag(LagOfTable, PagePart):
-    """How far a table is behind; spans in seconds."""
+    """The lag of a table. Spans are in seconds."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -181,7 +181,7 @@ class TableLag(LagOfTable, PagePart):
 
 
 class InTime(PagePart):
-    """The late, nearly late and silent tables, and how far all tables are behind."""
+    """The late, nearly late and silent tables, and the lag of all tables."""
 
     deadlines: list[Deadline]
     """Missed deadlines first."""
@@ -195,7 +195,7 @@ class InTime(PagePart):
 
 
 class LagPage(PageAnswer, InTime):
-    """Deadlines, silent sources, and how far each table is behind."""
+    """Deadlines, silent sources, and the lag of each table."""
 
     title: list[Part]
 

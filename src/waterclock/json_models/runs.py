@@ -34,7 +34,7 @@ class RunAnswer(Answer):
     """The result of a run."""
 
     now: Instant
-    """The instant at which the run started."""
+    """The instant for which the run started: the time, or that of --now."""
     until: Instant | None
     """The instant up to which it ran (--until)."""
     done: int
@@ -54,7 +54,7 @@ class RunAnswer(Answer):
     left: dict[str, int]
     """The number of remaining due batches by status."""
     paused: dict[str, PauseOfTables] | None
-    """By table, its own pause."""
+    """The pause of each table that is paused by name."""
     paused_all: PauseOfTables | None
     """The pause of all tables."""
     held_by_source: list[SourceHeldBatch]
@@ -87,9 +87,9 @@ class RippleAnswer(Answer):
     verb: str
     """The verb of the request."""
     asked: dict[str, list[str]]
-    """By table, the labels that are made again."""
+    """The labels of each table that are made again."""
     following: dict[str, list[str]]
-    """By table, the labels that follow if rows differ."""
+    """The labels of each table that are made again, too, if rows differ."""
     estimate: CostEstimate
     """The estimated cost, if all are made."""
 
@@ -100,14 +100,14 @@ class HeldAgainAnswer(Answer):
     verb: str
     """The verb of the request."""
     asked: dict[str, list[str]]
-    """By table, the labels that are made again."""
+    """The labels of each table that are made again."""
 
 
 class RetryAnswer(Answer):
-    """The failed batches that are due again: --no-run, or nothing had failed."""
+    """The batches that are due again: with --no-run, or if there was nothing to retry."""
 
     cleared: dict[str, list[str]]
-    """By table, the labels that are due again."""
+    """The labels of each table that are due again."""
 
 
 class RunnerClaims(AnswerPart):

@@ -1,4 +1,4 @@
-"""The answer of `status`: the grid of tables and labels, their problems, and how far tables are behind."""
+"""The answer of `status`: the grid of tables and labels, problems, and lag."""
 
 from __future__ import annotations
 
@@ -63,27 +63,27 @@ class StatusAnswer(Answer):
     due: dict[str, int]
     """The number of due batches by status."""
     behind: dict[str, list[str]]
-    """By table, the older states whose inputs were restated since, and that no batch needs."""
+    """The older states of each table whose inputs were restated since, and that no batch needs."""
     paused: dict[str, PauseOfTables]
-    """By table, its own pause."""
+    """The pause of each table that is paused by name."""
     paused_all: PauseOfTables | None
     """The pause of all tables."""
     partial: dict[str, dict[str, list[MissingInput]]]
-    """By table and label, the missing inputs of a done batch."""
+    """The missing inputs of done batches, by table and label."""
     refused: dict[str, OneError]
-    """By table whose declaration no longer fits its batches, the error E405."""
+    """The error E405 of each table whose declaration no longer fits its batches."""
     looked: dict[str, LookBack]
-    """By table with LOOKBACK ... CHANGED, its newest look-back."""
+    """The newest look-back of each table with LOOKBACK ... CHANGED."""
     received: dict[str, ReceivedFiles]
-    """By table whose source a run seals, the files that were not collected yet."""
+    """The received files of each table that are not collected yet."""
     kept_at_sources: list[SourceLog]
-    """The logs that sources keep for collects BY CHANGES."""
+    """The change logs that sources keep for collects BY CHANGES."""
     waits_for_source: list[SourceWaiting]
-    """By table, the oldest ready window that its source had not reached when a run checked it."""
+    """The oldest ready window of each table whose source had not reached it when a run checked."""
     open: dict[str, OpenBooksOfTable]
-    """By table that closes books, its oldest due window that is open."""
+    """The oldest due window that is open, of each table that closes books."""
     open_windows: dict[str, OpenWindowsOfTable]
-    """By table that keeps its open windows."""
+    """The open windows of each table that keeps them."""
     deadlines: list[WindowDeadline]
     """The windows that missed their deadline or are near it, and batches that take long."""
     silent: list[CollectSilence]
@@ -93,11 +93,11 @@ class StatusAnswer(Answer):
     clock_back: LedgerClock | None
     """The ledger's clock, if it is a second or more before the newest record."""
     lag: list[LagOfTable] | None
-    """With --lag: how far each table is behind."""
+    """With --lag: the lag of each table."""
     by: str
     """The period of a column."""
     zone: str
-    """The zone in which columns are cut."""
+    """The time zone in which columns start and end."""
     columns: list[StatusColumn]
     """The columns, oldest first."""
     rows: list[StatusRow]

@@ -96,7 +96,7 @@ class ShownColumnsVersion(ColumnsVersion, PagePart):
 
 
 class TablePage(PageAnswer):
-    """A table. The later keys depend on the tab."""
+    """The page of a table. Which of the keys after `tab` have a value depends on the tab."""
 
     table: str
     layer: str

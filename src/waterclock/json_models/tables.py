@@ -34,7 +34,7 @@ class LabelGap(AnswerPart):
 
 
 class LabelsBehind(AnswerPart):
-    """The batches of a table that have not followed a restatement."""
+    """The batches of a table that were not made again yet after a restatement of their inputs."""
 
     table: str
     labels: list[Label]
@@ -54,9 +54,9 @@ class QueryResultPart(AnswerPart):
     known_at: str | None
     """Only commits until then count."""
     is_rippling: bool
-    """Whether `known_at` was set because inputs were restated, and some batches have not followed."""
+    """Whether `known_at` was set because inputs were restated, and some batches were not made again yet."""
     behind: list[LabelsBehind]
-    """The batches that have not followed."""
+    """The batches that were not made again yet."""
     missing: list[LabelGap]
     """With --partial: the missing labels."""
     awaited: list[LabelGap]
@@ -97,7 +97,7 @@ class ColumnsVersion(AnswerPart):
     new: dict[str, str]
     gone: dict[str, str]
     changed: dict[str, list[str]]
-    """By name, the type before and after."""
+    """The type before and after, of each changed column."""
 
 
 class PauseOfTable(PauseOfTables):

@@ -129,15 +129,15 @@ class LedgerAnswer(Answer):
     follows: str | None = None
     """The export before it, whose rows it does not repeat."""
     adopted: dict[str, int] = Field(default_factory=dict)
-    """By table, the number of claims that were found in commit records."""
+    """The number of claims of each table that were found in commit records."""
     missing: dict[str, int] = Field(default_factory=dict)
-    """By table, the number of commits that were cleaned from its log before they were exported."""
+    """The number of commits of each table that were cleaned from its log before they were exported."""
     unknown: list[int] = Field(default_factory=list)
     """The claims that committed and left no record."""
     killed: int = 0
     """The number of claims that were sealed and not committed."""
     aside: str | None = None
-    """The place of the ledger that was there before."""
+    """The new place of the ledger that existed before."""
     old: str | None = None
     """move: the old address."""
     new: str | None = None

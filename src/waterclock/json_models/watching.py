@@ -24,12 +24,12 @@ def _parse_part(value: Any) -> Any:
 
 
 class WatermarkProgress(AnswerPart):
-    """How far the rows of a table have come by their own time."""
+    """How far the rows of a table have advanced in data time."""
 
     watermark: Instant | None
     """Null before the first row."""
     slowest: Annotated[dict[str, Any] | None, BeforeValidator(_parse_part)]
-    """The part that is furthest behind, by the columns of PER."""
+    """The part that is furthest behind: its values of the columns of PER."""
     behind: Seconds | None
     """How far the newest row of that part is behind the end of the newest window, in seconds."""
 
@@ -89,7 +89,7 @@ class DoneAfter(AnswerPart):
 
 
 class LagOfTable(AnswerPart):
-    """How far a table is behind; spans in seconds."""
+    """The lag of a table. Spans are in seconds."""
 
     table: str
     labels: int
@@ -127,7 +127,7 @@ class MeasuredSpan(AnswerPart):
     """The first label after the span."""
     labels: int
     measured: dict[str, MeasuredValue] = read_from("found")
-    """The values by measure."""
+    """The value of each measure."""
 
 
 class OfflineStatus(AnswerPart):

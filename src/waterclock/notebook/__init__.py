@@ -1,4 +1,4 @@
 """Waterclock's commands as functions for notebooks and programs; there are no magics (`%…`).
 
-The command line's modules document their meaning.
+They have the meaning of the commands of the same names.
 """

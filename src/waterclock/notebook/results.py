@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from waterclock.engine.query.ticks import Moment
+    from waterclock.engine.query.ticks import ResolvedTick
 
 WIDTH = 110
 _PRE = "<pre style='line-height:1.25;overflow-x:auto;white-space:pre'>{code}</pre>"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Shown(ABC):
-    """The result of a command. A cell that ends with it displays the terminal's output."""
+class CommandResult(ABC):
+    """The result of a command. A notebook cell that ends with it displays the command's output in a terminal."""
 
     @abstractmethod
     def draw(self, to: Console) -> None:
@@ -50,7 +50,7 @@ class Shown(ABC):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class QueryResult(Shown):
+class QueryResult(CommandResult):
     """The rows of a query's result: iterate over them, or display them as a table."""
 
     told: AnsweredQuestion
@@ -77,12 +77,12 @@ class QueryResult(Shown):
 
     @property
     def as_of(self) -> datetime | None:
-        """The tick as of which the tables were read; None: as they are now."""
+        """The tick as of which the tables were read, or None if they were read as they are now."""
         return None if self._moment is None else self._moment.tick
 
     @property
     def known_at(self) -> datetime | None:
-        """The instant up to which revisions count; None: all of them."""
+        """The instant up to which revisions count, or None if all of them count."""
         return None if self._moment is None else self._moment.known_at
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -100,7 +100,7 @@ class QueryResult(Shown):
         return self.told.to_json()
 
     @property
-    def _moment(self) -> Moment | None:
+    def _moment(self) -> ResolvedTick | None:
         return self.told.answer.moment
 
     def _repr_html_(self) -> str:

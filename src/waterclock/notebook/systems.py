@@ -16,7 +16,7 @@ from waterclock.cli.project_folder import project_folder
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.interface import Collected, SnapshotCollector, do_nothing
 from waterclock.connectors.registry import capabilities
-from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.connections import ValidConnections
 from waterclock.dpl.syntax.clause_parsing import parse_clause
 from waterclock.dpl.syntax.source_text import SourceText
 from waterclock.dpl.syntax.statements import ParsedColumnList, ParsedOptions, ParsedUnit
@@ -26,10 +26,10 @@ from waterclock.engine.spark.errors import to_error
 from waterclock.engine.storage_access import reach_storage
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.files.filesystem import entry_path, files_below, remove_folder
-from waterclock.flow.choices import Batching, Mode
 from waterclock.flow.declarations import Column, Columns, Unit, Value
+from waterclock.flow.enums import Batching, Mode
 from waterclock.flow.origins import IN_ROWS
-from waterclock.notebook.results import Shown
+from waterclock.notebook.results import CommandResult
 from waterclock.operations.opening import open_project
 from waterclock.spark_sql import quote_name
 from waterclock.timelabel.label import TIMELABEL, label_of
@@ -46,7 +46,7 @@ _IN_PART = frozenset({"E847", "E848"})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class WriteResult(Shown):
+class WriteResult(CommandResult):
     """The rows that `wc.write` delivered to a destination."""
 
     unit: str
@@ -225,7 +225,7 @@ def _deliver_frame(
 
 
 def _unit(project: Project, text: str, options: Mapping[str, Value], *, is_source: bool) -> Unit:
-    """Resolve a source or destination, as the language does. Raises ProjectErrors with all its errors."""
+    """Resolve the text of a source or destination, as in a statement. Raises ProjectErrors with all its errors."""
     source = SourceText("wc.read" if is_source else "wc.write", text)
     errors: list[WaterclockError] = []
     try:
@@ -234,7 +234,7 @@ def _unit(project: Project, text: str, options: Mapping[str, Value], *, is_sourc
         raise ProjectErrors([error]) from None
     whole = source.span(0, max(len(text), 1))
     known = project.flow.connections
-    systems = Systems(known, frozenset(known), capabilities())
+    systems = ValidConnections(known, frozenset(known), capabilities())
     unit = systems.unit(said, ParsedOptions(dict(options), dict.fromkeys(options, whole)), errors, is_source=is_source)
     if errors:
         raise ProjectErrors(errors)
@@ -259,7 +259,7 @@ def _columns(text: str) -> Columns:
 
 
 def _rename_columns(frame: DataFrame, columns: str) -> DataFrame:
-    """Order columns as requested, with the source columns under the requested names."""
+    """Rename and reorder the columns of a frame as the column list `columns` declares; its other columns follow."""
     said: ParsedColumnList = parse_clause("COLUMNS", columns, SourceText("wc.read", columns), variables={})
     asked = {IN_ROWS[one.tells.what] if one.tells is not None else one.name: one.name for one in said.columns}
     others = [name for name in frame.columns if name not in asked]
@@ -268,7 +268,7 @@ def _rename_columns(frame: DataFrame, columns: str) -> DataFrame:
 
 
 def _copy_rows(project: Project, spark: SparkSession, collected: Collected) -> DataFrame:
-    """Copy rows to the storage, close the source's resources, and read the copy."""
+    """Copy rows to the storage, close the source's resources, and return a frame that reads the copy."""
     folder = entry_path(project.storage, _FOLDER, uuid.uuid4().hex)
     atexit.register(partial(remove_folder, folder))
     try:

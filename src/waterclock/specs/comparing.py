@@ -1,4 +1,4 @@
-"""Compares the rows of a table with the expected ones, and formats the differences for people."""
+"""Compares the rows of a table with the expected ones, and formats the differences."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CheckedRow:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The compared columns and all lines: the expected rows in their order, then the unexpected ones."""
+    """The result of a comparison: the expected rows in their order, then the unexpected ones."""
 
     columns: tuple[str, ...]
     lines: tuple[CheckedRow, ...]
@@ -84,7 +84,7 @@ def compare(
     """Compare rows by `keys`, or without keys as multisets of whole rows. Row order is ignored.
 
     A missing and an unexpected row are reported as one changed row if they have the same key. Without keys, at least
-    half of their cells must be equal. `may_be_more`: unexpected rows are not a difference.
+    half of their cells must be equal. With `may_be_more`, unexpected rows are ignored.
     """
     left = list(got)
     lines: list[CheckedRow | None] = []
@@ -106,7 +106,10 @@ def compare(
 
 
 def find_duplicate_rows(rows: Sequence[Values], places: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield each row whose key an earlier row has, with the index of that row."""
+    """Yield the index of each row whose key an earlier row has, and the index of the first row with that key.
+
+    `places` are the indexes of the key's columns.
+    """
     seen: dict[tuple[str, ...], int] = {}
     for index, row in enumerate(rows):
         key = tuple(text_of(row[place]) for place in places)
@@ -121,7 +124,10 @@ def _wrong(expected: Values, got: Values) -> frozenset[int]:
 
 
 def _partner(row: Values, left: Sequence[Values], places: Sequence[int]) -> int | None:
-    """Return the index of the matching row: of the same key, or else the most similar with half of its cells equal."""
+    """Return the index of the row in `left` with the same key, or without keys of the most similar row, or None.
+
+    `places` are the indexes of the key's columns. A similar row has at least half of its cells equal.
+    """
     wrongs = [(len(wrong := _wrong(row, other)), at, wrong) for at, other in enumerate(left)]
     if places:
         return next((at for _, at, wrong in sorted(wrongs, key=lambda each: each[:2]) if not wrong & set(places)), None)

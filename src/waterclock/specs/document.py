@@ -26,7 +26,7 @@ class ExampleTable:
 
 @dataclass(frozen=True, slots=True)
 class SpecStep:
-    """One step. `is_background`: it comes before every scenario of its feature or rule."""
+    """One step. `is_background` is true for a step that runs before every scenario of its feature or rule."""
 
     keyword: str
     text: str

@@ -32,8 +32,8 @@ def find_features(
 ) -> SpecFiles:
     """Find and parse the features of the project at `root`: all of `specs/`, or the given files and folders.
 
-    `name`: only scenarios whose feature, rule or name contains this text, or matches it as a pattern with `*`. `tags`:
-    as in `late,not slow`, scenarios with one of the tags and none of those after `not`.
+    `name` selects scenarios whose feature, rule or name contains this text, or matches it as a pattern with `*`.
+    `tags`, such as `late,not slow`, selects scenarios with one of the tags and none of those after `not`.
     Raises  E360 where no scenario is selected
     """
     paths = _paths(root, files)

@@ -1,4 +1,4 @@
-"""Collects the columns that queries name of sources with open column lists: nothing else defines these columns."""
+"""Finds columns of collects with open column lists that are not declared, but named in queries."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from waterclock.dpl.query.splice import splice
 from waterclock.dpl.syntax.tokens import parse_query_text
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
+from waterclock.flow.enums import Kind
 from waterclock.timelabel.label import TIMELABEL
 
 _DIALECT = "databricks"
 
 
 def named_columns(flow: Flow) -> dict[str, tuple[str, ...]]:
-    """Return, by open collect, the undeclared columns that a query of the flow names.
+    """Map each collect with an open column list to the undeclared columns that the queries of the flow name.
 
     A name that may belong to several tables is left out if one of them declares it, or if its table is unclear. The
     names used in Python transforms are unknown.
@@ -56,14 +56,14 @@ def _iterate_named_columns(flow: Flow, query: Query) -> Iterator[tuple[str, str]
 
 @dataclass(slots=True)
 class _Sight:
-    """Resolves the names in one query."""
+    """Resolves the column names of one query. `tables` maps the names in its FROM to tables of the flow."""
 
     flow: Flow
     tables: Mapping[str, str]
     _busy: set[int] = field(default_factory=set)
 
     def of(self, scope: Scope) -> Iterator[tuple[str, str]]:
-        """Yield the columns of open collects that one SELECT names."""
+        """Yield the columns of open collects that one SELECT names, each as a pair of collect and column."""
         aliases = _aliases(scope.expression)
         for column in scope.columns:
             if column.table:
@@ -76,12 +76,12 @@ class _Sight:
                     yield from self._resolve_column([source], name.name)
 
     def _resolve_column(self, sources: list[Any], column: str) -> Iterator[tuple[str, str]]:
-        """Yield the one open collect that the name must belong to, or nothing if that is uncertain."""
+        """Yield the open collect that a column belongs to, and the column; nothing if that is uncertain."""
         open_ones: set[str] = set()
         for source in sources:
             found = self._origin(source, column)
             if found is None:
-                return  # declared there: it belongs to none of the open ones
+                return  # the source has the column, so it belongs to no open collect
             open_ones |= found
         if len(open_ones) == 1:
             yield open_ones.pop(), column

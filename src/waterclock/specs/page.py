@@ -1,6 +1,6 @@
 """Renders the results of specifications as one self-contained HTML page without scripts.
 
-The page shows results by words, signs and colors together, has a heading for everything, and can be printed.
+It shows results by words and signs as well as colors, and can be printed.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def read_feature(text: str, file: str) -> tuple[Feature | None, tuple[Waterclock
 
 @dataclass(slots=True)
 class _Written:
-    """The parsed feature, which maps the parser's ids to the original nodes of the compiler's scenarios."""
+    """A parsed feature. It maps the ids in compiled scenarios to the nodes of the file, with keywords and places."""
 
     node: Mapping[str, Any]
     file: str

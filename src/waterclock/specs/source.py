@@ -1,4 +1,4 @@
-"""The scenario as a source: provides the rows of its steps to the engine like any source's windows."""
+"""Provides the rows in a scenario's steps to the engine, as the source of all given tables."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from waterclock.connectors.arrow_values import Times, column, is_plain
 from waterclock.connectors.interface import Collected, Collector, WindowRequest
 from waterclock.engine.connections import Connections
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Columns, Table, Unit
+from waterclock.flow.enums import Mode
 from waterclock.secrets.reader import Secrets
 from waterclock.specs.comparing import Values
-from waterclock.specs.script import Give
-from waterclock.specs.steps import Does
-from waterclock.specs.typed_rows import Rows
+from waterclock.specs.script import GivenStep
+from waterclock.specs.steps import StepAction
+from waterclock.specs.typed_rows import StepRows
 from waterclock.timelabel.label import TIMELABEL, label_of
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ class GivenRows:
     rows: dict[str, dict[datetime, tuple[GivenRow, ...]]] = field(default_factory=dict)
     read: dict[tuple[str, datetime], tuple[GivenRow, ...]] = field(default_factory=dict)
 
-    def give(self, name: str, action: Give, rows: Rows | None) -> None:
+    def give(self, name: str, action: GivenStep, rows: StepRows | None) -> None:
         """Add the rows of a step."""
         of_table = self.rows.setdefault(name, {})
         for label, lines in action.labels.items():
             new = tuple(_build_given_row(rows, rows.rows[at]) for at in lines) if rows is not None else ()
-            is_more = action.meaning.does is Does.ALSO
+            is_more = action.meaning.does is StepAction.ALSO
             of_table[label] = (*self.at(name, label), *new) if is_more else new
 
     def at(self, name: str, label: datetime) -> tuple[GivenRow, ...]:
@@ -111,16 +111,16 @@ class SpecConnections(Connections):
 
 
 def build_source(tables: Mapping[str, Table]) -> GivenRows:
-    """Return the source of a flow's tables."""
+    """Build a source without rows for the tables of a flow."""
     return GivenRows({name: table.mode for name, table in tables.items()})
 
 
-def _build_given_row(rows: Rows, values: Values) -> GivenRow:
+def _build_given_row(rows: StepRows, values: Values) -> GivenRow:
     return {name: value for name, value in zip(rows.columns, values, strict=True) if name != TIMELABEL}
 
 
 def _frame(spark: SparkSession, types: Mapping[str, str], rows: list[tuple[str, GivenRow]]) -> DataFrame:
-    """Return a frame. Nested values are passed as JSON, which Spark parses in their type."""
+    """Build a frame from pairs of label and row. Nested values are passed as JSON, which Spark parses in their type."""
     import json
 
     import pyarrow as pa

@@ -17,7 +17,7 @@ _KEYWORDS = (
 
 
 def unreadable(error: Any, text: str, file: str) -> WaterclockError:
-    """Return E350 for an error of the parser at one place."""
+    """Build the error E350 from an error of the Gherkin parser at one place."""
     line, column = error.location["line"], error.location.get("column") or 1
     said = _PLACED.sub("", str(error))
     lines = text.splitlines()
@@ -57,7 +57,7 @@ def suggest_keyword(lines: list[str]) -> str | None:
 
 
 def empty(file: str, what: str) -> WaterclockError:
-    """Return E350 for a file without a specification."""
+    """Build the error E350 for a file without a specification."""
     return WaterclockError(
         "E350",
         what,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from waterclock.temporal.compute import compute_temporal
     from waterclock.temporal.counts import Counts
     from waterclock.temporal.denorm import denorm_temporal, denorm_transactional
-    from waterclock.temporal.measure import Numbers, measure_temporal
+    from waterclock.temporal.measure import FrameStatistics, measure_temporal
     from waterclock.temporal.query_refusals import refusal_of
     from waterclock.temporal.record_columns import valid_at
     from waterclock.temporal.sources import nulls_are_values, union_sources
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OPEN",
     "Counts",
-    "Numbers",
+    "FrameStatistics",
     "compute_temporal",
     "denorm_temporal",
     "denorm_transactional",
@@ -39,7 +39,7 @@ _HOMES = {
     "denorm_temporal": "denorm",
     "denorm_transactional": "denorm",
     "compute_temporal": "compute",
-    "Numbers": "measure",
+    "FrameStatistics": "measure",
     "measure_temporal": "measure",
     "OPEN": "bounds",
     "valid_at": "record_columns",

@@ -1,4 +1,4 @@
-"""Defines cadences: how a table's windows tile time, and when each window is due."""
+"""Defines cadences: how a table's windows divide time, and when each window is due."""
 
 from __future__ import annotations
 

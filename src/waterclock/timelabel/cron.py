@@ -22,12 +22,12 @@ _LONGEST = dict(enumerate((31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31), star
 def compile_cron(text: str, zone: str = "UTC") -> Cadence:
     """Convert a cron schedule to a cadence: `10 * * * *` is EVERY HOUR DELAY 10 MINUTES.
 
-    Each firing is for the last window that had ended by then. Windows are due exactly when the schedule fires, except
-    around clock changes: days stay whole, and the delay is elapsed time. A weekly schedule on another day than Monday,
-    or a monthly one on another day than the first, gives a delay of days.
+    At each firing the last window that ended before it becomes due. Around clock changes this may be earlier or later
+    than the schedule, because days are whole windows and the delay is elapsed time. A weekly schedule on another day
+    than Monday, or a monthly one on another day than the first, gives a delay of days.
 
-    Raises  E104 for text that is not a cron schedule, or one that fires at intervals that are no legal period, with the
-            nearest ones; E105 for an unknown zone
+    Raises  E104 for text that is not a cron schedule, or whose intervals are not a legal period (with the nearest legal
+            ones); E105 for an unknown zone
     """
     fields = parse_cron(text)
     period, delay = _CronCompiler(text, fields, zone).compile()

@@ -23,7 +23,7 @@ _ITEM = re.compile(r"(?:\*|(?P<low>[0-9A-Z]+)(?:-(?P<high>[0-9A-Z]+))?)(?:/(?P<s
 
 
 class Days(Enum):
-    """Which of the two day fields of a cron schedule restrict the days."""
+    """Which of the two day fields of a cron schedule restrict the days on which it fires."""
 
     EVERY = "every day"
     BY_DATE = "days of the month"
@@ -33,7 +33,10 @@ class Days(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CronFields:
-    """The parsed fields of a cron schedule: minutes since local midnight, ascending, and the days on which it fires."""
+    """The parsed fields of a cron schedule: minutes since local midnight, ascending, and the days on which it fires.
+
+    `days`: which of the day fields restrict the days. In `weekdays` Sunday is 0.
+    """
 
     minutes: tuple[int, ...]
     days: Days
@@ -77,7 +80,7 @@ def parse_cron(text: str) -> CronFields:
     )
     weekdays = frozenset(day % 7 for day in weekdays)
     every_date, every_weekday = len(dates) == 31, len(weekdays) == 7
-    # As in cron: two restricted day fields mean either, but one that starts with a star means both.
+    # As in cron: with two restricted day fields a day matches either of them, or both if one starts with a star.
     either = not words[2].startswith("*") and not words[4].startswith("*")
     if (every_date and every_weekday) or (either and (every_date or every_weekday)):
         days = Days.EVERY

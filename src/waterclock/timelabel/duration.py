@@ -86,7 +86,10 @@ class Duration:
 
 
 def parse_duration(text: str) -> Duration:
-    """Parse a span: `2 HOURS`, `7 days`, or Spark's `INTERVAL 7 DAYS`, `INTERVAL '7 days'`. Raises  E107."""
+    """Parse a span: `2 HOURS`, `7 days`, or Spark's `INTERVAL 7 DAYS`, `INTERVAL '7 days'`.
+
+    Raises  E107 for other text
+    """
     body = text.strip()
     if match := _QUOTED_NUMBER.fullmatch(body):
         body = f"{match['number']} {match['unit']}"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from waterclock.errors import WaterclockError
 from waterclock.timelabel.instant import utc_of
 
-TIMELABEL = "timelabel"  # the column of every row that contains its batch's label
+TIMELABEL = "timelabel"  # the column that contains, in every row, the label of its batch
 _LABEL = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})00")
 _HIVE = re.compile(r"(?:^|/)y=([0-9]{4})/m=([0-9]{2})/d=([0-9]{2})/h=([0-9]{2})/n=([0-9]{2})(?=/|$)")
 _WIDTHS = (4, 2, 2, 2, 2)
@@ -56,7 +56,7 @@ def instant_of(label: str) -> datetime:
 
 
 def parts_of(label: str) -> LabelParts:
-    """Split a label into its parts: `20180305080000` → ('2018', '03', '05', '08', '00'). Raises  E101."""
+    """Split a label: `20180305080000` → ('2018', '03', '05', '08', '00'). Raises  E101 for a malformed label."""
     instant_of(label)
     return LabelParts(label[:4], label[4:6], label[6:8], label[8:10], label[10:12])
 

@@ -146,7 +146,7 @@ def _unknown(name: str) -> WaterclockError:
 
 
 def _zones_that_say(abbreviation: str) -> list[str]:
-    """Return up to three zones that use an abbreviation such as CST, those of most countries first.
+    """Return up to three zones that use an abbreviation such as CST, sorted by their number of countries, most first.
 
     Cost    reads the rules of some 300 zones
     """

@@ -10,7 +10,7 @@ from waterclock.timelabel.instant import EPOCH
 from waterclock.timelabel.period import TimeUnit, first_ordinal, index_of
 from waterclock.timelabel.zone import first_instant, nominal_zone
 
-# The years for which the windows of readers and of the tables that they read must fit.
+# The years for which `fits` compares the windows of two cadences.
 HISTORY_START = datetime(1971, 1, 1, tzinfo=UTC)
 HISTORY_END = datetime(2101, 1, 1, tzinfo=UTC)
 

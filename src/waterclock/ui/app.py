@@ -30,8 +30,8 @@ from waterclock.operations.json import json_text
 from waterclock.operations.opening import OpenedProject
 from waterclock.operations.runners import alive
 from waterclock.permissions.people import Person, Right, SignIn
-from waterclock.ui.addresses import At, pages
-from waterclock.ui.guard import Guard, Guarded, access_of, address_of, agent_of
+from waterclock.ui.addresses import PageRoute, pages
+from waterclock.ui.guard import Guard, GuardedApplication, access_of, address_of, agent_of
 from waterclock.ui.guarded_routes import Endpoint, GuardedRoute, MissingRightError, person_of, require_guarded
 from waterclock.ui.live import LiveProject
 from waterclock.ui.openapi import describe_api
@@ -59,8 +59,10 @@ _WITHOUT_TABLES = {"/openapi"}
 _NOT_THERE = {"E511", "E513", "E516", "E517", "E524"}
 
 
-def create_app(live: LiveProject, guard: Guard, asker: Asker | None = None, people: People | None = None) -> Guarded:
-    """Return the application of one project behind a guard. `asker` runs its queries, `people` send its requests."""
+def create_app(
+    live: LiveProject, guard: Guard, asker: Asker | None = None, people: People | None = None
+) -> GuardedApplication:
+    """Build the web application of a project behind a guard. `asker` runs queries, `people` has the users' rights."""
     people = people or People(live)
     asker = asker or Asker()
     queries = _Queries(CapacityLimiter(_MOST_QUERIES))
@@ -103,7 +105,7 @@ def create_app(live: LiveProject, guard: Guard, asker: Asker | None = None, peop
             Exception: partial(_handle_defect, live),
         },
     )
-    return Guarded(app, guard, people)
+    return GuardedApplication(app, guard, people)
 
 
 def _read_query(request: Request) -> PageQuery:
@@ -112,12 +114,12 @@ def _read_query(request: Request) -> PageQuery:
 
 @dataclass(frozen=True, slots=True)
 class _Queries:
-    """Runs queries in separate threads, so that pages keep theirs. A query is stopped if its reader disconnects."""
+    """Runs queries in threads that pages do not use. A query is stopped if its client disconnects."""
 
     threads: CapacityLimiter
 
     async def run(self, request: Request, answer: Callable[[Reader], Response]) -> Response:
-        """Return the result of `answer`."""
+        """Run `answer` in a thread, and return its response."""
         reader = Reader(_name_of_reader(request), person_of(request))
         working = asyncio.ensure_future(to_thread.run_sync(answer, reader, limiter=self.threads))
         leaving = asyncio.ensure_future(_wait_for_disconnect(request))
@@ -135,12 +137,12 @@ async def _wait_for_disconnect(request: Request) -> None:
 
 
 def _name_of_reader(request: Request) -> str:
-    """Return an id of the reader: the hash of a browser's session cookie or of a script's token."""
+    """Return an id of the client: the hash of a browser's session cookie or of a script's token."""
     credentials = request.headers.get("cookie", "") + request.headers.get("authorization", "")
     return hashlib.sha256(credentials.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-async def _html(people: People, at: At, queries: _Queries, request: Request) -> Response:
+async def _html(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
     _refuse_others(at, request)
     asked, live = _read_query(request), people.live
     if at.starts_spark:
@@ -150,7 +152,7 @@ async def _html(people: People, at: At, queries: _Queries, request: Request) -> 
     return await run_in_threadpool(_render_page, live, at, asked, request)
 
 
-async def _json(people: People, at: At, queries: _Queries, request: Request) -> Response:
+async def _json(people: People, at: PageRoute, queries: _Queries, request: Request) -> Response:
     _refuse_others(at, request)
     asked, live = _read_query(request), people.live
     if at.starts_spark:
@@ -180,17 +182,22 @@ async def _record_query(people: People, asked: PageQuery, request: Request) -> N
     await run_in_threadpool(record)
 
 
-async def _record_rows(people: People, at: At, asked: PageQuery, request: Request) -> None:
-    """Record a look at a page that shows rows of a table."""
+async def _record_rows(people: People, at: PageRoute, asked: PageQuery, request: Request) -> None:
+    """Record the access, if the page shows rows of a table."""
     if at.name == "table":
         access = access_of(request, person_of(request), "see rows")
         await people.count(replace(access, tables=(asked.values.get("table", "")[:200],)))
 
 
 async def _named_so(
-    live: LiveProject, at: At, request: Request, *, suffix: str, otherwise: Callable[[Request], Awaitable[Response]]
+    live: LiveProject,
+    at: PageRoute,
+    request: Request,
+    *,
+    suffix: str,
+    otherwise: Callable[[Request], Awaitable[Response]],
 ) -> Response:
-    """Return the page of a table whose name ends with a suffix: `a.json` may be a table, and `a.json.json` its JSON."""
+    """Return the page of a table whose name ends with `suffix`, such as `a.json`, or else call `otherwise`."""
     asked = _read_query(request)
     name = asked.values["table"] + suffix
 
@@ -220,7 +227,7 @@ async def _svg(live: LiveProject, request: Request) -> Response:
     return await run_in_threadpool(render_svg)
 
 
-def _render_page(live: LiveProject, at: At, asked: PageQuery, request: Request) -> Response:
+def _render_page(live: LiveProject, at: PageRoute, asked: PageQuery, request: Request) -> Response:
     try:
         reading = live.load()
         content = _tell(live, at, reading, asked)
@@ -235,7 +242,7 @@ def _render_page(live: LiveProject, at: At, asked: PageQuery, request: Request) 
     return answer
 
 
-def _tell(live: LiveProject, at: At, reading: OpenedProject, asked: PageQuery) -> Content:
+def _tell(live: LiveProject, at: PageRoute, reading: OpenedProject, asked: PageQuery) -> Content:
     if not at.is_of_ledger:
         return at.page(reading, asked)
     key = at.page, tuple(sorted(asked.values.items()))
@@ -263,7 +270,7 @@ def _may_name(at: OpenedProject, person: Person) -> bool:
 
 
 def _decider(at: OpenedProject, asked: PageQuery, request: Request) -> Person:
-    """Return the person who decides, with the name that the ledger records."""
+    """Return the person who sends a decision, with the name to record in the ledger."""
     person = person_of(request)
     name = " ".join(asked.values.get("who", "").split())[:80]
     return replace(person, name=name) if name and _may_name(at, person) else person
@@ -308,14 +315,14 @@ async def _csv(people: People, asker: Asker, queries: _Queries, request: Request
     return await queries.run(request, rows)
 
 
-def _refuse_others(at: At | None, request: Request) -> None:
+def _refuse_others(at: PageRoute | None, request: Request) -> None:
     """Reject a query that another site makes the browser send, because it would use Spark's time."""
     if (at is None or at.starts_spark) and request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
         raise HTTPException(HTTPStatus.FORBIDDEN)
 
 
 async def _decide(people: People, request: Request) -> Response:
-    """Carry out the plan that was shown before."""
+    """Carry out the plan of the submitted form, if it is still the plan that was shown."""
     values = await _form(request)
     answer = await run_in_threadpool(_submit_plan, people.live, values, request)
     action = " ".join(values.get(key, "")[:200] for key in ("verb", "t", "l")).strip()
@@ -333,7 +340,7 @@ async def _record_change(people: People, request: Request, action: str, answer: 
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """Return the fields of a form."""
+    """Return the fields of the form in a request."""
     try:
         body = await request.body()
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
@@ -380,7 +387,7 @@ def _submit_plan(live: LiveProject, values: Mapping[str, str], request: Request)
 
 
 async def _end_sessions(people: People, guard: Guard, request: Request) -> Response:
-    """End the session of a form's `session`, or all sessions."""
+    """End the session whose number is in the form, or all sessions."""
     said = (await _form(request)).get("session", "")
     is_number = said.isascii() and said.isdecimal() and len(said) < 10
     if not is_number and said != "all":
@@ -422,7 +429,7 @@ def _flat(error: WaterclockError) -> list[WaterclockError]:
 
 
 def _status_of(live: LiveProject, error: WaterclockError) -> HTTPStatus:
-    """Return the status: forbidden, unavailable if the project cannot be read now, not found, or not processable."""
+    """Return the HTTP status of an error: 403, 404, 422, or 503 if the project cannot be read now."""
     if error.code == "E940":
         return HTTPStatus.FORBIDDEN
     try:
@@ -437,7 +444,7 @@ def _status_of(live: LiveProject, error: WaterclockError) -> HTTPStatus:
 def _page_of_errors(
     live: LiveProject, error: WaterclockError, menu: str, asked: PageQuery, request: Request
 ) -> Response:
-    """Render the errors, each as a card within the shell of the pages."""
+    """Render a page that shows the errors of a request."""
     status = _status_of(live, error)
     content = {"errors": [one.to_dict() for one in _flat(error)]}
     return _answer_of_cards(live, content, status, menu, asked, request)
@@ -458,7 +465,7 @@ def _answer_of_cards(
 
 
 async def _handle_http_error(people: People, request: Request, error: Exception) -> Response:
-    """Return an error card for an address without a page, or one that needs a right that the person does not have."""
+    """Return an error page for an unknown address, or for a right that the person does not have."""
     live = people.live
     if isinstance(error, MissingRightError):
         path = f"{request.method} {request.url.path[:200]}"
@@ -475,7 +482,7 @@ async def _handle_http_error(people: People, request: Request, error: Exception)
 
 
 async def _handle_defect(live: LiveProject, request: Request, error: Exception) -> Response:
-    """Return an error card for a defect, with the id of its entry in the log."""
+    """Return an error page for a defect, with the id of its entry in the log."""
     name = uuid4().hex[:12]
     _LOG.error("request %s to %s failed", name, request.url.path, exc_info=error)
     card = {

@@ -1,8 +1,8 @@
-"""The sessions of browsers: identified by a random cookie, which is stored as its digest.
+"""Stores the sessions of browsers. A session is identified by a random cookie, of which only the digest is stored.
 
-They are in the memory of the process that serves the pages. No request writes to the ledger for them, they work before
-the first run, and no copy or export of the ledger contains them. A restart ends all of them. A session is only for the
-peer that began it (`peers`), because the cookie reaches all servers of a host.
+Sessions are in the memory of the server and not in the ledger, so they work before the first run. A restart ends all of
+them. A session is valid only for the peer that began it (see `peers`), because a browser sends the cookie to all
+servers of a host.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a browser signed in with: as the owner, with the access token of a digest, or at a provider.
+    """How a browser signed in: as the owner, with an access token (`digest`), or at a provider.
 
-    `issuer` names the provider, `user` and `groups` are what its claims said then.
+    `issuer` names the provider, `user` and `groups` are from its claims at that time.
     """
 
     sign_in: SignIn = SignIn.OWNER
@@ -37,7 +37,7 @@ class Credential:
 
 @dataclass(slots=True)
 class Session:
-    """One session. `begun` and `used` are seconds of the clock, `began_at` is for people."""
+    """One session. `begun` and `used` are the start and the last request in seconds of a monotonic clock."""
 
     number: int
     credential: Credential
@@ -52,9 +52,10 @@ class Session:
 
 @dataclass(slots=True)
 class BrowserSessions:
-    """Sessions in memory.
+    """The current sessions.
 
-    One ends a week after its last request, 30 days after its start, or as the least recently used of too many.
+    A session ends a week after its last request, 30 days after its start, or if it is the least recently used of more
+    than MOST.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -75,9 +76,9 @@ class BrowserSessions:
         return value
 
     def find(self, value: str, find_peer: Callable[[], str]) -> Session | None:
-        """Return the session of a cookie if it is of this peer, or None. This counts as a use of the session.
+        """Return the session of a cookie if the same peer began it, or None. This counts as a request of the session.
 
-        The peer is only looked up for the cookie of a session.
+        `find_peer` is called only if the cookie belongs to a session.
         """
         digest = _digest(value)
         found = self._sessions.get(digest)

@@ -1,4 +1,4 @@
-"""Rejects unauthorized requests: for other host names, from other origins, without the token, or with large bodies.
+"""Rejects requests for other host names, from other origins, without a token or session, or with large bodies.
 
 The rules follow OWASP's cheat sheets:
 
@@ -78,7 +78,7 @@ def new_token() -> str:
 
 @dataclass(slots=True)
 class Guard:
-    """Accepts requests with the token, or with the session of a browser that opened a one-time link.
+    """Accepts requests with a token, or with the session of a browser that has signed in.
 
     `place` is the server's port or the path of a Unix socket. The cookie's name contains the port, because browsers
     send cookies to all ports of a host. For the same reason, a session is only for the peer that began it.
@@ -110,7 +110,7 @@ class Guard:
             return refusal
         try:
             return await self._identify(request, people)
-        except WaterclockError:  # sessions stay, and are looked up again
+        except WaterclockError:  # the session remains, and the next request looks it up again
             return PlainTextResponse(_UNKNOWN, HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "5"})
 
     async def _identify(self, request: Request, people: People) -> Response | Person:
@@ -176,7 +176,7 @@ class Guard:
         return self._start_session(request, found, person.name)
 
     async def _sign_in_at_provider(self, request: Request, people: People) -> Response:
-        """Send a browser to the provider, or start a session for the person with whom it comes back."""
+        """Redirect a browser to the provider, or start a session for the person whom the provider has identified."""
         found = await self.provider.answer(request, await run_in_threadpool(people.provider))
         if isinstance(found, Response):
             return found
@@ -189,14 +189,14 @@ class Guard:
         return answer
 
     def _credential_of(self, sent: str) -> Credential | None:
-        """Return the credential of a token that was sent, or None if it cannot be one."""
+        """Return the credential of a token, or None if the text cannot be a token."""
         if is_same(sent, self.token):
             return Credential()
         digest = digest_of_token(sent)
         return None if digest is None else Credential(SignIn.TOKEN, digest)
 
     def _start_session(self, request: Request, credential: Credential, who: str) -> Response:
-        """Start a session. The browser is sent to the first page, never to a location from the address."""
+        """Start a session and redirect the browser to the first page, never to a location from the request."""
         is_linked = request.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
         answer = HTMLResponse(_GO_ON) if is_linked else RedirectResponse("/", HTTPStatus.SEE_OTHER)
         peer = peer_of(request.scope)
@@ -213,7 +213,7 @@ class Guard:
         return PlainTextResponse("too many wrong tokens\n", HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": "1"})
 
 
-class Guarded:
+class GuardedApplication:
     """An application behind a guard. Every response has the security headers for browsers."""
 
     def __init__(self, app: ASGIApp, guard: Guard, people: People) -> None:
@@ -222,7 +222,7 @@ class Guarded:
         self._people = people
 
     def close(self) -> None:
-        """Record the accesses that were only counted so far."""
+        """Write the accesses that are counted but not recorded yet."""
         with suppress(WaterclockError):
             self._people.log.flush()
 
@@ -241,7 +241,7 @@ class Guarded:
         if isinstance(admitted, Response):
             if admitted.status_code >= HTTPStatus.BAD_REQUEST:
                 admitted.headers["Connection"] = "close"  # rejected clients keep no connection
-                # without the address and the path, so that one record counts all of a flood
+                # without the address and the path, so that a flood of requests becomes one record
                 why = bytes(admitted.body).decode().strip()
                 refused = Access("", "", f"a {scope['method'][:10]} request", refusal=why)
                 if isinstance(admitted, RefusedSignIn):
@@ -255,7 +255,7 @@ class Guarded:
 
 
 def access_of(request: Request, person: Person, action: str) -> Access:
-    """Return the record of what a person does by a request."""
+    """Build the access record for a person's request."""
     return Access(person.name, person.sign_in, action, address=address_of(request), agent=agent_of(request))
 
 
@@ -265,12 +265,15 @@ def address_of(request: Request) -> str:
 
 
 def agent_of(request: Request) -> str:
-    """Return the program that the client says it is, cut to a bounded length."""
+    """Return the User-Agent of the client, cut to MOST_AGENT characters."""
     return printable_line(request.headers.get("user-agent", ""))[:MOST_AGENT]
 
 
 def _refuse_change(request: Request) -> Response | None:
-    """Return the response for a change by another method than POST, from another site, or with a large body."""
+    """Return None for an acceptable change, or the response that rejects it.
+
+    A change must be a POST from one of our pages, with a small body.
+    """
     if request.method != "POST":
         return PlainTextResponse(
             "the methods are GET and POST\n", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, POST"}

@@ -31,10 +31,10 @@ class MissingRightError(HTTPException):
 
 
 class GuardedRoute(Route):
-    """A route for people with a right: with one of `rights`, or with any or none of them if it is empty.
+    """A route for people who have one of `rights`. An empty tuple means that no right is needed.
 
-    There is no default: a route states that it needs no right by an empty tuple. `require` raises a `WaterclockError`
-    for a person who may not use the route although they have the right.
+    `rules` returns the declared users.
+    `require` raises a `WaterclockError` for a person who may not use the route although they have the right.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ def require_guarded(routes: Sequence[BaseRoute]) -> None:
 
 
 def require_one(person: Person, rights: Sequence[Right], action: str, rules: Callable[[], AccessRules]) -> None:
-    """Raise MissingRightError if a person has none of the rights. No rights are needed if there are none."""
+    """Raise MissingRightError if a person has none of the rights. If `rights` is empty, none is needed."""
     if not rights or any(map(person.may, rights)):
         return
     try:

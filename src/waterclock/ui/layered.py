@@ -1,7 +1,7 @@
 """Assigns the nodes of a graph to layers and orders each layer, so that few lines between two layers cross.
 
-Layers are by the longest path. Lines that pass a layer have a point in it. Sweeps by medians and swaps of neighbours
-alternate, and the best order found is kept.
+A node's layer is the length of the longest path to it. A line that crosses a layer has a point there. Sweeps by medians
+and swaps of neighbours alternate, and the best order found is used.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 
 _SWEEPS = 24
 _SWAPS = 8  # passes over all adjacent pairs of a layer to find swaps with fewer crossings
-_SWAP_EACH = 12  # sweeps, for a large graph
+_SWAP_EACH = 12  # in a larger graph, swaps follow each 12th sweep
 _SMALL = 150  # with at most this many boxes and points swaps are fast: they follow each sweep
 
 
 @dataclass(slots=True)
 class Layered:
-    """The graph by numbers: nodes first, then the points at which lines pass a layer.
+    """A graph whose vertices are numbers: first the nodes, then the points at which lines cross a layer.
 
-    All `edges` point right. `asked` are the original edges, of which one in each cycle points left.
+    All `edges` point right. `asked` has the original edges, of which one in each cycle points left. `ways` has the
+    points of each edge.
     """
 
     names: Sequence[str]
@@ -35,7 +36,7 @@ class Layered:
 
     @classmethod
     def of(cls, nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> Layered:
-        """Return the layers of a graph. One edge of each cycle is reversed."""
+        """Build the layered graph of nodes and edges. One edge of each cycle is reversed."""
         names = list(dict.fromkeys(nodes))
         index = {name: number for number, name in enumerate(names)}
         pairs = list(dict.fromkeys((index[a], index[b]) for a, b in edges if a in index and b in index and a != b))
@@ -165,7 +166,10 @@ def _first_order(graph: Layered) -> list[list[int]]:
 
 
 def _sweep(graph: Layered, rows: list[list[int]], *, is_down: bool) -> None:
-    """Sort each layer by the medians of its neighbours in the previous layer. Others keep their positions."""
+    """Sort each layer by the median position of each vertex's neighbours in the previous layer.
+
+    Vertices without such neighbours keep their positions.
+    """
     place = _places(graph, rows)
     beside = graph.ups if is_down else graph.downs
     for row in rows if is_down else reversed(rows):
@@ -217,12 +221,12 @@ def _swap(graph: Layered, rows: list[list[int]]) -> None:
 
 
 def _pair(upper: Sequence[int], lower: Sequence[int]) -> int:
-    """Count the crossings of the lines of two adjacent vertices: ends of the upper one below ends of the lower."""
+    """Count the crossings of the lines of two adjacent vertices, from the sorted positions of the lines' other ends."""
     return sum(len(upper) - bisect_right(upper, end) for end in lower) if upper else 0
 
 
 def crossings(graph: Layered, rows: Sequence[Sequence[int]]) -> int:
-    """Count the lines that cross between layers."""
+    """Count the crossings of lines between adjacent layers."""
     place = _places(graph, rows)
     total = 0
     for row in rows:

@@ -134,7 +134,7 @@ def _height(graph: Layered, vertex: int, sizes: Sizes) -> float:
 def _find_preferred_position(
     graph: Layered, vertex: int, beside: Sequence[Sequence[Sequence[int]]], middles: Sequence[float]
 ) -> tuple[float, float]:
-    """Return the mean of a vertex's neighbours, its preferred position, and its weight: straight lines weigh most."""
+    """Return the preferred position of a vertex, the weighted mean of its neighbours, and the sum of the weights."""
     total = weight = 0.0
     for side in beside:
         for other in side[vertex]:

@@ -21,19 +21,19 @@ from waterclock.operations.left_claims import Left, describe_abandoned_claims, m
 from waterclock.operations.opening import OpenedProject, now_of, open_project
 from waterclock.planner.linked_projects import add_links
 from waterclock.planner.planning import Planner
-from waterclock.ui.page_cache import Memory
+from waterclock.ui.page_cache import PageCache
 
 _SECONDS_TO_CLOSE = 3
 
 
 @dataclass(slots=True)
 class LiveProject:
-    """One project, read repeatedly by many threads; `now` fixes the instant to plan for, else the ledger's clock."""
+    """One project that many threads read repeatedly. `now` is the instant to plan for, None the ledger's clock."""
 
     folder: Path
     env: str | None = None
     now: str | None = None
-    memory: Memory = field(default_factory=Memory)
+    memory: PageCache = field(default_factory=PageCache)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _project: Project | None = None
     _planner: Planner | None = None

@@ -96,7 +96,7 @@ def describe_api() -> Described:
 
 
 def _schemas(tells: Sequence[Any]) -> tuple[list[Described], Described]:
-    """Return the schema of each answer, and the shared parts."""
+    """Return the JSON schema of each type in `tells`, and the schemas of the types that they share."""
     asked = [(index, "serialization", TypeAdapter(each)) for index, each in enumerate(tells)]
     made, parts = TypeAdapter.json_schemas(asked, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     return [made[index, "serialization"] for index in range(len(tells))], parts["$defs"]

@@ -18,7 +18,10 @@ Content = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """The parameters of an address, and the reader of the answer. Links between pages keep `selection` and `labels`."""
+    """The parameters of an address, and the client that waits for the answer.
+
+    Links between pages keep `selection` and `labels`.
+    """
 
     selection: str = ""
     labels: str = ""
@@ -26,12 +29,12 @@ class PageQuery:
     reader: Reader | None = None
 
     def read_by(self, reader: Reader) -> PageQuery:
-        """Return a copy for one reader."""
+        """Return a copy with the client that waits for the answer."""
         return replace(self, reader=reader)
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> PageQuery:
-        """Parse the query of an address."""
+        """Build the parameters from those of an address: `t` is the selection, `l` the labels."""
         return cls(values.get("t", "").strip(), values.get("l", "").strip(), values)
 
     @property
@@ -74,7 +77,10 @@ _KEPT_BY_LINEAGE = ("t", "l", "depth", "open", "to", "column", "view", "all")
 
 
 def lineage_address(table: str | None, asked: PageQuery, *, suffix: str = "", **changed: str) -> str:
-    """Return the address of one table's or the whole lineage, with the current parameters and the changed ones."""
+    """Return the address of a table's lineage, or of the lineage of all tables if `table` is None.
+
+    The current parameters are kept, except those in `changed`.
+    """
     values = {key: asked.values.get(key, "") for key in _KEPT_BY_LINEAGE} | changed
     kept = {key: value for key, value in values.items() if value}
     path = "/lineage" if table is None else f"/lineage/{quote(table, safe='')}"

@@ -22,7 +22,7 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class KnowsPeers:
-    """An application whose requests keep both ends of their connection, whatever a proxy's headers report."""
+    """Middleware that stores both ends of the connection in each request, before a proxy's headers replace them."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -57,7 +57,7 @@ def _address_of(text: str) -> _Address:
 
 
 def _find_user(own: tuple[_Address, int], other: tuple[_Address, int]) -> int | None:
-    """Return the user of the local socket whose own end and other end are given; None if there is none."""
+    """Return the id of the user whose process has the local socket with these two ends, or None if there is none."""
     for path in _SOCKETS:
         try:
             text = path.read_text(encoding="ascii")
@@ -72,7 +72,7 @@ def _find_user(own: tuple[_Address, int], other: tuple[_Address, int]) -> int | 
 
 
 def _listed(address: _Address, port: Any, *, is_long: bool) -> str:
-    """Return one end of a connection as Linux lists it: each 32 bits of the address in the machine's byte order."""
+    """Format one end of a connection as in /proc/net/tcp: each 32 bits of the address in the machine's byte order."""
     packed = address.packed
     if is_long and len(packed) == 4:
         packed = ipaddress.IPv6Address(f"::ffff:{address}").packed

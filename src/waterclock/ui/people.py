@@ -42,7 +42,7 @@ class People:
         return self.live.ledger()
 
     async def record(self, access: Access) -> None:
-        """Record an access that has happened. A ledger that cannot be written does not undo it."""
+        """Record an access. Errors of the ledger are ignored."""
         with suppress(WaterclockError):
             await run_in_threadpool(self.log.record, access)
 

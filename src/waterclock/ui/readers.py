@@ -8,7 +8,7 @@ from waterclock.permissions.people import Person
 
 
 class Reader:
-    """Waits for the answer to one query. `name` identifies readers; those without a name count as different.
+    """The client that waits for the answer to one query. `name` is the client's id, "" if it is unknown.
 
     `person` sees only what is granted to them; None is the owner of the process.
     """

@@ -26,7 +26,7 @@ MENU = (
 def shell(
     at: OpenedProject | None, menu: str, asked: PageQuery, runners: int | None = None, *, person: Person
 ) -> Content:
-    """Return the shell's content; `at` is None for an unreadable project. Cost: up to two queries of the ledger."""
+    """Build the frame's content; `at` is None for an unreadable project. Cost: up to two queries of the ledger."""
     if runners is None:
         runners = 0 if at is None else len(alive(at))
     return {

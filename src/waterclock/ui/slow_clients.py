@@ -32,7 +32,7 @@ class _Bounded(H11Protocol):
     _answer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        """Wait for the first request."""
+        """Wait for the first request. If there are too many connections, abort the oldest that waits."""
         if len(self.connections) >= self.most and (most := max(self.new, self.resting, key=len)):
             oldest = next(iter(most))
             del most[oldest]

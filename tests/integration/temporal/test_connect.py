@@ -14,7 +14,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 from waterclock.temporal import (
-    Counts, Numbers, compute_temporal, denorm_temporal, denorm_transactional, format_attribute, measure_temporal,
+    Counts, FrameStatistics, compute_temporal, denorm_temporal, denorm_transactional, format_attribute,
+    measure_temporal,
     nulls_are_values, union_sources, valid_at, OPEN,
 )
 from waterclock.engine.spark.user_functions import register_functions
@@ -51,7 +52,7 @@ spark.stop()
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "plans",
-    ["None", "counts.numbers()", "Numbers(10**6, 10**5, 2, 0)", "Numbers(10**6, 10**5, 5000, 10)"],
+    ["None", "counts.numbers()", "FrameStatistics(10**6, 10**5, 2, 0)", "FrameStatistics(10**6, 10**5, 5000, 10)"],
     ids=["unknown numbers", "few versions", "many versions", "keys of many"],
 )
 @pytest.mark.soak

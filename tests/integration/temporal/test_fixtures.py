@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.histories import frame, lines, told
-from waterclock.temporal import Counts, Numbers, compute_temporal, denorm_temporal, denorm_transactional, union_sources
+from waterclock.temporal import (
+    Counts,
+    FrameStatistics,
+    compute_temporal,
+    denorm_temporal,
+    denorm_transactional,
+    union_sources,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,11 +25,11 @@ RECORD = "rec_exp_time timestamp, rec_is_current boolean"
 # no numbers: union and window; few versions: broadcast; many rows: shuffled hash; a long key: slices of time
 NUMBERS = {
     "window": None,
-    "broadcast": Numbers(3, 1, 2, 0),
-    "hash": Numbers(1_000_000, 100_000, 2, 0),
-    "buckets": Numbers(1_000_000, 10_000, 100, 10, 0, 2_000_000_000_000_000),
-    "slices": Numbers(1_000_000, 100_000, 5_000, 10),
-    "sorted slices": Numbers(100_000_000, 100_000, 5_000, 10),
+    "broadcast": FrameStatistics(3, 1, 2, 0),
+    "hash": FrameStatistics(1_000_000, 100_000, 2, 0),
+    "buckets": FrameStatistics(1_000_000, 10_000, 100, 10, 0, 2_000_000_000_000_000),
+    "slices": FrameStatistics(1_000_000, 100_000, 5_000, 10),
+    "sorted slices": FrameStatistics(100_000_000, 100_000, 5_000, 10),
 }
 by_every_plan = pytest.mark.parametrize("numbers", NUMBERS.values(), ids=NUMBERS)
 
@@ -62,7 +69,9 @@ def test_d_null_is_missing_or_a_value(spark: SparkSession) -> None:
 
 
 @by_every_plan
-def test_e_a_deleted_key_has_no_version_until_it_comes_back(spark: SparkSession, numbers: Numbers | None) -> None:
+def test_e_a_deleted_key_has_no_version_until_it_comes_back(
+    spark: SparkSession, numbers: FrameStatistics | None
+) -> None:
     raw = frame(
         spark,
         "c string, t timestamp, a string, b int, gone boolean",
@@ -108,7 +117,9 @@ def test_i_rows_without_key_or_time_are_left_out_and_counted(spark: SparkSession
 
 
 @by_every_plan
-def test_j_a_version_holds_from_its_start_and_not_at_its_end(spark: SparkSession, numbers: Numbers | None) -> None:
+def test_j_a_version_holds_from_its_start_and_not_at_its_end(
+    spark: SparkSession, numbers: FrameStatistics | None
+) -> None:
     parent = temporal(spark, "p", "a string", "p d2 x d4 | p d4 y ∞")
     facts = frame(spark, "k string, at timestamp", "p d1 | p d2 | p d4- | p d4")
     found = denorm_transactional(facts, "k", "at", parent, "p", numbers=numbers)
@@ -129,7 +140,9 @@ def test_k_as_known_then_is_what_had_been_delivered_by_then(spark: SparkSession)
 
 
 @by_every_plan
-def test_l_exact_spans_follow_the_parent_inside_of_a_version(spark: SparkSession, numbers: Numbers | None) -> None:
+def test_l_exact_spans_follow_the_parent_inside_of_a_version(
+    spark: SparkSession, numbers: FrameStatistics | None
+) -> None:
     child = temporal(spark, "c", "p string", "c d1 p d5 | c d5 - ∞").select(
         "c", "rec_eff_time", "rec_exp_time", "p", "rec_is_current"
     )
@@ -141,7 +154,7 @@ def test_l_exact_spans_follow_the_parent_inside_of_a_version(spark: SparkSession
 
 
 @by_every_plan
-def test_m_the_hole_after_a_delete_is_a_span_of_its_own(spark: SparkSession, numbers: Numbers | None) -> None:
+def test_m_the_hole_after_a_delete_is_a_span_of_its_own(spark: SparkSession, numbers: FrameStatistics | None) -> None:
     child = temporal(spark, "c", "p string", "c d1 p d5").select(
         "c", "rec_eff_time", "rec_exp_time", "p", "rec_is_current"
     )

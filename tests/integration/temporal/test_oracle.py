@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.model.temporal_oracle import OPEN, Row, Rules, in_effect, split, versions_of
 from waterclock.temporal import (
     Counts,
-    Numbers,
+    FrameStatistics,
     compute_temporal,
     denorm_temporal,
     denorm_transactional,
@@ -39,13 +39,15 @@ ANY_RANDOM = st.integers(0, 2**32).map(random.Random)
 # by numbers a plan is chosen: they need not be true for its result to be
 PLANS = {
     "window": None,
-    "broadcast": Numbers(10, 1, 2, 0),
-    "hash": Numbers(1_000_000, 100_000, 2, 0),
-    "buckets": Numbers(1_000_000, 10_000, 100, 10, 1_577_836_800_000_000, 1_577_836_800_000_000 + 3 * 86_400_000_000),
-    "buckets elsewhere": Numbers(1_000_000, 10_000, 100, 10, 1_577_900_000_000_000, 1_577_800_000_000_000),
-    "slices": Numbers(1_000_000, 100_000, 5_000, 10),
-    "sorted slices": Numbers(100_000_000, 100_000, 5_000, 10),
-    "slices without limit": Numbers(10**9, 10**8, 5_000, 10**8),
+    "broadcast": FrameStatistics(10, 1, 2, 0),
+    "hash": FrameStatistics(1_000_000, 100_000, 2, 0),
+    "buckets": FrameStatistics(
+        1_000_000, 10_000, 100, 10, 1_577_836_800_000_000, 1_577_836_800_000_000 + 3 * 86_400_000_000
+    ),
+    "buckets elsewhere": FrameStatistics(1_000_000, 10_000, 100, 10, 1_577_900_000_000_000, 1_577_800_000_000_000),
+    "slices": FrameStatistics(1_000_000, 100_000, 5_000, 10),
+    "sorted slices": FrameStatistics(100_000_000, 100_000, 5_000, 10),
+    "slices without limit": FrameStatistics(10**9, 10**8, 5_000, 10**8),
 }
 
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from waterclock.temporal import Counts, Numbers, compute_temporal, denorm_temporal, denorm_transactional
+from waterclock.temporal import Counts, FrameStatistics, compute_temporal, denorm_temporal, denorm_transactional
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
-BROADCAST, HASH = Numbers(1_000, 100, 40, 10), Numbers(1_000_000, 100_000, 40, 10)
-BUCKETS = Numbers(1_000_000, 10_000, 100, 10, 0, 10**15)
-SLICES, SORTED = Numbers(1_000_000, 100_000, 5_000, 10), Numbers(100_000_000, 100_000, 5_000, 10)
+BROADCAST, HASH = FrameStatistics(1_000, 100, 40, 10), FrameStatistics(1_000_000, 100_000, 40, 10)
+BUCKETS = FrameStatistics(1_000_000, 10_000, 100, 10, 0, 10**15)
+SLICES, SORTED = FrameStatistics(1_000_000, 100_000, 5_000, 10), FrameStatistics(100_000_000, 100_000, 5_000, 10)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -106,7 +106,7 @@ def test_versions_are_counted_as_their_window_gives_them(
     ids=["broadcast", "hash", "buckets", "sorted slices", "slices", "window"],
 )
 def test_a_fact_is_joined_by_the_plan_of_the_parent_s_numbers(
-    stored: dict[str, DataFrame], numbers: Numbers | None, wanted: tuple[int, int, int], join: str
+    stored: dict[str, DataFrame], numbers: FrameStatistics | None, wanted: tuple[int, int, int], join: str
 ) -> None:
     made = denorm_transactional(stored["facts"], "p", "at", stored["parent"], "p", numbers=numbers)
     assert operators(made) == wanted
@@ -125,7 +125,7 @@ def test_only_two_exchanges_of_slices_are_wide(stored: dict[str, DataFrame]) -> 
     ids=["broadcast", "hash", "buckets"],
 )
 def test_a_split_sorts_the_parent_once(
-    stored: dict[str, DataFrame], numbers: Numbers, wanted: tuple[int, int, int]
+    stored: dict[str, DataFrame], numbers: FrameStatistics, wanted: tuple[int, int, int]
 ) -> None:
     made = denorm_temporal(stored["child"], "p", stored["parent"], "p", exact=True, numbers=numbers)
     assert operators(made) == wanted

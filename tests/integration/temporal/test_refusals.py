@@ -13,7 +13,7 @@ from tests.histories import frame, lines, told
 from waterclock.errors import WaterclockError
 from waterclock.temporal import (
     Counts,
-    Numbers,
+    FrameStatistics,
     compute_temporal,
     denorm_temporal,
     denorm_transactional,
@@ -119,7 +119,7 @@ def test_all_rows_left_out_are_counted_too(spark: SparkSession) -> None:
         "most_versions": 0,
         "long_keys": 0,
     }
-    assert counts.numbers() == Numbers(0, 0, 0, 0)
+    assert counts.numbers() == FrameStatistics(0, 0, 0, 0)
 
 
 def test_counts_belong_to_one_result(spark: SparkSession) -> None:

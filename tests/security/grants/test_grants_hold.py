@@ -16,7 +16,7 @@ from tests.security.queries.corpus import hostile_queries
 from tests.tiny import TOML, Tiny, day
 from waterclock.dpl.query.granted_select import granted_select
 from waterclock.engine.query.query import query
-from waterclock.engine.query.ticks import AsOf
+from waterclock.engine.query.ticks import RequestedTick
 from waterclock.engine.spark.granted_plan import check_granted_plan
 from waterclock.errors import ProjectErrors, WaterclockError
 from waterclock.flow.grants import Grant, GrantedColumn
@@ -91,7 +91,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> tuple
 
 def outcome(work: Any, sql: str, person: Person | None, tick: str | None = None) -> tuple[str, Any]:
     try:
-        found = query(work, sql, limit=100, person=person, as_of=None if tick is None else AsOf(tick))
+        found = query(work, sql, limit=100, person=person, as_of=None if tick is None else RequestedTick(tick))
     except ProjectErrors as errors:
         return "refused", [(each.code, each.what, each.why, each.where, each.fix) for each in errors.errors]
     except WaterclockError as error:

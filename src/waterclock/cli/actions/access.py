@@ -56,7 +56,7 @@ def list_accesses(
 
 
 def record_query(project: Project, sql: str) -> None:
-    """Record a query before it runs, where the project declares users. Raises  E415 to E425 if that fails."""
+    """Record a query before it runs, if the project declares users. Raises  E415 to E425 if that fails."""
     ledger = open_ledger(project) if project.access.has_people else None
     if ledger is not None:
         with ledger:

@@ -28,7 +28,7 @@ from waterclock.selection import Labels
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """The labels to make, by table, and the plan for them."""
+    """A planned backfill: the selected label ranges, the missing labels in them (`force`), and their plan."""
 
     tables: tuple[str, ...]
     labels: Mapping[str, Labels]
@@ -91,7 +91,7 @@ def _keep(ledger: Ledger, asked: Backfill) -> None:
 
 
 def planned_backfill(at: OpenedProject, selection: str, labels: str) -> Backfill:
-    """Plan the labels of a range that are due and not covered; of snapshots only the newest. Raises  E513."""
+    """Plan the missing labels in a range; for a snapshot source only the newest one. Raises  E513."""
     found, by_table = select_tables(at.flow, [selection], labels)
     force = missing_labels(at, selection, labels)
     plan = at.planner.plan(

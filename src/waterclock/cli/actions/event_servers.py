@@ -39,7 +39,8 @@ def wait_until_reachable(address: tuple[str, int], is_over: Callable[[], bool]) 
 class EventServer(Protocol):
     """Serves an event endpoint at an address until it is stopped. Requests in flight are answered first.
 
-    `leaves_threads`: some of its threads outlive it, so the interpreter must not be shut down in order.
+    `leaves_threads` is true if threads of the server outlive it, so that the process must exit without a shutdown of
+    the interpreter.
     """
 
     leaves_threads: bool

@@ -1,4 +1,4 @@
-"""Answers a monitor over HTTP while a run watches: liveness, readiness and the project's metrics."""
+"""Serves liveness, readiness and the project's metrics over HTTP during `run --watch`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ _SECONDS_TO_END = 3
 def serve_health_endpoints(work: RunContext, address: tuple[str, int]) -> Iterator[tuple[str, int]]:
     """Serve `/livez`, `/readyz` and `/metrics` from a separate thread, and yield the address.
 
-    `/metrics`, and the reasons why the run is not ready, name tables: both need the token of WATERCLOCK_METRICS_TOKEN.
+    The metrics, and the reasons why the run is not ready, contain names of tables and need the token from
+    WATERCLOCK_METRICS_TOKEN.
 
     Raises  E909 where the address cannot be bound, E923 for a short token
     """
@@ -129,7 +130,7 @@ _Answer = tuple[HTTPStatus, str, str]
 
 
 def _livez(_: RunContext) -> _Answer:
-    """Report that the process lives. A dependency that is down, even the ledger, is no reason to end the process."""
+    """Report that the process lives. A monitor must not restart it because a dependency, even the ledger, is down."""
     return HTTPStatus.OK, "alive\n", _TEXT
 
 

@@ -1,4 +1,4 @@
-"""Creates the project of `init`: a shop's database, files that arrive, and a flow over both.
+"""Creates the sample project of `init`: the database of a shop, files that arrive, and a flow that reads both.
 
 Its windows are the three days before today, so that the first run has work and the second has none.
 """
@@ -130,7 +130,7 @@ def today() -> date:
 
 
 def start_project(folder: Path, day: date) -> tuple[Path, ...]:
-    """Write the sample project for the days before `day`; return its files, relative. Raises  E901, E905."""
+    """Write the sample project for the days before `day`. Return the relative paths. Raises  E901, E905."""
     texts = _texts(folder, day)
     data = Path("data") / "shop.sqlite"
     _check_folder(folder, (*texts, data))
@@ -142,7 +142,7 @@ def start_project(folder: Path, day: date) -> tuple[Path, ...]:
 
 
 def start_empty(folder: Path, day: date) -> tuple[Path, ...]:
-    """Write a project without declarations, with `day` as its START; return its files, relative. Raises  E901, E905."""
+    """Write a project without statements, with `day` as its START. Return the relative paths. Raises  E901, E905."""
     texts = {
         Path("waterclock.toml"): EMPTY_PROJECT_FILE.format(name=_name_of(folder), start=day),
         Path("flows/flow.dpl"): EMPTY_FLOW,
@@ -206,7 +206,7 @@ def _write(folder: Path, texts: Mapping[Path, str]) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """Create a folder that not every user can change, whatever the umask: such a project would not be trusted."""
+    """Create a folder that is not world-writable, whatever the umask: a world-writable project is not trusted."""
     if not folder.is_dir():
         folder.mkdir(exist_ok=True)
         folder.chmod(folder.stat().st_mode & ~0o002)
@@ -234,7 +234,7 @@ def _name_of(folder: Path) -> str:
 
 
 def _visits(day: date) -> Iterator[tuple[Path, str]]:
-    """Yield one file per day, stamped with the last second that it covers."""
+    """Yield the path and the CSV text of one file per day, named after the last second that it covers."""
     for back in range(DAYS, 0, -1):
         of = day - timedelta(days=back)
         rows = [f"{of}T{hour:02d}:00:00Z,{page},{(hour * 7 + back * 3) % 11 + 2}" for hour, page in _pages()]

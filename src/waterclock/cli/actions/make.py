@@ -1,4 +1,4 @@
-"""Makes the batches that a query as of a tick needs. They are shown first, and run like any other run."""
+"""Makes the missing and stale batches that a query as of a tick needs, after the user has confirmed them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make_first(folder: Path, env: str | None, sql: str, tick: str, *, yes: bool)
 
 
 def _confirm_run(at: OpenedProject, tables: Collection[str], tick: str, *, yes: bool) -> RunOptions | None:
-    """Return the run that makes the needed batches, after it was shown and confirmed, or None if none are needed."""
+    """Print the plan of the needed batches and ask. Return the options of their run, or None if none are needed."""
     if at.ledger is None or not tables:
         return None
     needed = _find_needed_batches(at, tables, tick)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlanDetails:
     """A plan with its details: labels that need no batch, tables without a due window, deadlines and more."""
 
     plan: Plan
@@ -71,7 +71,7 @@ class Planned:
             print_offline(to, self.offline)
 
     def to_answer(self) -> PlanAnswer:
-        """Return the plan with counts by status, for scripts."""
+        """Build the JSON answer with the plan, its counts by status, and its details."""
         from waterclock.json_models.plan import PlanAnswer
 
         plan = self.plan
@@ -99,8 +99,8 @@ class Planned:
         )
 
 
-def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str | None) -> Planned:
-    """Plan the selection; without a label range, also count labels that are not needed. Raises  E318."""
+def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str | None) -> PlanDetails:
+    """Plan the selected tables. Without a label range, also count the labels that need no batch. Raises  E318."""
     if at.ledger is not None:
         at.ledger.declared.refuse_pending(at.flow)
     found, by_table = select_tables(at.flow, selection, labels)
@@ -113,7 +113,7 @@ def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str |
             for name, it in count_idle_labels(at.planner, at.snapshot, at.now, counts).items()
             if name in found.tables
         }
-    return Planned(
+    return PlanDetails(
         plan,
         at.flow,
         at.project.env,

@@ -76,7 +76,10 @@ def take_events(folder: Path, env: str | None, listen: str, *, is_json: bool) ->
 
 
 def endpoint_of(project: Project, *, is_open: bool) -> Endpoint:
-    """Return the endpoint for all streams; `is_open`: other machines can reach it. Raises  E870, E873, E874."""
+    """Build the endpoint for the events of all streams. Raises  E870, E873, E874.
+
+    `is_open` is true if other machines can reach it, so that every stream needs a token.
+    """
     cadences = streams_of(project.flow)
     if not cadences:
         raise WaterclockError(
@@ -139,7 +142,7 @@ class _Served:
         wait_until_reachable(self._name, lambda: not self._thread.is_alive())
 
     def end(self) -> None:
-        """Stop accepting events, answer those received, close the files. Raises  the server's error, E872 for disks."""
+        """Stop accepting events, answer those received, close the files. Raises  E872 for a disk; a server's error."""
         self._endpoint.is_ready = False
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended already

@@ -22,7 +22,7 @@ from waterclock.timelabel.label import label_of
 def release_batches(
     folder: Path, env: str | None, which: str, why: str, now: str | None, *, yes: bool, is_json: bool
 ) -> int:
-    """Release held batches, oldest first, and return the exit code. The first batch that cannot be released ends it.
+    """Release held batches, oldest first, up to the first that cannot be released. Return the exit code.
 
     Raises  E440 where nothing is held, E756 where a held batch cannot be released any more, E903 for an empty reason
     """

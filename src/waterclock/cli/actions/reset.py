@@ -9,8 +9,8 @@ from waterclock.cli.actions.confirm import confirm
 from waterclock.cli.views.json import print_answer
 from waterclock.cli.views.theme import console
 from waterclock.engine.opening import apply_flow, open_workplace
-from waterclock.engine.upkeep.reset import Resettable, prepare_reset, reset
-from waterclock.flow.choices import Kind
+from waterclock.engine.upkeep.reset import ResettableTable, prepare_reset, reset
+from waterclock.flow.enums import Kind
 from waterclock.flow.graph import late_tables
 from waterclock.operations.formatting import count_words
 from waterclock.operations.opening import one_table, open_project
@@ -23,7 +23,7 @@ def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: boo
     to = console(stderr=is_json)
     with open_workplace(project) as work:
         apply_flow(work, work.real_now())  # finds a renamed table under its new name
-        # its late rows first: without them it comes to the same when the command is repeated after a kill
+        # the table of late rows first: if the command is killed in between, repeating it has the same result
         late = [each for of in late_tables(work.flow, name) if (each := prepare_reset(work, of)) is not None]
         found = prepare_reset(work, name)
         for each in late if found is None else [found, *late]:
@@ -55,7 +55,7 @@ def reset_table(folder: Path, env: str | None, which: str, why: str, *, yes: boo
         to.print(f"{name} is reset: `waterclock run` starts it over as declared now")
 
 
-def _lines(found: Resettable) -> Iterator[str]:
+def _lines(found: ResettableTable) -> Iterator[str]:
     name, kind = found.table.name, found.table.kind
     labels, rows = count_words(found.labels, "label"), count_words(found.rows, "row")
     if kind is Kind.PUBLISH:

@@ -1,4 +1,4 @@
-"""Finds the done labels to make again and the batches that may follow, and starts the run."""
+"""Makes done labels again for `recompute`, `recollect`, `replay` and `backfill --changed`, with dependent batches."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class RestateCommand:
 def restate_batches(
     folder: Path, env: str | None, wish: RestateCommand, now: str | None, *, yes: bool, is_run: bool, is_json: bool
 ) -> int:
-    """Show the affected batches, ask, record the request, and run it with the batches that follow. Return the code."""
+    """Show the affected batches, ask, record the request, and run them with dependent ones. Return the exit code."""
     to = console(stderr=is_json)
     with open_read_only(folder, env, now) as at:
         found = {name: labels for name, labels in wish.choose(at, wish.selection, wish.labels).items() if labels}
@@ -115,7 +115,7 @@ def _print_requested(wish: RestateCommand, ripple: Ripple, cost: Estimate) -> No
 def _add_late_rows(
     at: OpenedProject, ledger: Ledger, wish: RestateCommand, found: Found, ripple: Ripple
 ) -> Mapping[str, tuple[Window, ...]]:
-    """Return the windows that may run: those of `ripple`, those that lose late rows to them, and their readers."""
+    """Return the windows that may run: those of `ripple`, late rows that they may take over, and readers of both."""
     late = find_taken_late_rows(at, ledger, found) if wish.verb == "recompute" else {}
     if not late:
         return ripple.all

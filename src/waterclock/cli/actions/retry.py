@@ -1,4 +1,4 @@
-"""Clears the failed batches that `retry` selects, and runs them with the batches that follow."""
+"""Makes the selected failed, held and skipped batches due again, and runs them with dependent batches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def retry_batches(
     is_run: bool,
     why: str = "",
 ) -> int:
-    """Clear failed batches and run them, with those they blocked and those depending on them. Return the exit code."""
+    """Make failed, held and skipped batches due again, and run them with their dependents. Return the exit code."""
     to = console(stderr=is_json)
     selection, labels = which
     with open_read_only(folder, env, now) as at:

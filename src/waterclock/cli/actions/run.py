@@ -20,7 +20,7 @@ from waterclock.cli.stopping import stoppable
 from waterclock.cli.views.json import print_json
 from waterclock.cli.views.json_log import JsonLog
 from waterclock.cli.views.progress import Progress
-from waterclock.cli.views.run import Ran
+from waterclock.cli.views.run import RunReport
 from waterclock.cli.views.theme import console
 from waterclock.engine.heartbeat import Heartbeat
 from waterclock.engine.opening import apply_flow, open_workplace
@@ -48,10 +48,10 @@ _OF_BATCHES = frozenset({"recompute", "recollect", "replay", "retry"})
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """The parameters of a run. `only` None selects all tables; `watch_seconds` None runs once.
+    """The parameters of a run. If `only` is None, all tables run. If `watch_seconds` is None, they run once.
 
-    `is_beside`: the run makes batches for a query, and prints on stderr. `listen`: the address for a monitor.
-    `pages`: the address of the pages of `ui`. `is_logged`: events are printed as lines of JSON.
+    `is_beside` is true if the run makes batches for a query, and so prints to stderr. `listen` is the address of the
+    endpoints for health and metrics, `pages` that of the pages of `ui`. `is_logged` prints events as lines of JSON.
     """
 
     command: str
@@ -70,7 +70,7 @@ class RunOptions:
 
 
 def carry_out(project: Project, asked: RunOptions) -> int:
-    """Run the request, print the result, and return 1 if a requested batch failed, or stays failed or held; else 0."""
+    """Run batches, print the result and return the exit code: FAILED if a requested batch stays failed or held."""
     to = console(stderr=asked.is_json or asked.is_beside)
     with execute_run(project, asked, to) as ran:
         if asked.is_json:
@@ -89,8 +89,10 @@ def _log_of(asked: RunOptions) -> JsonLog | None:
 
 
 @contextmanager
-def execute_run(project: Project, asked: RunOptions, to: Console, *, sessions: Sessions | None = None) -> Iterator[Ran]:
-    """Run the request, with progress on `to`. Yield the result, so that it can be printed before everything is closed.
+def execute_run(
+    project: Project, asked: RunOptions, to: Console, *, sessions: Sessions | None = None
+) -> Iterator[RunReport]:
+    """Run batches, with progress on `to`. Yield the result, so that it can be printed before the ledger is closed.
 
     If `sessions` is given, Spark stays open and Ctrl-C never ends the process: the caller is responsible for both.
     """
@@ -130,7 +132,7 @@ def execute_run(project: Project, asked: RunOptions, to: Console, *, sessions: S
                     raise
                 noted.append("failed" if outcome.has_failed else "interrupted" if outcome.was_stopped else "done")
             beside = _count_unrequested(work, asked, outcome, now)
-        yield Ran(outcome, project.flow, now, until, time.perf_counter() - begun, beside)
+        yield RunReport(outcome, project.flow, now, until, time.perf_counter() - begun, beside)
 
 
 def _count_unrequested(work: RunContext, asked: RunOptions, outcome: RunOutcome, now: datetime) -> int:
@@ -181,7 +183,7 @@ def _pages(project: Project, address: tuple[str, int], progress: Progress) -> It
 
 
 def _check_times(now: datetime, until: datetime | None, clock: datetime) -> None:
-    """Raise E904 for an instant in the future: its rows are incomplete, and the batch would count as done."""
+    """Raise E904 if an instant is in the future, where rows are incomplete, or if `until` is before `now`."""
     last = now if until is None else until
     if last > clock:
         raise WaterclockError(
@@ -227,10 +229,10 @@ def _drive_run(
 
 
 def _report_cycle(work: RunContext, asked: RunOptions, outcome: RunOutcome) -> None:
-    """Record source waits and logs kept at sources, and send alerts for problems that need a user.
+    """Record which windows wait for sources and how much change log sources retain, and send alerts.
 
-    A project without alerts or kept logs loads nothing for them. A runner of an older flow reports nothing, because a
-    batch missing from its plan is not late.
+    A project without alerts or change logs does not import the code for them. A runner of an older flow reports
+    nothing, because a batch missing from its plan is not late.
     """
     if outcome.is_outdated:
         return
@@ -260,7 +262,7 @@ def _lineage_sent(work: RunContext) -> Iterator[None]:
 
 
 def _send_lineage(work: RunContext) -> None:
-    """Send lineage events if `[openlineage]` enables them. A project without it loads nothing for that."""
+    """Send lineage events if `[openlineage]` enables them. Otherwise their code is not imported."""
     if work.project.openlineage.is_on:
         from waterclock.openlineage.sending import send_after_run
 
@@ -294,7 +296,7 @@ def _stoppable(stop: threading.Event, progress: Progress, *, is_own_process: boo
 
 @contextmanager
 def _record_run(work: RunContext, asked: RunOptions, now: datetime) -> Iterator[list[str]]:
-    """Record the start and the end of the run in the ledger. The last item of the yielded list is its outcome."""
+    """Record the start and the end of the run in the ledger. The block appends the outcome to the yielded list."""
     work.run = work.ledger.past.begin_run(who=work.settings.who, command=asked.command, now=now)
     outcomes = ["interrupted"]
     try:

@@ -1,4 +1,4 @@
-"""Finds the batches that `skip` leaves out, and records who skipped them and why."""
+"""Skips batches, and records who skipped them and why."""
 
 from __future__ import annotations
 

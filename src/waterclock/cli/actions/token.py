@@ -1,4 +1,4 @@
-"""Creates, lists and revokes access tokens. The ledger has their digests only."""
+"""Creates, lists and revokes access tokens. The ledger stores only their digests."""
 
 from __future__ import annotations
 

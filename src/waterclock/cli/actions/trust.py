@@ -27,7 +27,7 @@ def change_trust(folder: Path, *, is_trusted: bool, is_json: bool) -> None:
 
 
 def list_trust(*, is_json: bool) -> None:
-    """Print the folders that are trusted, by the list or by the variable."""
+    """Print the folders that are trusted, by the list file or by the environment variable."""
     if is_json:
         _print_json()
         return

@@ -1,4 +1,4 @@
-"""Serves the pages until Ctrl-C, alone or next to a run that watches."""
+"""Serves the web pages of `waterclock ui` until Ctrl-C, alone or together with `run --watch`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def show_pages(  # noqa: PLR0913 - the options of a command
 ) -> int:
     """Serve the pages, also of a project with errors, and return the exit code. Raises  E244, E909, E930, E944.
 
-    `tls` are the files of a certificate and its private key.
+    `tls` has the paths of a certificate and its private key, or is None for HTTP.
     """
     if is_run:
         project, address = open_project(folder, env), address_of(listen, may_be_socket=True)

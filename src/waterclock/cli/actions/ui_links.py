@@ -1,7 +1,7 @@
-"""One-time links to the pages: the first at the start, more by `waterclock ui --link`.
+"""Creates one-time links to the pages: the first at the start, more by `waterclock ui --link`.
 
-The running server keeps its token in a file that only its user can read. The second process makes a link from it. The
-browser of `--open` gets its link in such a file, too: every user can read the arguments of its process.
+The server stores its token in a file that only its user can read, and `ui --link` makes a link from it. For `--open`,
+the link is in such a file too, because every user can read the arguments of the browser's process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from waterclock.errors import WaterclockError
 from waterclock.http.access_tokens import token_of_environment
 from waterclock.http.listening import UNIX, address_of
 from waterclock.ui.one_time_links import make_code
-from waterclock.ui.serving import TOKEN, Served, link_at, place_of
+from waterclock.ui.serving import TOKEN, RunningServer, link_at, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,8 +30,8 @@ _MOST_BYTES = 4096
 
 
 @contextmanager
-def store_token(served: Served) -> Iterator[bool]:
-    """Keep a server's token in a file for `ui --link` while it serves. Yield False if the file cannot be written."""
+def store_token(served: RunningServer) -> Iterator[bool]:
+    """Store a server's token in a file for `ui --link` while it serves. Yield False if the file cannot be written."""
     path = _file_of(place_of(served.host, served.port))
     certificate = "" if served.certificate is None else str(served.certificate.file.resolve())
     said = {"host": served.host, "port": served.port, "token": served.guard.token, "certificate": certificate}
@@ -45,8 +45,8 @@ def store_token(served: Served) -> Iterator[bool]:
 
 
 @contextmanager
-def store_page(served: Served) -> Iterator[str | None]:
-    """Keep a page that leads a browser to a new link, for this user alone. Yield its address; None without a page."""
+def store_page(served: RunningServer) -> Iterator[str | None]:
+    """Write a private HTML file that redirects to a new link. Yield its URL, or None if it cannot be written."""
     path = _file_of(place_of(served.host, served.port)).with_suffix(".html")
     link = escape(served.new_link())
     has_kept = _write_private(path, f'<!doctype html><meta http-equiv="refresh" content="0;url={link}">\n')
@@ -58,7 +58,7 @@ def store_page(served: Served) -> Iterator[str | None]:
                 path.unlink()
 
 
-def print_link(to: Console, served: Served, *, has_kept: bool) -> None:
+def print_link(to: Console, served: RunningServer, *, has_kept: bool) -> None:
     """Print the address of the pages, and how to open them in another browser."""
     if served.host.startswith(UNIX):
         to.print(f"the pages are served at the socket {place_of(served.host, served.port)}", soft_wrap=True)
@@ -72,7 +72,7 @@ def print_link(to: Console, served: Served, *, has_kept: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunningPages:
-    """Running pages of this user, and their token. `certificate` is the file of their certificate, "" without HTTPS."""
+    """The address and token of pages that this user serves. `certificate` is its file's path, "" without HTTPS."""
 
     host: str
     port: int
@@ -105,7 +105,7 @@ def print_another(listen: str) -> int:
     return ExitCode.DONE
 
 
-def _listen_of(served: Served) -> str:
+def _listen_of(served: RunningServer) -> str:
     return served.host if served.host.startswith(UNIX) else str(served.port)
 
 
@@ -118,7 +118,7 @@ def _file_of(place: str) -> Path:
 
 
 def _write_private(path: Path, text: str) -> bool:
-    """Write a file that only this user can read, in a folder that only this user can access."""
+    """Write a file in a folder, both accessible only by this user. Return False if that is not possible."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not _is_private(path.parent):

@@ -1,4 +1,4 @@
-"""Runs due batches repeatedly as time passes, and prints changes: the batches that wait, and the next due instant."""
+"""Runs batches as they become due, for `run --watch`, and prints why batches wait whenever that changes."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def watch(
     reloaded: Callable[[], Runner | None],
     looked: Callable[[RunOutcome], None] = lambda _: None,
 ) -> RunOutcome:
-    """Run at every instant at which something becomes due, by the ledger's clock, and every `every` seconds.
+    """Run at every instant at which something becomes due, by the ledger's clock, and at least every `every` seconds.
 
-    A run starts earlier if another process has written to the ledger. Between two runs a changed flow is loaded:
-    `reloaded` returns its runner, or None. `looked` receives the outcome of each run.
+    A run starts earlier if another process has written to the ledger. Before each run, `reloaded` returns the runner of
+    a changed flow, or None if it has not changed. `looked` receives the outcome of each run.
     """
     total, telling = RunOutcome(), _Telling(progress)
     while True:
@@ -57,7 +57,10 @@ def watch(
 
 
 def _is_stopped(stop: threading.Event, work: RunContext, seconds: float) -> bool:
-    """Wait for the stop event, up to a timeout. Return early if another process wrote to the ledger or ended."""
+    """Wait up to `seconds`, and return whether the run was stopped.
+
+    The wait ends early if another process wrote to the ledger or ended without finishing its claims.
+    """
     seen, end = work.ledger.sequence(), time.monotonic() + seconds
     left = _find_abandoned_claims(work)
     while (rest := end - time.monotonic()) > 0:
@@ -69,7 +72,7 @@ def _is_stopped(stop: threading.Event, work: RunContext, seconds: float) -> bool
 
 
 def _find_abandoned_claims(work: RunContext) -> set[int]:
-    """Return the claims that can be taken over, including those that could not be resolved."""
+    """Return the numbers of claims that can be taken over because their runners are gone."""
     return {claim.number for claim in expired_claims(work)}
 
 

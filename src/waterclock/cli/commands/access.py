@@ -25,7 +25,7 @@ def access(
     env: Env = None,
     json: AsJson = False,
 ) -> None:
-    """List accesses, newest first: sign-ins, queries, looks at rows, changes and refused requests."""
+    """List accesses, newest first: sign-ins, queries, views of rows, changes and refused requests."""
     from waterclock.cli.actions.access import list_accesses
 
     if not 1 <= limit <= 100_000:

@@ -1,4 +1,4 @@
-"""`waterclock release`: makes batches visible that a rule holds back, and records the reason."""
+"""`waterclock release`: makes held batches visible, and records the reason."""
 
 from __future__ import annotations
 

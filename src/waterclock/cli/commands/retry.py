@@ -1,4 +1,4 @@
-"""`waterclock retry`: retries failed batches and runs the batches that they blocked."""
+"""`waterclock retry`: makes failed, held and skipped batches again, and runs the batches that they blocked."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class AlertList:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TestMessageResult:
     """A target that a test message was sent to, and the error if it did not arrive."""
 
     target: Target
@@ -43,7 +43,7 @@ class Tried:
 
 
 def print_alerts(to: Console, known: AlertList) -> None:
-    """Print a card for each open alert, then the pending messages, then the recipients."""
+    """Print the open alerts, the number of pending messages for each target, and the rules."""
     words = words_of(known.project)
     for alert in known.alerts:
         _print_alert(to, words, alert, known.now)
@@ -98,7 +98,7 @@ def _print_rules(to: Console, project: Project) -> None:
 
 
 def known_answer(known: AlertList) -> AlertsAnswer:
-    """Return the open alerts and the pending messages, for scripts."""
+    """Build the JSON answer with the open alerts and the pending messages."""
     from waterclock.json_models.alerts import AlertsAnswer
 
     alerting, words = known.project.alerts, words_of(known.project)
@@ -125,8 +125,8 @@ def _alert_answer(alert: Alert, words: Words) -> OpenAlert:
     )
 
 
-def print_tried(to: Console, tried: Sequence[Tried], *, is_on: bool, env: str) -> None:
-    """Print for each target whether the test message reached it."""
+def print_tried(to: Console, tried: Sequence[TestMessageResult], *, is_on: bool, env: str) -> None:
+    """Print whether the test message reached each target."""
     for each in tried:
         said = Text.assemble((each.target.name, "name"), f"  {each.target.kind}  ")
         to.print(said.append(f"not reached: {each.error}", "fail") if each.error else said.append("sent", "ok"))
@@ -134,8 +134,8 @@ def print_tried(to: Console, tried: Sequence[Tried], *, is_on: bool, env: str) -
         to.print(Text(f"runs send no alerts here: set alerts = true below [env.{env}]"))
 
 
-def tried_answer(tried: Sequence[Tried]) -> AlertsTestAnswer:
-    """Return the results of a test, for scripts."""
+def tried_answer(tried: Sequence[TestMessageResult]) -> AlertsTestAnswer:
+    """Build the JSON answer with the results of the test messages."""
     from waterclock.json_models.alerts import AlertsTestAnswer
 
     return AlertsTestAnswer.build(ok=not any(each.error for each in tried), targets=tried)
@@ -159,7 +159,7 @@ def print_sent(to: Console, outcome: AlertCheckOutcome, waiting: int) -> None:
 
 
 def sent_answer(outcome: AlertCheckOutcome, waiting: int) -> AlertsSentAnswer:
-    """Return the sent and lost messages and the number of pending ones, for scripts."""
+    """Build the JSON answer with the sent and lost messages and the number of pending ones."""
     from waterclock.json_models.alerts import AlertsSentAnswer
 
     return AlertsSentAnswer.build(sent=outcome.sent.messages, lost=outcome.sent.lost, waiting=waiting)

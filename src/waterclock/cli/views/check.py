@@ -37,12 +37,11 @@ _PLACE = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """The flow if there are no errors; otherwise all errors in the order of their places.
+class CheckOutcome:
+    """The result of a check: the flow if there are no errors, otherwise all errors, sorted by file and line.
 
-    `warnings` belong to a flow that can run, in the same order. `is_refused`: every run rejects the whole flow because
-    of one of the errors. Otherwise the errors affect single tables or the reporting of runs, and everything else can
-    run.
+    A flow without errors can have `warnings`, sorted too. `is_refused` is true if every run would reject the whole
+    flow. Otherwise the errors affect single tables, or the alerts and lineage events of runs.
     """
 
     flow: Flow | None
@@ -54,7 +53,7 @@ class Checked:
     is_refused: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result for scripts. `tables` counts the declarations by kind."""
+        """Return the result as a dictionary for JSON. Its `tables` counts the declarations by kind."""
         from waterclock.json_models.setup import CheckPart
 
         return CheckPart.build(
@@ -67,14 +66,14 @@ class Checked:
         ).to_json()
 
     def to_answer(self, tried: Sequence[Probe] = ()) -> CheckAnswer:
-        """Return the result for scripts, with the connections that were tried."""
+        """Build the JSON answer with the result and with the connections that were tried."""
         from waterclock.json_models.setup import CheckAnswer
 
         is_ok = not self.errors if not tried else all(probe.error is None for probe in tried)
         return CheckAnswer.build(**self.to_json() | {"ok": is_ok}, connections=tried)
 
 
-def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Checked:
+def check_project(folder: Path, env: str | None, *, connect: bool = False) -> CheckOutcome:
     """Check a project, and return its errors instead of raising them.
 
     A ledger on a server is read only with `connect`.
@@ -91,12 +90,12 @@ def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Ch
     except WaterclockError as error:
         errors = sort_errors(flatten_errors([error]))
         is_refused = _is_refused(folder, env)
-        return Checked(None, env, tuple(errors), time.perf_counter() - begun, is_refused=is_refused)
+        return CheckOutcome(None, env, tuple(errors), time.perf_counter() - begun, is_refused=is_refused)
     try:
         refuse_unknown_url(project)
     except WaterclockError as error:
         error.where = error.where or f"ledger, below [env.{project.env}] in {FILE}"
-        return Checked(None, env, (error,), time.perf_counter() - begun, is_refused=True)
+        return CheckOutcome(None, env, (error,), time.perf_counter() - begun, is_refused=True)
     late = retirement_errors(project, datetime.now(UTC), connect=connect)
     of_columns = [*compatibility_errors(project, connect=connect), *late]
     of_batches = _find_ledger_errors(project, connect=connect)
@@ -108,15 +107,15 @@ def check_project(folder: Path, env: str | None, *, connect: bool = False) -> Ch
     ]
     if errors := [*_find_link_errors(project), *of_columns, *of_batches, *of_setup]:
         is_refused = any(error.code != _OF_A_TABLE for error in of_batches)
-        return Checked(None, env, tuple(sort_errors(errors)), time.perf_counter() - begun, is_refused=is_refused)
+        return CheckOutcome(None, env, tuple(sort_errors(errors)), time.perf_counter() - begun, is_refused=is_refused)
     warnings = tuple(
         sort_errors([*query_warnings(project.flow), *_warnings_of_units(project), *_warnings_of_modes(project)])
     )
-    return Checked(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
+    return CheckOutcome(project.flow, project.env, (), time.perf_counter() - begun, warnings, project)
 
 
 def _is_refused(folder: Path, env: str | None) -> bool:
-    """Return whether runs reject a project with such errors; they do not compare columns with those of the last run."""
+    """Return whether runs reject the project too. Unlike `check`, they do not compare columns with the last run."""
     try:
         open_project(folder, env)
     except WaterclockError:
@@ -125,7 +124,7 @@ def _is_refused(folder: Path, env: str | None) -> bool:
 
 
 def _find_link_errors(project: Project) -> list[WaterclockError]:
-    """Return the errors of tables of other projects. The code that reads them is loaded only if one is collected."""
+    """Return the errors of tables of linked projects. Their code is imported only if such a table is collected."""
     if not linked_tables(project.flow):
         return []
     from waterclock.engine.linked_projects import link_errors
@@ -134,7 +133,7 @@ def _find_link_errors(project: Project) -> list[WaterclockError]:
 
 
 def _find_ledger_errors(project: Project, *, connect: bool) -> list[WaterclockError]:
-    """Return the errors for which runs reject the flow or single tables with batches. Never writes to the ledger."""
+    """Return the errors of the flow, or of single tables, that do not fit the batches in the ledger. Writes nothing."""
     from waterclock.engine.ledger_opening import ledger_url
     from waterclock.operations.read_only_ledger import read_ledger
 
@@ -185,7 +184,7 @@ def _warnings_of_units(project: Project) -> Iterator[WaterclockError]:
 
 
 def _warnings_of_modes(project: Project) -> Iterator[WaterclockError]:
-    """Yield a warning for each place with the project's data that other users of this machine can reach."""
+    """Yield a warning for each folder or file with data of the project that other users of this machine can access."""
     from waterclock.dpl.project import WORK
     from waterclock.engine.ledger_opening import ledger_url
     from waterclock.files.object_stores import is_remote
@@ -223,7 +222,7 @@ def _list_units(project: Project) -> Iterator[tuple[Unit, Connection, Capabiliti
 
 
 def _find_target_errors(project: Project) -> list[WaterclockError]:
-    """Return the errors of alert targets that cannot be reached. apprise is loaded only if a target needs it."""
+    """Return the errors of alert targets that cannot be used. apprise is imported only if a target needs it."""
     if not project.alerts.is_on:
         return []
     from waterclock.alerts.targets import target_errors
@@ -233,7 +232,7 @@ def _find_target_errors(project: Project) -> list[WaterclockError]:
 
 
 def _find_lineage_errors(project: Project) -> list[WaterclockError]:
-    """Return the errors that prevent lineage events from being made. The library is not loaded."""
+    """Return an error if the library that creates lineage events is missing. The library is not imported."""
     if not project.openlineage.is_on:
         return []
     from waterclock.openlineage.sending import sink_error
@@ -247,8 +246,8 @@ def sort_errors(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
     return sorted(errors, key=_place)
 
 
-def print_checked(to: Console, found: Checked) -> None:
-    """Print every error or warning as a card, and a summary line."""
+def print_checked(to: Console, found: CheckOutcome) -> None:
+    """Print every error or warning, and a summary line."""
     if found.errors:
         show_errors(to, found.errors)
         files = {match["file"] for error in found.errors if (match := _PLACE.match(error.where or ""))}

@@ -1,4 +1,4 @@
-"""Prints an unexpected error as one card, with the path of its traceback."""
+"""Reports an unexpected error: writes its traceback to a file, and prints the path of the file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOG = Path(".waterclock") / "log"
 
 
 def report_defect(error: Exception) -> int:
-    """Write the traceback to a file, print a card that names it, and return the exit code."""
+    """Write the traceback to a file, print an error with its path, and return the exit code."""
     text = "".join(traceback.format_exception(error))
     summary = traceback.format_exception_only(error)[-1].strip()
     return fail(

@@ -1,4 +1,4 @@
-"""Draws the grid on a terminal: names on the left, the newest column on the right, muted where all is well."""
+"""Draws the grid of `status` on a terminal: a row for each table, a column for each period, newest on the right."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.segment import Segment
 from rich.text import Text
 
-from waterclock.cli.views.theme import LOOKS, sign
+from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.operations.formatting import local_label
 from waterclock.operations.grid import Grid, GridCell, GridRow
 from waterclock.operations.states import State
@@ -27,7 +27,7 @@ _ELLIPSIS = "…"
 
 
 def count_fitting_columns(width: int, names: list[str], cell: int) -> int:
-    """Return how many columns fit next to the names."""
+    """Return how many columns of `cell` characters fit next to the names on a line; at least one."""
     return max(1, (width - _name_width(names) - 1) // cell)
 
 
@@ -38,7 +38,7 @@ def cell_width(grid: Grid) -> int:
 
 
 def fit_grid(grid: Grid, width: int) -> Grid:
-    """Keep the newest columns that fit the line."""
+    """Return the grid with only the newest columns that fit on a line."""
     return grid.latest(count_fitting_columns(width, [row.table for row in grid.rows], cell_width(grid)))
 
 
@@ -55,7 +55,7 @@ def print_grid(to: Console, shown: Grid) -> None:
 
 
 def grid_parts(grid: Grid) -> dict[str, Any]:
-    """Return the keys of the grid in the answer of `status`."""
+    """Return the fields of the JSON answer of `status` that contain the grid."""
     return {
         "by": str(grid.cadence.period),
         "zone": grid.cadence.zone,
@@ -90,7 +90,7 @@ def _header(grid: Grid, left: int, width: int, line: int) -> list[Text]:
 
 
 def _heads(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
-    """Return for each column the names that may be placed above it, longest first, and for each its number."""
+    """Return two lists with an item per column: its possible names for the upper line, longest first; its number."""
     unit = grid.cadence.period.unit
     forms: tuple[str, ...]
     local = [start.astimezone(nominal_zone(grid.cadence.zone)) for start in grid.columns]
@@ -111,7 +111,7 @@ def _heads(grid: Grid) -> tuple[list[tuple[str, ...]], list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _GridRows:
-    """The rows of a grid, with a blank line between schemas, drawn at once. Printing lines singly costs 0.1 ms each."""
+    """The rows of a grid, with a blank line between schemas. They are printed at once, to save 0.1 ms per line."""
 
     rows: tuple[GridRow, ...]
     left: int
@@ -137,7 +137,7 @@ def _cells(to: Console, row: GridRow, width: int) -> Iterator[Segment]:
     """Draw the cells of a row, adjacent cells of one state together. Nothing is drawn after the last cell."""
     newest = next((at for at, cell in enumerate(reversed(row.cells)) if cell), len(row.cells))
     for state, cells in groupby(row.cells[: len(row.cells) - newest], key=_state):
-        glyph = sign(state, to) if state else ""
+        glyph = state_character(state, to) if state else ""
         text = "".join(f"{_cell_text(cell, glyph) if cell else '':>{width}}" for cell in cells)
         yield Segment(text, to.get_style(LOOKS[state].style) if state else None)
 
@@ -151,7 +151,7 @@ def _cell_text(cell: GridCell, glyph: str) -> str:
 
 
 def _legend(to: Console, grid: Grid) -> Text:
-    looks = [(f"{sign(state, to)} ", f"{state}", LOOKS[state]) for state in grid.states]
+    looks = [(f"{state_character(state, to)} ", f"{state}", LOOKS[state]) for state in grid.states]
     parts = [Text.assemble((glyph, look.style), (word, look.word)) for glyph, word, look in looks]
     counted = any(cell and not cell.is_all for row in grid.rows for cell in row.cells)
     if counted:
@@ -178,5 +178,5 @@ def column_words(grid: Grid) -> str:
 
 
 def now_line(now: datetime, words: str) -> Text:
-    """Return the line above the grid."""
+    """Build the line above the grid: the description of its columns, and the current time."""
     return Text(f"{words}; seen at {now:%Y-%m-%d %H:%MZ}", style="quiet")

@@ -26,7 +26,7 @@ def want_json(*, value: bool) -> None:
 
 
 def is_json() -> bool:
-    """Whether this command line asked for JSON."""
+    """Return whether this command line asked for JSON."""
     return _json.get()
 
 
@@ -41,10 +41,10 @@ def folder_noted() -> Path:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print an object as JSON, with the version of its shape first. Instants look like `2013-01-05T05:00:00Z`."""
+    """Print an object as JSON, with its format version first. Instants look like `2013-01-05T05:00:00Z`."""
     write_out(json_text(value) + "\n")
 
 
 def print_answer(answer: Answer) -> None:
-    """Print an answer as JSON, with its version first."""
+    """Print an answer as JSON, with its format version first."""
     print_json(answer.to_json())

@@ -17,8 +17,9 @@ from waterclock.planner.plan import Group
 class JsonLog:
     """Writes one line per event: `at`, `level`, `event`, and the details of the event.
 
-    Events of a group: `started` and `finished` (table, labels, claim, rows, seconds, error), `warning` of its rows, and
-    `elsewhere` if another runner makes it. `ended` is the end of the run, `said` any other message.
+    Batches of a table that run together are a group. Its events are `started` and `finished` (table, labels, claim,
+    rows, seconds, error), `warning`, and `elsewhere` if another runner makes it. `ended` is the end of the run, `said`
+    any other message.
     """
 
     def __init__(self, to: TextIO) -> None:

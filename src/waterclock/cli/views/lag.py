@@ -1,4 +1,4 @@
-"""Prints how far tables are behind."""
+"""Prints the lag of tables: how far each is done, and how long after its windows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _NONE = "-"
 _NAMES = ("done to", "behind", "inputs", "labels", "rows", "p50", "p95", "max", "late")
-_NOW = 5  # the number of columns about now
+_NOW = 5  # the first columns, which are about the current state
 _ANY = 1000
 
 

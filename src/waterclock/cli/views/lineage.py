@@ -1,4 +1,4 @@
-"""Prints the inputs and readers of a table or column: as trees for people, as lists for scripts."""
+"""Prints the inputs and readers of a table or column as trees."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from rich.text import Text
 from rich.tree import Tree
 
 from waterclock.cli.views.theme import console
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Kind
 from waterclock.flow.linked_projects import upstream_of
 from waterclock.flow.shared_views import readers_of_shared
 from waterclock.operations.formatting import count_words
@@ -40,7 +40,7 @@ def lineage_of(folder: Path, env: str | None, which: str, depth: int | None) -> 
 
 
 def print_lineage(found: TableLineage | ColumnTrees) -> None:
-    """Print both directions as trees."""
+    """Print two trees: what the table or column is made from, and what is made from it."""
     to = console()
     if isinstance(found, ColumnTrees):
         to.print(_column_tree(found.up, "made from"))

@@ -38,7 +38,7 @@ def print_shown(to: Console, project: Project, state: OpenLineageState) -> None:
 
 
 def shown_answer(project: Project, state: OpenLineageState) -> OpenLineageAnswer:
-    """Return the destination and the state of sending for scripts."""
+    """Build the JSON answer with the destination of events and the state of sending."""
     from waterclock.json_models.alerts import OpenLineageAnswer
 
     sink = project.openlineage
@@ -70,7 +70,7 @@ def print_sent(to: Console, sent: LineageSendResult, waiting: int) -> None:
 
 
 def sent_answer(sent: LineageSendResult, waiting: int) -> LineageSentAnswer:
-    """Return the result of sending for scripts."""
+    """Build the JSON answer with the result of sending events."""
     from waterclock.json_models.alerts import LineageSentAnswer
 
     return LineageSentAnswer.build(

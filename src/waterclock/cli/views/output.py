@@ -1,4 +1,4 @@
-"""Writes whole texts to stdout. A reader that is gone (`| head`) is no error: the command exits with its own code."""
+"""Writes text to stdout. If the reader has closed the pipe (`| head`), the command continues without an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formats a plan: for people by table and oldest first, for scripts as JSON."""
+"""Prints a plan, by table and oldest label first."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rich.text import Text
 from waterclock.cli.exit_codes import ExitCode
 from waterclock.cli.views.behind import print_behind_tables
 from waterclock.cli.views.error_card import show_errors
-from waterclock.cli.views.theme import LOOKS, sign
-from waterclock.flow.choices import Kind
+from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.flow.declarations import Flow
+from waterclock.flow.enums import Kind
 from waterclock.flow.shared_views import readers_of_shared
 from waterclock.operations.blockers import skip_words
 from waterclock.operations.first_windows import FirstWindow, not_begun_lines
@@ -82,7 +82,7 @@ def stretches(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[Stretch, ..
 
 
 def summary_words(plan: Plan, *, at_source: int = 0) -> str:
-    """Summarize a plan: `12 due: 3 ready, 7 waiting`, or `nothing is due`; `at_source`: how many wait for sources."""
+    """Summarize a plan: `12 due: 3 ready, 7 waiting`. `at_source` of the ready batches wait for their source."""
     total = len(plan.batches) + sum(plan.left_out.values())
     if not total:
         return "nothing is due"
@@ -110,9 +110,10 @@ def print_plan(
     waiting: Mapping[str, FirstWindow] = _NONE,
     waits: Sequence[SourceWait] = (),
 ) -> None:
-    """Print a plan for people. `waiting` has the first windows of tables without any due window.
+    """Print a plan.
 
-    `waits`: by table the oldest window that waits for its source.
+    `quiet` has the numbers of labels that need no batch, `waiting` the first windows of tables without a due window,
+    and `waits` the oldest window of each table that waits for its source.
     """
     summary = summary_words(plan, at_source=count_waiting(plan, waits))
     to.print(Text.assemble((summary, "head"), f"; {next_due_words(plan, zone)}"))
@@ -153,7 +154,9 @@ def print_waits(to: Console, waits: Iterable[SourceWait]) -> None:
 def print_pauses(to: Console, plan: Plan, zone: str) -> None:
     """Print the pauses, if there are any: one line for the tables that were paused together."""
     for line in pause_lines(plan, zone):
-        to.print(Text.assemble((f"{sign(State.PAUSED, to)} ", LOOKS[State.PAUSED].style), line), soft_wrap=True)
+        to.print(
+            Text.assemble((f"{state_character(State.PAUSED, to)} ", LOOKS[State.PAUSED].style), line), soft_wrap=True
+        )
 
 
 def print_refused(to: Console, plan: Plan) -> None:
@@ -176,13 +179,13 @@ def print_lookbacks(to: Console, looks: Mapping[str, Mapping[str, Any]]) -> None
 
 
 def print_received(to: Console, found: Mapping[str, Waiting]) -> None:
-    """Print the files received for tables that wait for their windows."""
+    """Print the number and size of the files that have arrived for each table and are not collected yet."""
     for line in received_lines(found):
         to.print(Text(line, style="quiet"), soft_wrap=True)
 
 
 def shared_in_plan(plan: Plan, flow: Flow) -> dict[str, tuple[str, ...]]:
-    """Return the tables of each SHARED view that have a batch of the same window in the plan, if there are several."""
+    """Map each SHARED view to its readers, if several of them have a batch of the same window in the plan."""
     windows: dict[str, set[Window]] = {}
     for batch in plan.batches:
         windows.setdefault(batch.table, set()).add(batch.window)
@@ -207,7 +210,7 @@ def _kind(batch: Batch) -> tuple[object, ...]:
 
 
 def _queries_words(queries: SharedQueries | None, labels: int) -> str:
-    """Format how many queries make the labels that can be made, if that differs from the number of labels."""
+    """Format the number of queries that make the labels of a table, or "" for a single label."""
     if queries is None or labels < 2:
         return ""
     if queries.least == queries.most:
@@ -223,7 +226,7 @@ def _heading(to: Console, name: str, count: str) -> Text:
 def _print_label_range(to: Console, run: Stretch, flow: Flow) -> None:
     first, last = run.batches[0], run.batches[-1]
     cadence = flow.tables[first.table].cadence
-    word = f"{sign(run.state, to)} {first.status if run.state is State.DUE else run.state}"
+    word = f"{state_character(run.state, to)} {first.status if run.state is State.DUE else run.state}"
     line = Text.assemble(
         "  ",
         (f"{word:<12}", LOOKS[run.state].style),
@@ -279,7 +282,7 @@ def _print_quiet(to: Console, plan: Plan, flow: Flow, quiet: Mapping[str, IdleCo
         for name, labels in plan.reported.items():
             to.print(
                 Text.assemble(
-                    (f"{sign(State.STALE, to)} ", LOOKS[State.STALE].style),
+                    (f"{state_character(State.STALE, to)} ", LOOKS[State.STALE].style),
                     f"{name}: the inputs of {count_words(len(labels), 'done label')} have changed; "
                     f"ON RESTATE REPORT leaves it to `recompute {name}`",
                 ),
@@ -288,7 +291,7 @@ def _print_quiet(to: Console, plan: Plan, flow: Flow, quiet: Mapping[str, IdleCo
         for name, count in plan.older_code.items():
             to.print(
                 Text.assemble(
-                    (f"{sign(State.STALE, to)} ", LOOKS[State.STALE].style),
+                    (f"{state_character(State.STALE, to)} ", LOOKS[State.STALE].style),
                     f"{name}: {count_words(count, 'done label')} ran under older code; the current code applies from "
                     "the next batch on",
                 ),

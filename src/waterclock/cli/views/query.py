@@ -1,4 +1,4 @@
-"""Prints the rows of a query: as a table for people, as values for scripts."""
+"""Prints the rows of a query as a table, or as a block for each row if the table is too wide."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _GAP = 2
 _ENOUGH = 12  # letters needed to read a longer value that is folded over several lines
-_LOOKED_AT = 100  # the number of rows considered
+_LOOKED_AT = 100  # rows from which the width of a column is computed
 
 
 def text_of(sql: str) -> str:
@@ -29,7 +29,7 @@ def text_of(sql: str) -> str:
 
 
 def print_missing_sandbox(project: Project) -> None:
-    """Print to stderr why the query runs without a sandbox, if it does; as the pages do when they start."""
+    """Print to stderr why the query runs without a sandbox, if it does."""
     why = why_unconfined(project.spark)
     if why is not None:
         console(stderr=True).print(Text(f"the query runs without a sandbox: {why}", style="quiet"), soft_wrap=True)
@@ -70,7 +70,7 @@ def print_records(answer: AnsweredQuery, to: Console) -> None:
 
 
 def _fits(answer: AnsweredQuery, width: int) -> bool:
-    """Return whether a line fits every column's name and values, or at least the first letters of long values."""
+    """Return whether the table fits in `width`. A long value needs room for 12 letters, because it can be folded."""
     needed = [
         max(len(name), *(value_text(row[at]).cell_len for row in answer.rows[:_LOOKED_AT]))
         if answer.rows

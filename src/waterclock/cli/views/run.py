@@ -12,12 +12,12 @@ from rich.text import Text
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
 from waterclock.cli.views.error_card import show_errors
 from waterclock.cli.views.plan import next_due_words, print_pauses, summary_words
-from waterclock.cli.views.theme import LOOKS, sign
+from waterclock.cli.views.theme import LOOKS, state_character
 from waterclock.engine.collect.arrivals import STAMP_RESOLUTION
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Flow
 from waterclock.operations.blockers import blockers
-from waterclock.operations.formatting import count_words, instant_words, likeness, seconds_words
+from waterclock.operations.formatting import common_reason, count_words, instant_words, seconds_words
 from waterclock.operations.opening import zone_of
 from waterclock.operations.source_waits import waits
 from waterclock.operations.states import State
@@ -37,7 +37,7 @@ _MOST_PLACES = 5
 
 
 def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, seconds: float) -> None:
-    """Print the end of a run: errors as cards, the batches that they block, and a summary line."""
+    """Print the result of a run: errors, the batches that they block, and a summary line."""
     for alike in _alike(outcome.failed):
         to.print()
         show_errors(to, [error.at(place_of(report)) for report, error in alike[:1]])
@@ -55,7 +55,7 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
         to.print()
     look = LOOKS[State.BLOCKED]
     for line in _blocked_lines(blocked):
-        to.print(Text.assemble((f"{sign(State.BLOCKED, to)} ", look.style), line), soft_wrap=True)
+        to.print(Text.assemble((f"{state_character(State.BLOCKED, to)} ", look.style), line), soft_wrap=True)
     if outcome.done or outcome.has_failed:
         to.print()
     for held in outcome.held_back:
@@ -71,7 +71,7 @@ def print_outcome(to: Console, outcome: RunOutcome, flow: Flow, zone: str, secon
 
 
 def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | None, seconds: float) -> dict[str, Any]:
-    """Return the result of a run for scripts. `left` counts the due batches that are not done, by status."""
+    """Return the result of a run as a dictionary for JSON. Its `left` counts the remaining due batches by status."""
     from waterclock.json_models.runs import RunAnswer
 
     plan = outcome.plan
@@ -113,12 +113,12 @@ def run_json(outcome: RunOutcome, flow: Flow, now: datetime, until: datetime | N
 
 
 def _alike(failed: Iterable[GroupReport]) -> list[list[tuple[GroupReport, WaterclockError]]]:
-    """Group failures of one table with the same reason, whichever batch it was found in."""
+    """Group the failures by table and error, ignoring labels and counts in the error's text."""
     found: dict[tuple[str | None, ...], list[tuple[GroupReport, WaterclockError]]] = {}
     for report in failed:
         error = report.error
         if error is not None:
-            likenesses = tuple(part and likeness(part) for part in (error.what, error.why))
+            likenesses = tuple(part and common_reason(part) for part in (error.what, error.why))
             found.setdefault((report.group.table, error.code, *likenesses), []).append((report, error))
     return list(found.values())
 
@@ -127,7 +127,7 @@ def _blocked_lines(blocked: Iterable[tuple[str, datetime, str, int]]) -> list[st
     """Format the blocking batches and how many batches they block: one line per table and reason."""
     alike: dict[tuple[str, str], list[tuple[str, datetime, str, int]]] = {}
     for cause in blocked:
-        alike.setdefault((cause[0], likeness(cause[2])), []).append(cause)
+        alike.setdefault((cause[0], common_reason(cause[2])), []).append(cause)
     lines = []
     for causes in alike.values():
         table, label, detail, _ = min(causes, key=lambda cause: cause[1])
@@ -187,14 +187,14 @@ def _sum(outcome: RunOutcome, plan: Plan, zone: str, seconds: float) -> Text:
 
 
 def _count_source_waits(outcome: RunOutcome, plan: Plan) -> int:
-    """Count the batches that wait only for their source: from the oldest window that the source has not reached."""
+    """Count the batches that wait only for their source, in the plan after a run."""
     since = {held.table: held.window.label for held in outcome.held_back}
     return sum(waits(batch, since) for batch in plan.batches)
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """The result of a run and the details to print it. `beside`: how many ready batches were not requested."""
+class RunReport:
+    """The result of a run and the details to print it. `beside` is the number of ready batches not requested."""
 
     outcome: RunOutcome
     flow: Flow
@@ -211,5 +211,5 @@ class Ran:
             to.print(Text(f"besides the requested batches, {count} ready: `waterclock run` makes them", style="quiet"))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result of the run, for scripts."""
+        """Return the result of the run as a dictionary for JSON."""
         return run_json(self.outcome, self.flow, self.now, self.until, self.seconds)

@@ -25,7 +25,10 @@ _MOST_HELD = 5
 
 @dataclass(frozen=True, slots=True)
 class RunnerList:
-    """The runners of a project at an instant of the ledger's clock. `applied` is the flow that claims must have."""
+    """The runners of a project at an instant of the ledger's clock.
+
+    `applied` is the fingerprint of the applied flow. A runner of another flow cannot claim batches.
+    """
 
     flow: Flow
     now: datetime
@@ -71,7 +74,7 @@ def print_runners(to: Console, found: RunnerList | None) -> None:
 
 
 def runners_answer(found: RunnerList | None) -> RunnersAnswer:
-    """Return the runners for scripts."""
+    """Build the JSON answer with the runners and the batches that each has claimed."""
     from waterclock.json_models.runs import RunnerPart, RunnersAnswer
 
     if found is None:

@@ -20,10 +20,10 @@ _DRAWN = 4  # times a second
 
 
 class Screen:
-    """Permanent lines above a status display that is redrawn until the end.
+    """Prints permanent lines above a status display that is redrawn until the end.
 
     Only one thread prints and draws. A stopped (Ctrl-S) or slow terminal, and the locks of Rich, block that thread and
-    nothing else. Lines that arrive while nothing is shown are kept until it is.
+    nothing else. Lines that are queued before the display starts are printed once it starts.
     """
 
     def __init__(self, to: Console, picture: RenderableType) -> None:

@@ -1,4 +1,4 @@
-"""Collects the data of `status`: the grid, the plan of the same instant, and what needs a user."""
+"""Collects the data of `status`: the grid, the plan of the same instant, and problems that need a user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
 from waterclock.operations.closings import OpenBooks, open_books
 from waterclock.operations.deadlines import NO_DEADLINES, Deadlines, deadlines
-from waterclock.operations.grid import Grid, column_cadence, newest_span, parse_columns, wider
+from waterclock.operations.grid import Grid, column_cadence, fitting_cadence, newest_span, parse_columns
 from waterclock.operations.lag import Lag, lags
 from waterclock.operations.lookback_report import read_last_lookbacks
 from waterclock.operations.offline import OfflineStand, list_offline_states
@@ -44,7 +44,10 @@ _NARROWEST = 3  # the width of a cell without a count
 
 @dataclass(frozen=True, slots=True)
 class StatusInput:
-    """A grid, and the plan of the same instant. `is_asked`: a user selected its span; otherwise it is the newest."""
+    """The data of `status`: a grid, the plan of the same instant, and problems.
+
+    `is_asked` is true if the user selected the grid's span of labels; otherwise it is the newest that fits.
+    """
 
     grid: Grid
     plan: Plan
@@ -64,10 +67,13 @@ class StatusInput:
     clock: ClockBack | None = None
 
 
-def see(
+def collect_status_input(
     at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None, width: int, *, is_drawn: bool
 ) -> StatusInput:
-    """Collect the selected labels, in wider columns if they do not fit and `by` is not set, or the newest that fit."""
+    """Collect the data of `status` for the selected labels, or without labels for the newest that fit in `width`.
+
+    `by` is the period of a column. Without it, the period is long enough for all selected labels to fit.
+    """
     found, by_table = select_tables(at.flow, selection, labels)
     tables = [at.flow.tables[name] for name in found.tables]
     zone = zone_of_columns(tables, at.zone)
@@ -84,8 +90,8 @@ def see(
 
 
 def collect_lag(at: OpenedProject, selection: list[str] | None, labels: str | None, by: str | None) -> StatusInput:
-    """Collect how far tables are behind, besides their newest labels. Raises  E919 for selected labels or columns."""
-    seen = see(at, selection, None, None, _WIDE, is_drawn=False)
+    """Collect the data of `status` with the lag of each table. Raises  E919 for selected labels or columns."""
+    seen = collect_status_input(at, selection, None, None, _WIDE, is_drawn=False)
     found, by_table = select_tables(at.flow, selection, labels)
     if by is not None or by_table:
         raise WaterclockError(
@@ -100,9 +106,12 @@ def collect_lag(at: OpenedProject, selection: list[str] | None, labels: str | No
 def _collect_span(
     at: OpenedProject, tables: Sequence[Table], cadence: Cadence, span: tuple[datetime, datetime], most: int, width: int
 ) -> StatusInput:
-    """Collect a whole span in columns as wide as needed. Counts may make the columns wider than `most` assumes."""
+    """Collect a whole span, with a period of the columns that is long enough for the grid to fit in `width`.
+
+    `most` is the first estimate of the number of columns; counts in cells may reduce it.
+    """
     while True:
-        cadence = wider(cadence, span, most)
+        cadence = fitting_cadence(cadence, span, most)
         grid = project_grid(at, tables, cadence, (cadence.floor(span[0]), cadence.ceil(span[1])))
         most = len(fit_grid(grid, width).columns)
         if most == len(grid.columns) or cadence.period.unit is TimeUnit.YEAR:

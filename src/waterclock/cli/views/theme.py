@@ -33,7 +33,7 @@ class StatusStyle:
 
     @property
     def word(self) -> str:
-        """The style of words. Squares are muted where all is well, but words must be readable."""
+        """The style of the state's word. The glyph of done batches is muted, but words must be readable."""
         return "ok" if self.style == "ok.quiet" else self.style
 
 
@@ -69,7 +69,7 @@ PALETTES: Mapping[str, Mapping[str, str]] = MappingProxyType(
 _QUIET_OK = MappingProxyType({"light": "#5aa18f", "dark": "#347666", "both": PALETTES["both"]["ok"]})
 
 
-def ground() -> str:
+def read_background() -> str:
     """Return the background: WATERCLOCK_THEME, or else 'light' or 'dark' from COLORFGBG, or else 'both'."""
     said = os.environ.get("WATERCLOCK_THEME", "").lower()
     if said in PALETTES:
@@ -87,7 +87,9 @@ def console(*, stderr: bool = False) -> Console:
 
 def make_console(stream: IO[str], *, width: int | None = None) -> Console:
     """Build a console that writes to a stream in the theme of the terminal's background."""
-    made = _ByWords(file=stream, theme=theme(ground()), highlight=False, width=width, emoji=False, markup=False)
+    made = _ByWords(
+        file=stream, theme=theme(read_background()), highlight=False, width=width, emoji=False, markup=False
+    )
     if width is None and (not made.width or (not made.is_terminal and "COLUMNS" not in os.environ)):
         made.width = WIDTH_OF_FILES  # COLUMNS=0 means that the width is not known
     if not made.is_terminal:
@@ -96,7 +98,7 @@ def make_console(stream: IO[str], *, width: int | None = None) -> Console:
 
 
 def theme(of_ground: str) -> Theme:
-    """Return the styles by the names of their meaning."""
+    """Return the styles for a background. They are named by their meaning, such as `fail.loud`."""
     colours = PALETTES[of_ground]
     styles = dict(colours) | {f"{name}.loud": f"bold {colour}" for name, colour in colours.items()}
     styles["ok.quiet"] = _QUIET_OK[of_ground]
@@ -104,18 +106,18 @@ def theme(of_ground: str) -> Theme:
 
 
 def has_glyphs(of: Console) -> bool:
-    """Whether the stream can encode the glyphs."""
+    """Return whether the stream can encode the glyphs."""
     return of.encoding.lower().startswith("utf")
 
 
-def sign(state: State, of: Console) -> str:
+def state_character(state: State, of: Console) -> str:
     """Return the character of a state that the console can show."""
     return LOOKS[state].glyph if has_glyphs(of) else LOOKS[state].plain
 
 
-def mark(state: State, of: Console) -> Text:
+def styled_state(state: State, of: Console) -> Text:
     """Return the glyph of a state with its word, in its colour."""
-    return Text(f"{sign(state, of)} {state}", style=LOOKS[state].word)
+    return Text(f"{state_character(state, of)} {state}", style=LOOKS[state].word)
 
 
 class _ByWords(Console):

@@ -269,7 +269,12 @@ class SqliteCollector(ChangedWindowsCollector["sqlite3.Connection", "SqlColumn"]
         return WindowFilter(column.name, _ANY_KIND, ())
 
     def _tally(
-        self, connection: sqlite3.Connection, unit: Unit, by_window: WindowFilter, change: WindowFilter, times: Times
+        self,
+        connection: sqlite3.Connection,
+        unit: Unit,
+        by_window: WindowFilter,
+        change: WindowFilter,
+        times: Times,
     ) -> Callable[[Bounds], Tallies]:
         from waterclock.connectors.sqlite.change_scans import SqliteChangeScan
 

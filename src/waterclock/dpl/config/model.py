@@ -172,9 +172,10 @@ class Config:
 
 
 def read_config(text: str, *, env: str | None) -> tuple[Config | None, list[WaterclockError]]:
-    """Parse the project file for an environment (None: the one that the file selects); return it and all errors.
+    """Parse the project file for an environment; return the configuration and all errors.
 
-    It is None if the file is not valid or the environment is unknown.
+    `env` is None for the environment that the file selects. The configuration is None if the file is not valid or the
+    environment is unknown.
     """
     source = SourceText(FILE, text)
     try:
@@ -187,7 +188,7 @@ def _read(source: SourceText, env: str | None) -> tuple[Config | None, list[Wate
     """Parse the project file. Raises  RecursionError for one that is nested too deep."""
     try:
         data = tomllib.loads(source.text)
-    except ValueError as error:  # of Python itself, for a number of more than 4,300 digits
+    except ValueError as error:  # also raised by Python for a number of more than 4,300 digits
         return None, [_unreadable(source, str(error))]
     places = places_of(source)
     config = Config(source, places)

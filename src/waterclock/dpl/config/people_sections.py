@@ -20,7 +20,7 @@ class UserSection(BaseModel):
 
 
 class OidcSection(BaseModel):
-    """The section [sign_in.oidc]: the OpenID Connect provider at which people sign in, and what its claims mean."""
+    """The section [sign_in.oidc]: the OpenID Connect provider, and its claims with a user's name and groups."""
 
     model_config = _STRICT
     issuer: str

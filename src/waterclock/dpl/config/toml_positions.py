@@ -18,7 +18,7 @@ _SPACE = re.compile(r"(?:[ \t\r\n,]|#[^\n]*)*")
 
 
 def places_of(source: SourceText) -> Mapping[Path, Span]:
-    """Return the span of each key of a valid TOML text, also in inline tables, by its path from the top."""
+    """Map the path of each key in a valid TOML text, also in inline tables, to the key's span."""
     scanner = _Scanner(source)
     scanner.scan()
     return scanner.found

@@ -13,7 +13,7 @@ from waterclock.permissions.project_trust import read_trusted_file
 
 
 def check_imports_of(root: Path) -> None:
-    """Install a finder that checks all later imports of this process from the project at `root`."""
+    """Install an import finder that refuses modules of the project at `root` whose files another user can change."""
     found = next((each for each in sys.meta_path if isinstance(each, _ProjectFinder)), None)
     if found is None:
         found = _ProjectFinder()

@@ -72,7 +72,7 @@ def _find_collected_values(piece: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def _is_collecting_call(call: ast.Call, of: ast.Attribute) -> bool:
-    """Return whether a call collects values of a DataFrame, for method names that others than DataFrames have too."""
+    """Return whether a call of an ambiguous method, such as `head` or `count`, collects values of a DataFrame."""
     is_function = isinstance(of.value, ast.Name) and of.value.id in _FUNCTIONS
     match of.attr:
         case "head":

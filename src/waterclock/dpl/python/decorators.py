@@ -27,7 +27,7 @@ from waterclock.dpl.python.argument_types import (
     TransformArguments,
     ViewArguments,
 )
-from waterclock.dpl.python.positions import Positions, Site, site_of
+from waterclock.dpl.python.positions import CallSite, Positions, site_of
 from waterclock.dpl.syntax.statements import StatementKind
 from waterclock.flow.declarations import Secret
 
@@ -47,7 +47,7 @@ class StatefulCall:
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A recorded call of a declaring function.
+    """A recorded call of a function that declares a statement, such as `wc.collect`.
 
     `function` is the function that the call decorates; `step` has the arguments of `stateful`.
     """
@@ -55,12 +55,12 @@ class Call:
     kind: StatementKind
     name: object
     arguments: Mapping[str, object]
-    site: Site
+    site: CallSite
     function: object = None
     step: StatefulCall | None = None
 
     def written_name(self, argument: str) -> str:
-        """Return the name under which the caller gave an argument."""
+        """Return an argument's name as the caller wrote it: `state_columns` for `columns` of a state table."""
         is_of_state = self.step is not None and self.step.is_state and argument in {"columns", "was"}
         return f"state_{argument}" if is_of_state else argument
 
@@ -72,7 +72,7 @@ class ReadCall:
     word: str
     table: object
     span: object = None
-    site: Site | None = None
+    site: CallSite | None = None
     hidden: object = False
 
 
@@ -81,7 +81,7 @@ class VariableCall:
     """The argument of `var`, used as the default of a parameter."""
 
     name: object
-    site: Site | None = None
+    site: CallSite | None = None
 
 
 class DataFrame:
@@ -101,7 +101,7 @@ _recorder: ContextVar[_Recorder | None] = ContextVar("waterclock_recorder", defa
 
 @contextmanager
 def record_calls(path: Path, root: Path) -> Iterator[list[Call]]:
-    """Collect the declaring calls of the file at `path`, including those in functions of the project that it calls.
+    """Record the calls that declare statements while the file at `path` runs; the list that it yields collects them.
 
     Calls that another file makes while it is imported are not included.
     """
@@ -467,13 +467,13 @@ def _frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _site() -> Site | None:
+def _site() -> CallSite | None:
     """Return the position of the call of a function of this module; None while no file is loaded."""
     recorder = _recorder.get()
     return None if recorder is None else _site_in(recorder)
 
 
-def _site_in(recorder: _Recorder) -> Site:
+def _site_in(recorder: _Recorder) -> CallSite:
     """Return the innermost call in the project's own files, or the innermost call of all if there is none."""
     root = f"{recorder.root}{os.sep}"
     frames = list(_frames())
@@ -483,7 +483,7 @@ def _site_in(recorder: _Recorder) -> Site:
 
 
 def _is_own(recorder: _Recorder) -> bool:
-    """Return whether the recorded file makes the current call, and not a module while the file imports it."""
+    """Return whether the recorded file itself makes the current call, rather than a module that it imports."""
     modules = (one.f_code.co_filename for one in _frames() if one.f_code.co_name == "<module>")
     nearest = next((file for file in modules if not file.startswith("<")), None)
     return nearest == str(recorder.path)

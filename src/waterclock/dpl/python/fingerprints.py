@@ -37,7 +37,7 @@ class PythonFingerprints:
     def shapes_of(
         self, function: ast.FunctionDef, tree: ast.Module, path: Path, *, declared: Collection[End] = ()
     ) -> tuple[str, ...]:
-        """Return the shapes that identify a function of the file at `path`: its own, then those of the code it uses.
+        """Return the shapes (texts of syntax trees) of a function in the file at `path`, and of all code that it uses.
 
         In the first shape, names of tables that the parameters read are marked for `replace_marked_table_names`.
         `declared` are the end positions of the calls that declare statements; such decorators are left out.
@@ -78,7 +78,7 @@ class PythonFingerprints:
         return own, list(pieces.values())
 
     def _collect_module_shapes(self, path: Path, pieces: Iterable[_CodePiece]) -> dict[str, str]:
-        """Return the shapes of the project's modules that code imports, also through other modules, by file."""
+        """Map each project file that code imports, directly or through other modules, to the shape of its module."""
         found: dict[str, str] = {}
         waiting = [file for piece in pieces for node in piece.imports for file in self._files(node, path)]
         while waiting:
@@ -165,9 +165,9 @@ class _CodePiece:
 
 
 def _list_orders(bindings: Mapping[str, list[_CodePiece]], used: Iterable[_CodePiece]) -> Iterator[str]:
-    """Yield, for each name that several statements bind, a text for the order in which they bind and use it.
+    """Yield a text for each name that several statements bind: the order in which statements bind and use it.
 
-    It is left out if that is the order of their shapes, because shapes are listed in that order anyway.
+    The text is left out if the shapes of the statements have the same order when sorted, as fingerprints list them.
     """
     statements = sorted(
         used, key=lambda piece: (getattr(piece.node, "lineno", 0), getattr(piece.node, "col_offset", 0))
@@ -179,7 +179,7 @@ def _list_orders(bindings: Mapping[str, list[_CodePiece]], used: Iterable[_CodeP
 
 
 def _bindings(tree: ast.Module, values: Iterable[str]) -> dict[str, list[_CodePiece]]:
-    """Return, by name, the statements at a module's top level that bind it or may change its value.
+    """Map each name to the statements at a module's top level that bind it or may change its value.
 
     `values` are the imported names that are not modules. A call of a module's function does not change the module.
     """

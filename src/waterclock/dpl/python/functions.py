@@ -21,8 +21,8 @@ from waterclock.dpl.syntax.cursor import parse_at
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Clause
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Argument, Flat, PythonFunction, Read
+from waterclock.flow.enums import ReadKind
 from waterclock.flow.steps import StatefulStep
 from waterclock.timelabel.duration import Duration, parse_duration
 from waterclock.timelabel.window import Window
@@ -125,7 +125,7 @@ def _list_assigned_names(node: ast.AST) -> Iterator[str]:
 def transform_function(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End], errors: list[WaterclockError]
 ) -> tuple[PythonFunction, list[Clause]]:
-    """Return the function of a transform, and a clause `ARGUMENT name` with the position of each parameter.
+    """Return the function of a transform, and for each parameter a clause `ARGUMENT name` with its position.
 
     Errors in parameters are appended to `errors`.
     """
@@ -150,7 +150,7 @@ def describe_function(
     declarations: frozenset[End],
     step: StatefulStep | None = None,
 ) -> PythonFunction:
-    """Return the description by which a batch finds a function, with its fingerprint.
+    """Build the stored description of a Python function, from which a batch loads it, with its fingerprint.
 
     `declarations` are the end positions of the file's calls that declare statements.
     """
@@ -222,7 +222,7 @@ def _is_window(parameter: inspect.Parameter, found: FoundFunction) -> bool:
     if parameter.annotation is parameter.empty:
         return parameter.name == "window"
     resolved = _resolve_annotation(parameter.annotation, found.function)
-    if isinstance(resolved, str):  # imported for type checkers alone
+    if isinstance(resolved, str):  # the type is imported only below TYPE_CHECKING
         return resolved.rpartition(".")[2] == Window.__name__
     return resolved is Window
 
@@ -233,7 +233,7 @@ def _resolve_annotation(annotation: object, function: Callable[..., Any]) -> obj
         return annotation
     try:
         return eval(annotation, inspect.unwrap(function).__globals__)  # noqa: S307  Python would do the same
-    except Exception:  # noqa: BLE001  imported for type checkers alone
+    except Exception:  # noqa: BLE001  the type is imported only below TYPE_CHECKING
         return annotation
 
 

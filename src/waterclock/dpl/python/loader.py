@@ -84,7 +84,7 @@ def _spec(path: Path, root: Path) -> ModuleSpec:
 
 
 def _modules_of(root: Path) -> list[str]:
-    """List the imported modules with names of the project at `root`, also those of other projects, such as `flows`."""
+    """List the imported modules named like files and folders in `root`, including modules of other projects."""
     names = {entry.name.removesuffix(".py") for entry in root.iterdir() if entry.is_dir() or entry.suffix == ".py"}
     names -= _NEVER_ASIDE
     return [name for name, module in [*sys.modules.items()] if name.partition(".")[0] in names and _is_plain(module)]

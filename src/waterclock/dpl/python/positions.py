@@ -19,7 +19,7 @@ Positions = tuple[CodeType, list[Position]]
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class CallSite:
     """The position of a call in a Python file: lines from 1, columns in UTF-8 bytes from 0, as in `ast`."""
 
     file: str
@@ -29,18 +29,18 @@ class Site:
     end_column: int
 
 
-def site_of(frame: FrameType, known: dict[int, Positions]) -> Site:
+def site_of(frame: FrameType, known: dict[int, Positions]) -> CallSite:
     """Return the position of the call that a frame executes. `known` caches positions by the `id` of a code object."""
     code = frame.f_code
     if id(code) not in known:
         known[id(code)] = code, list(code.co_positions())
     line, end_line, column, end_column = known[id(code)][1][frame.f_lasti // 2]
     first = line or frame.f_lineno
-    return Site(frame.f_code.co_filename, first, column or 0, end_line or first, end_column or 0)
+    return CallSite(frame.f_code.co_filename, first, column or 0, end_line or first, end_column or 0)
 
 
 @dataclass(frozen=True)
-class Verbatim(SourceText):
+class FileText(SourceText):
     """A source text that is a part of a file, from offset `base` on; its excerpts show the file's lines."""
 
     whole: SourceText = field(default=SourceText("", ""), repr=False)
@@ -55,12 +55,12 @@ class Verbatim(SourceText):
         return min(max(self.whole.offset(place) - self.base, 0), len(self.text))
 
     def excerpt(self, start: int, end: int) -> str:
-        """Return the file's line that contains `start`, with carets."""
+        """Return the file's line that contains `start`, with carets below it."""
         return self.whole.excerpt(self.base + start, self.base + end)
 
 
 @dataclass(frozen=True)
-class Composed(SourceText):
+class ComputedText(SourceText):
     """A source text that Python computed. Its position is that of the call; excerpts show `name` and the text."""
 
     name: str = ""
@@ -74,7 +74,7 @@ class Composed(SourceText):
         return 0
 
     def excerpt(self, start: int, end: int) -> str:
-        """Return the text's line that contains `start`, after its name, with carets."""
+        """Return the line of this text that contains `start`, prefixed with `name`, with carets below it."""
         line, carets = SourceText(self.file, self.text).excerpt(start, end).split("\n")
         line, carets = line.partition(" | ")[2], carets.partition(" | ")[2]
         return f"{self.name} | {line}\n{' ' * len(self.name)} | {carets}"
@@ -109,12 +109,12 @@ class PythonText:
         """Return the definition of the function with this code object; None if it is not in the file."""
         return self._definitions.get((code.co_name, code.co_firstlineno))
 
-    def call_at(self, site: Site) -> ast.Call | None:
+    def call_at(self, site: CallSite) -> ast.Call | None:
         """Return the call that ends at the end of a site; None if there is none."""
         return self._calls.get((site.end_line, site.end_column))
 
     def offset(self, line: int, column: int) -> int:
-        """Return the character offset of a line, from 1, and a column in UTF-8 bytes."""
+        """Convert a line, from 1, and a column in UTF-8 bytes, from 0, to a character offset."""
         start = self._starts[min(line, len(self._starts)) - 1]
         end = self._starts[line] if line < len(self._starts) else len(self.source.text)
         return start + len(self.source.text[start:end].encode()[:column].decode(errors="replace"))
@@ -124,7 +124,7 @@ class PythonText:
         start = self.offset(node.lineno, node.col_offset)
         return self.piece(start, self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0))
 
-    def site(self, site: Site) -> Span:
+    def site(self, site: CallSite) -> Span:
         """Return the span of a call's first line."""
         start = self.offset(site.line, site.column)
         row = bisect_right(self._starts, start)
@@ -134,18 +134,18 @@ class PythonText:
     def piece(self, start: int, end: int) -> Span:
         """Return a span that covers a part of the file, with the part as its source text."""
         text = self.source.text[start:end]
-        return Verbatim(self.source.file, text, whole=self.source, base=start).span(0, max(len(text), 1))
+        return FileText(self.source.file, text, whole=self.source, base=start).span(0, max(len(text), 1))
 
     def text(self, node: ast.expr | None, value: str, name: str, at: Span) -> SourceText:
         """Return the source text for a string that `node` evaluates to: a part of the file if it is a plain literal.
 
-        Otherwise the result is a `Composed` text with the position of `node`, or of `at`, the call, without a node.
+        Otherwise the result is a `Composed` text with the position of `node`, or of the call `at` if `node` is None.
         """
         if isinstance(node, ast.Constant) and node.value == value:
             span = self.span(node)
             match = _LITERAL.match(span.text)
             if match and span.text[match.end() : -len(match["quote"])] == value:
                 base = self.offset(node.lineno, node.col_offset) + match.end()
-                return Verbatim(self.source.file, value, whole=self.source, base=base)
+                return FileText(self.source.file, value, whole=self.source, base=base)
         place = (self.span(node) if node is not None else at).place
-        return Composed(self.source.file, value, place.line, place.column, name=name)
+        return ComputedText(self.source.file, value, place.line, place.column, name=name)

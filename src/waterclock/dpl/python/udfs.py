@@ -21,9 +21,10 @@ _EXAMPLE = "DECIMAL(16,2)"
 def read_function_call(
     call: Call, texts: Texts, span: Span, declarations: frozenset[End]
 ) -> tuple[PythonFunction | None, list[Clause]]:
-    """Return the Python function of a `wc.function`, None for an expression, and the clause with types and body.
+    """Return the Python function that `wc.function` decorates, and a clause with the types and the SQL expression.
 
-    Raises  the first error in its arguments
+    The Python function is None if the call contains a SQL expression.
+    Raises  the first error in the call's arguments
     """
     found = None if call.function is None else find_function(call, texts, span)
     parameters = _parameters(call, texts, found)

@@ -42,8 +42,8 @@ _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 class BuiltinFunction:
     """A built-in function of Waterclock. `needs`: the number of required arguments.
 
-    `choices`: the legal values of parameters that accept only some words. `one_of`: the parameters of which a call has
-    exactly one. `positive`: the parameters that are positive numbers.
+    `choices`: the legal values of parameters that accept only some words. `one_of`: the parameters of which a call must
+    pass exactly one. `positive`: the parameters that are positive numbers.
     """
 
     function: Function
@@ -81,21 +81,21 @@ _ALL = (
         _function("perturb", PERTURB_PARAMETERS, "DOUBLE", perturb_sql()), needs=4, positive=frozenset({"scale"})
     ),
 )
-BROUGHT: Mapping[str, BuiltinFunction] = {each.function.name.upper(): each for each in _ALL}
+BUILTINS_BY_NAME: Mapping[str, BuiltinFunction] = {each.function.name.upper(): each for each in _ALL}
 """The built-in functions by their upper-case names."""
 
 FUNCTIONS: Mapping[str, Function] = {each.function.name: each.function for each in _ALL}
 
 KEYED: Mapping[str, Sequence[str]] = {each.function.name: each.parameters for each in _ALL if "keys" in each.parameters}
-"""The names of the functions with a key, and of their parameters. `keys` is the connection."""
+"""The functions that need a secret key, each with its parameters; `keys` is the connection that contains the key."""
 
 
 def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, upper: str) -> WaterclockError | None:
-    """Return the error for a call at `index` of the built-in function `upper`; None if it is valid, or no such call.
+    """Return the error if the token at `index` (`upper` in capitals) is an invalid call of a built-in function.
 
     Values of arguments are checked only if they are literals.
     """
-    brought = BROUGHT.get(upper)
+    brought = BUILTINS_BY_NAME.get(upper)
     following = tokens[index + 1].token_type if brought and index + 1 < len(tokens) else None
     if brought is None or following is not TokenType.L_PAREN:
         return None
@@ -121,7 +121,7 @@ def check_builtin_call(source: SourceText, tokens: Sequence[Token], index: int, 
 
 
 def find_calls(tokens: Sequence[Token], functions: Iterable[str]) -> Iterator[tuple[str, Token]]:
-    """Yield the function's name, as in `functions`, and the token of each call of one of them."""
+    """Yield each call of one of the functions: the name, spelled as in `functions`, and its token in the query."""
     names = {name.lower(): name for name in functions}
     before: Token | None = None
     for token, following in pairwise(tokens):
@@ -149,7 +149,7 @@ def arguments(tokens: Sequence[Token], opening: int) -> Iterator[list[Token]]:
 
 
 def named_arguments(tokens: Sequence[Token], opening: int, parameters: Sequence[str]) -> dict[str, list[Token]]:
-    """Return the arguments of a call by their parameters, given by position or as `name => ...`."""
+    """Map the parameters of a call to the tokens of their arguments, passed by position or as `name => ...`."""
     found: dict[str, list[Token]] = {}
     for argument, name in zip(arguments(tokens, opening), parameters, strict=False):
         is_named = len(argument) > 1 and argument[1].token_type is TokenType.FARROW
@@ -161,7 +161,7 @@ def named_arguments(tokens: Sequence[Token], opening: int, parameters: Sequence[
 
 
 def called_functions(functions: Mapping[str, Function], texts: Iterable[str]) -> list[Function]:
-    """Return the functions that texts call, each after those that it calls itself: Spark must know these first."""
+    """Return the functions that texts call, directly or not, each after its callees, as Spark must create them."""
     found: dict[str, Function] = {}
     begun: set[str] = set()
 

@@ -34,9 +34,9 @@ Rest = Callable[[str], ColumnOrigin | None]
 
 @dataclass(frozen=True, slots=True)
 class FollowedCalls:
-    """Function names in lower case that change how values are followed; without any, every call passes values on.
+    """Functions, in lower case, whose results have other origins than their arguments.
 
-    `ends`: the result has no origin. `starts`: the result has the function as another origin, with an empty read name.
+    `ends`: the result has no origin. `starts`: the result also has the function itself as an origin, `("", name)`.
     """
 
     ends: frozenset[str] = frozenset()
@@ -57,7 +57,7 @@ class FlowColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSource:
-    """The columns of a query or source: known ones, and `rests`, functions from a column's name to its origin.
+    """The columns of a query or source: known ones, and `rests`, functions that map a column's name to its origin.
 
     A rest represents columns whose names are not known: those of a `*` of a table whose columns are not all known
     (listed in `opens`), the fields of a struct, or the result of a function that makes rows.
@@ -80,7 +80,7 @@ class ColumnSource:
         return None
 
     def find_beyond(self, name: str) -> ColumnOrigin | None:
-        """Return the origin of a column that a rest may contain, by its name; None if there is no rest."""
+        """Return the origin of the column `name` if a rest may contain it; None if there is no rest."""
         return self.rests[0](name) if len(self.rests) == 1 else UNKNOWN if self.rests else None
 
     def whole(self) -> ColumnOrigin:
@@ -100,7 +100,7 @@ class _Frame:
     hidden: set[str] = field(default_factory=set)
     piped: ColumnSource | None = None  # the input of a step after |>
     unnamed: ColumnSource | None = None  # the result of a query in brackets without an alias
-    sides: dict[str, str] = field(default_factory=dict)  # by column of a USING: the side whose value it has
+    sides: dict[str, str] = field(default_factory=dict)  # maps a USING column to the join's side that gives its value
     time_windows: dict[str, ColumnOrigin] = field(default_factory=dict)  # origins of window() and session_window()
     made: dict[str, ColumnOrigin] = field(default_factory=dict)
     windows: Mapping[str, Any] = field(default_factory=dict)
@@ -389,7 +389,7 @@ def _names(node: Any) -> list[str]:
 
 
 def _drop_columns(made: ColumnSource, names: Collection[str]) -> ColumnSource:
-    """Return columns without those of `names`, which are in lower case; rests do not return them either."""
+    """Remove the columns `names`, given in lower case, from the known columns and from the rests."""
     if not names:
         return made
 

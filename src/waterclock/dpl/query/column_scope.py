@@ -1,4 +1,4 @@
-"""Determines the columns of a query, and reports unknown and ambiguous column names that are certainly wrong."""
+"""Determines the columns of a query, and reports column names that are certainly unknown or ambiguous."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Resolver:
         """Add a source in FROM or JOIN to the scope of its SELECT."""
         for join in node.args.get("joins") or () if isinstance(node, exp.Table | exp.Subquery) else ():
             self._source(join.this, frame, ctes)
-            frame.is_natural = True  # it is not tracked which of them its conditions can see
+            frame.is_natural = True  # it is not tracked which sources the conditions of these joins can use
         if isinstance(node, exp.Table):
             start = start_of(node)
             called = node.alias_or_name or ("" if start is None else self.alias_at(start))

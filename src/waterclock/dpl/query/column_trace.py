@@ -28,7 +28,7 @@ UNKNOWN_ORIGIN = "not known: the query alone does not tell which columns it is m
 
 @dataclass(frozen=True, slots=True, order=True)
 class ColumnOf:
-    """A column of a table; the column `*` stands for all of them, if a transform cannot be analyzed."""
+    """A column of a table; the column `*` represents all of its columns, if a transform cannot be analyzed."""
 
     table: str
     column: str
@@ -39,10 +39,10 @@ class ColumnOf:
 
 @dataclass(frozen=True, slots=True)
 class TracedColumn:
-    """The direct origin of a column: its `expression`, and the `inputs` of that. `note`: why the trace ends here.
+    """The direct origin of a column: its SQL `expression` and the input columns in it. `note`: why the trace ends here.
 
-    `unknown` are those of the inputs that may or may not be origins. For Python code, which has no expression, `how` is
-    copied, computed or aggregated.
+    `unknown`: those `inputs` that may or may not be origins. For Python code, which has no expression, `how` is copied,
+    computed or aggregated.
     """
 
     expression: str = ""
@@ -56,7 +56,7 @@ class TracedColumn:
 class TracedColumns:
     """The origins of a query's columns, in order, and the tables whose `*` may include more columns.
 
-    `through_star` returns the input columns of a column that is not in `made`, by its name: those that a `*` includes.
+    `through_star(name)` returns the input columns that a `*` includes as `name`, for a column that is not in `made`.
     """
 
     made: Mapping[str, TracedColumn]
@@ -73,9 +73,9 @@ def trace(
 ) -> TracedColumns:
     """Return the origins of a query's columns; columns of UNION ALL BY NAME are merged by name.
 
-    `closed` returns the columns of a table if all are known, else none; `known` returns those that are known. `said`
-    are the columns in the transform's column list, by their lower-case names. `calls` are functions that end or start
-    an origin.
+    `closed` returns the columns of a table if all are known, else none; `known` returns the known ones. `said` maps
+    lower-case names to the columns in the transform's column list. `calls`: functions whose results have other origins
+    than their arguments.
     """
     if not query.branches:
         return _Tracer(query, closed, known, said, calls).trace()
@@ -155,7 +155,7 @@ class _Tracer:
         return TracedColumn(text, inputs) if origin.is_known else TracedColumn(text, inputs, UNKNOWN_ORIGIN)
 
     def _trace_unnamed_columns(self, made: Columns) -> TracedColumn | None:
-        """Return the origin of columns whose names are not known; None if there are none but those of open tables."""
+        """Return the origin of columns whose names are not known; None if a `*` of an open table includes them all."""
         if not made.is_known:
             return TracedColumn(note=UNKNOWN_ORIGIN)
         if len(made.rests) == len(made.opens):
@@ -165,7 +165,7 @@ class _Tracer:
         return self._to_traced_column("", made.rests[0]("*") or ColumnOrigin(is_known=False))
 
     def _texts(self, tree: Any) -> dict[str, str]:
-        """Return the expressions of the query's columns, with qualified column names, by lower-case name."""
+        """Map the query's columns, in lower case, to their expressions with qualified column names."""
         schema: dict[str, object] = {
             name: {column.lower(): _UNKNOWN_TYPE for column in columns}
             for name, read in self.reads.items()
@@ -185,7 +185,7 @@ class _Tracer:
         }
 
     def _read(self, name: str) -> Columns | None:
-        """Return the columns of a read by its name in the text; if not all are known, with a rest for the others."""
+        """Return the columns of the read that has this name in the text; a rest represents the unknown ones."""
         read = self.reads.get(name)
         if read is None:
             return None
@@ -198,7 +198,7 @@ class _Tracer:
         return Columns(known, (lambda column: ColumnOrigin(frozenset({(name, column)})),), (name,))
 
     def _origin(self, name: str, column: str) -> ColumnOf:
-        """Return the table's column for a column of a read, as the table spells it."""
+        """Return the table column from which a column of a read comes, as the table spells it."""
         if not name:  # a function that starts an origin
             return ColumnOf("", column)
         if (found := self.flats.get(name, {}).get(column.lower())) is not None:

@@ -33,7 +33,7 @@ def uses_in(query: Query, table: str, column: str) -> frozenset[str]:
 
 
 def uses_of(query: Query, table: str) -> Mapping[str, set[str]]:
-    """Return the uses of all names in a query that may be columns of a table, by lower-case name."""
+    """Map each name in a query that may be a column of a table, in lower case, to its uses."""
     found: dict[str, set[str]] = {}
     for part in query.branches or (query,):
         for name, use in _uses(part, table):

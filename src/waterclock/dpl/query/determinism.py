@@ -109,7 +109,7 @@ def _qualifier(tokens: Sequence[Token], index: int) -> list[str]:
 
 
 def _sample(source: SourceText, tokens: Sequence[Token], index: int) -> WaterclockError | None:
-    """Return the error for TABLESAMPLE: a number of rows takes the first to arrive, a share is drawn in each task."""
+    """Return the error for TABLESAMPLE, whose rows depend on how Spark divides the input into tasks."""
     if index + 1 >= len(tokens) or tokens[index + 1].token_type is not TokenType.L_PAREN:
         return None
     return source.span(tokens[index].start, tokens[index].end + 1).refuse(

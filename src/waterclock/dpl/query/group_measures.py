@@ -1,4 +1,7 @@
-"""Splits rules at k_anonymity() and l_diversity(), which measure the smallest of the groups that columns make."""
+"""Finds calls of k_anonymity() and l_diversity() in rules, and replaces them by their computed values.
+
+Both measure the smallest group: rows are grouped by some columns, and rows or distinct values are counted per group.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ from dataclasses import dataclass
 from waterclock.dpl.query.aggregates import grouped_calls
 
 NO_GROUPS = 2**63 - 1
-"""The value for no rows: no group is too small. A rule that asks for a least value holds."""
+"""The value if there are no rows: no group is too small, so rules with a minimum are met."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMeasure:
-    """A measure of groups of rows: the least `aggregate` of the groups with equal values of `columns` (Spark SQL).
+    """A measure of groups of rows: the lowest count in any group with equal values of `columns` (Spark SQL).
 
-    NULL is a value like others in `columns`. `sensitive`: the expression whose values are counted, empty for rows.
+    It counts distinct values of the expression `sensitive`, or rows if that is empty. NULLs in `columns` are equal.
     """
 
     columns: tuple[str, ...]
@@ -28,7 +31,7 @@ def group_measures_in(texts: Iterable[str]) -> list[GroupMeasure]:
 
 
 def with_group_values(text: str, values: Mapping[GroupMeasure, int]) -> str:
-    """Return an expression with a literal in place of each measure of groups."""
+    """Return an expression in which each measure of groups is replaced by its value in `values`."""
     for start, end, name, said in reversed(list(grouped_calls(text))):
         text = f"{text[:start]}{values[_measure(name, said)]}L{text[end:]}"
     return text

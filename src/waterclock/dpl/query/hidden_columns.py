@@ -34,11 +34,11 @@ _TOP = -1
 
 
 @dataclass(slots=True)
-class Hiding:
+class HiddenColumnEdits:
     """The edits of a query that leave out HIDDEN columns; offsets are those of the source text.
 
-    `left_out`: the columns to remove from a read, by the read's offset. `stars`: the texts to insert after a `*`, by
-    offset.
+    `left_out` maps the offset of a read to the columns to remove from it. `stars` maps offsets after a `*` to the texts
+    to insert there.
     """
 
     left_out: dict[int, tuple[str, ...]] = field(default_factory=dict)
@@ -48,14 +48,14 @@ class Hiding:
 
 def compute_hiding(
     source: SourceText, tokens: Sequence[Token], found: QueryNames, hidden: Callable[[FoundTable], Sequence[str]]
-) -> Hiding:
+) -> HiddenColumnEdits:
     """Return the edits that leave HIDDEN columns out of each `*` of a query, or of one branch of it.
 
     `hidden` returns the HIDDEN columns of a read. E319 is added to the errors for a SELECT that names one and has a
     NATURAL JOIN.
     """
     of_reads = [(table, tuple(names)) for table in found.tables if not table.mark and (names := hidden(table))]
-    hiding = Hiding()
+    hiding = HiddenColumnEdits()
     if of_reads and found.tree is not None:
         nodes = {start: node for node in found.tree.find_all(exp.Table) if (start := start_of(node)) is not None}
         finder = _HiddenColumnFinder(source, _Nested(tokens), nodes, hiding)
@@ -151,13 +151,13 @@ class _Nested:
         return next((at for at in range(select + 1, end) if self.around[at] == level and self.parts(at)), end)
 
     def find_closing_bracket(self, opening: int) -> int:
-        """Return the index of the bracket that closes one."""
+        """Return the index of the bracket that closes the one at `opening`; the number of tokens if none does."""
         level = self.around[opening]
         behind = range(opening + 1, len(self.tokens))
         return next((at for at in behind if self.kind(at) in _CLOSING and self.around[at] == level), len(self.tokens))
 
     def is_star(self, at: int) -> bool:
-        """Return whether a token is a `*` that stands for columns: it neither multiplies nor counts rows."""
+        """Return whether a token is a `*` that means columns: it neither multiplies nor counts rows."""
         if self.kind(at) is not TokenType.STAR or self.kind(at - 1) not in _BEFORE_A_STAR:
             return False
         is_only = self.kind(at - 1) is TokenType.L_PAREN and self.kind(at + 1) is TokenType.R_PAREN
@@ -176,7 +176,7 @@ class _Nested:
 
 @dataclass(frozen=True, slots=True)
 class _Select:
-    """A SELECT: the range of its tokens, its `*`, and other parts that use columns without naming them, as indexes.
+    """A SELECT, by the indexes of its tokens: its range, and each `*`, PIVOT and NATURAL JOIN in it.
 
     `merged` are the columns of its USING.
     """
@@ -191,7 +191,9 @@ class _Select:
 
 
 class _HiddenColumnFinder:
-    def __init__(self, source: SourceText, nested: _Nested, nodes: Mapping[int, Any], hiding: Hiding) -> None:
+    def __init__(
+        self, source: SourceText, nested: _Nested, nodes: Mapping[int, Any], hiding: HiddenColumnEdits
+    ) -> None:
         self.source = source
         self.nested = nested
         self.tokens = nested.tokens
@@ -249,7 +251,7 @@ class _HiddenColumnFinder:
         written = set()
         if self.nested.has_list(star):
             written = set(self._in_brackets(star + 1))
-        if parts[-1].lower() not in written:  # a user who leaves it out already may keep that
+        if parts[-1].lower() not in written:  # the user's own EXCEPT may name it already
             self.excepted.setdefault(star, []).append(".".join(map(quote_name, parts)))
 
     def _select(self, begin: int) -> _Select:
@@ -292,7 +294,7 @@ class _HiddenColumnFinder:
         )
 
     def _find_named_columns(self, select: _Select, hidden: Sequence[str]) -> dict[str, int]:
-        """Return the HIDDEN columns that a SELECT may name, with the index of the name; names after AS do not count."""
+        """Map HIDDEN columns that a SELECT may name to the index of the token; names after AS do not count."""
         lower = {name.lower(): name for name in hidden}
         named: dict[str, int] = {}
         for at, text in self.nested.texts(select.begin, select.end):

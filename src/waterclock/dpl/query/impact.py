@@ -13,9 +13,9 @@ from waterclock.dpl.query.column_trace import UNKNOWN_ORIGIN, ColumnOf, TracedCo
 from waterclock.dpl.query.column_uses import FILTER, VALUE, uses_in
 from waterclock.dpl.query.lineage import ColumnLineage
 from waterclock.dpl.query.row_choice import ALL, closing_columns, deciding_columns
-from waterclock.flow.choices import Kind
 from waterclock.flow.code_lineage import CodeLineage
 from waterclock.flow.declarations import Flow, Table
+from waterclock.flow.enums import Kind
 from waterclock.flow.for_each import Each
 
 COPIED, COMPUTED, MAY = "copied", "computed", "may read"
@@ -46,12 +46,12 @@ class Impact:
         return bool(self.uses - {MAY}) or any(how != MAY for how in self.columns.values())
 
     def put(self, column: str, how: str) -> None:
-        """Add a column of the table that derives from the traced one; of two ways `how`, keep the less direct one."""
+        """Add a column that derives from the traced one; if it is known already, keep the less direct `how`."""
         before = self.columns.get(column, COPIED)
         self.columns[column] = max(before, how, key=_RANK.index)
 
     def size(self) -> tuple[object, ...]:
-        """Return a value that changes whenever something is added."""
+        """Return a value that changes whenever a column, use, table or reason is added."""
         return (tuple(self.columns.items()), len(self.uses), len(self.through), len(self.why))
 
 
@@ -89,7 +89,7 @@ def impact_of(lineage: ColumnLineage, of: ColumnOf) -> tuple[Impact, ...]:
 
 
 def _decides_rows(at: Impact, deciding: frozenset[str]) -> bool:
-    """Return whether the table's rows certainly depend on one of the affected columns; `deciding` are such columns."""
+    """Return whether a certainly affected column is in `deciding`, the columns that decide which rows the table has."""
     sure = {column.lower() for column, how in at.columns.items() if how != MAY}
     return bool(sure & deciding) or (bool(sure) and ALL in deciding)
 
@@ -101,7 +101,7 @@ def _impact_on(found: dict[str, Impact], name: str, through: str) -> Impact:
 
 
 def find_delivering_publishes(flow: Flow) -> Mapping[str, tuple[str, ...]]:
-    """Return, by collect, the publishes of the project that write to its source."""
+    """Map each collect to the publishes of the project that write to its source."""
     by: dict[str, tuple[str, ...]] = {}
     for name, table in flow.tables.items():
         unit = table.source.unit if table.source else None

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from waterclock.dpl.query.column_flow import ALL_CALLS, FollowedCalls
 from waterclock.dpl.query.column_trace import ColumnOf, TracedColumn, trace, trace_expression
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import Kind
 from waterclock.flow.code_lineage import COMPUTED, COPIED, CodeLineage, Origin
 from waterclock.flow.declarations import Column, Flow, PythonFunction, Table
+from waterclock.flow.enums import Kind
 from waterclock.flow.for_each import Each
 from waterclock.timelabel.label import TIMELABEL
 
@@ -94,7 +94,7 @@ class ColumnLineage:
         return self._trace_once(table)
 
     def stars_in(self, table: str) -> tuple[str, ...]:
-        """Return the input tables of a table whose `*` in its query may include more columns than are known."""
+        """Return the input tables that a table's query reads by `*` and whose columns are not all known."""
         self._trace_once(table)
         return self._stars.get(table, ())
 
@@ -212,7 +212,7 @@ class ColumnLineage:
         return found
 
     def _trace_published_column(self, source: str, column: Column) -> TracedColumn:
-        """Return the origin in the published table of a column of a PUBLISH."""
+        """Return the origin of a PUBLISH's column in the published table."""
         if column.made_as is None:
             return TracedColumn(column.name, (ColumnOf(source, column.name),))
         spelt = {name.lower(): name for name in self._list_known_columns(source)}

@@ -10,7 +10,7 @@ from sqlglot import exp
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedQuery
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import ReadKind
+from waterclock.flow.enums import ReadKind
 from waterclock.timelabel.duration import Duration
 
 FLAT = "FLAT"
@@ -66,9 +66,9 @@ class FoundValue:
 
 @dataclass(slots=True)
 class QueryNames:
-    """The names in a query, its errors, and its syntax tree, None if it cannot be parsed.
+    """The tables, values and variables that a query names, its errors, and its syntax tree (None if it has none).
 
-    A query with UNION ALL BY NAME has no tree, but `branches`: the combined queries, with their names.
+    A query with UNION ALL BY NAME has no tree, but `branches`: the combined queries, each with its names.
     """
 
     tree: Any

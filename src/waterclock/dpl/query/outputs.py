@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from waterclock.dpl.query.projections import nameless
+from waterclock.dpl.query.projections import find_unnamed_items
 from waterclock.dpl.query.type_families import UNSTORED, Family
 from waterclock.dpl.query.visible_columns import Entry, Output
 from waterclock.dpl.syntax.source_text import SourceText, Span
@@ -59,7 +59,7 @@ def check_storable(output: Output, query: Span, said: ParsedColumnList | None) -
 
 def check_column_names(tree: Any, source: SourceText) -> Iterator[WaterclockError]:
     """Yield errors for columns of a query without a name, for which Spark would generate one."""
-    for node in nameless(tree):
+    for node in find_unnamed_items(tree):
         written = source.span_of(node)
         if written is not None:
             yield source.span(written.start).refuse(
@@ -103,7 +103,10 @@ def _check_duplicate_names(output: Output, query: Span) -> Iterator[WaterclockEr
 
 
 def _list_repeated_columns(entries: Iterable[Entry], like: Entry, first: Mapping[str, Entry]) -> list[str]:
-    """Return all columns that the `*` of an entry includes a second time; for an entry without `*`, only its name."""
+    """Return the columns that the `*` from which `like` comes selects a second time; without a `*`, only its name.
+
+    `first` maps lower-case names to the first entry of that name.
+    """
     if not _is_star(like.node):
         return [like.name]
     seen: set[str] = set()

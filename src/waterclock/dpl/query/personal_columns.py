@@ -13,14 +13,14 @@ from waterclock.dpl.query.column_flow import FollowedCalls
 from waterclock.dpl.query.column_trace import UNKNOWN_ORIGIN, ColumnOf, TracedColumn, trace_expression
 from waterclock.dpl.query.impact import find_delivering_publishes
 from waterclock.dpl.query.lineage import ColumnLineage
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flow, Function, Table
+from waterclock.flow.enums import Kind
 from waterclock.flow.personal_data import COUNTING, HIDING, NO_PII, PII, REVEALING, declared_tag
 
 
 @dataclass(frozen=True, slots=True)
 class PersonalColumn:
-    """A column with personal data: `inputs` are the columns from which it has its tag, none for the first ones.
+    """A column with personal data. `inputs`: the columns from which it inherits the tag; empty if it is tagged itself.
 
     `is_sure`: False if its origin cannot be analyzed, so that it may or may not derive from the inputs. The column `*`
     represents columns whose names are not known.
@@ -32,7 +32,7 @@ class PersonalColumn:
 
 
 def find_followed_calls(functions: Mapping[str, Function]) -> FollowedCalls:
-    """Return the functions that end or start the tag: the built-in ones, and SQL functions that only call these."""
+    """Return the functions that remove or add the tag: the built-in ones, and SQL functions that only call these."""
     ends, starts = set(HIDING | COUNTING), set(REVEALING)
     before = -1
     while before != (before := len(ends) + len(starts)):
@@ -59,10 +59,11 @@ def list_tagged_columns(flow: Flow) -> list[ColumnOf]:
 
 
 def find_personal_columns(lineage: ColumnLineage, first: Collection[ColumnOf]) -> list[PersonalColumn]:
-    """Return the columns of `first`, and all that derive from them unless a function or a tag ends that.
+    """Return the columns `first` and all columns that inherit their tag.
 
-    `lineage` must follow the calls of `find_followed_calls`. The result of `decrypt` has the tag as well. Cost: parses
-    the queries of the flow once, some milliseconds each; no query is parsed if `first` is empty and nothing decrypts.
+    A function that hides values, or the tag `no_pii` of a column, stops the inheritance. Results of `decrypt` have the
+    tag as well. `lineage` must follow the calls of `find_followed_calls`.
+    Cost    parses the queries of the flow once, some milliseconds each; none if `first` is empty and nothing decrypts
     """
     flow = lineage.flow
     if not first and not may_reveal(flow):
@@ -75,7 +76,7 @@ def find_personal_columns(lineage: ColumnLineage, first: Collection[ColumnOf]) -
 
 
 def find_first_columns(personal: Collection[PersonalColumn], of: PersonalColumn) -> list[ColumnOf]:
-    """Return the columns in which the tag of a column begins; a function such as decrypt has no table."""
+    """Return the columns from which the tag of a column originates; a function such as `decrypt` has no table."""
     by_key = {_key(each.column): each for each in personal}
     found: dict[ColumnOf, None] = {}
     seen = {_key(of.column)}

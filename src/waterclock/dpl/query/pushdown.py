@@ -35,7 +35,7 @@ class PushedCondition:
 
 @dataclass(frozen=True, slots=True)
 class Pushdown:
-    """The columns of a table that a query may read, and conditions that all rows meet which affect its result."""
+    """The columns of a table that a query may read, and conditions that are true for each row that it needs."""
 
     columns: frozenset[str]
     conditions: tuple[PushedCondition, ...] = ()
@@ -63,7 +63,7 @@ def find_pushdown(query: Query, table: str, types: Mapping[str, str]) -> Pushdow
 def _parse_query(text: str) -> Any:
     try:
         [tree] = dialect().parse(text)
-    except Exception:  # noqa: BLE001 - Spark says what is wrong with it
+    except Exception:  # noqa: BLE001 - Spark reports the error
         return None
     return tree if isinstance(tree, exp.Query) else None
 

@@ -1,4 +1,4 @@
-"""Finds the columns whose values decide which rows a table has by its rules, keys and mode, apart from its query."""
+"""Finds the columns whose values decide which rows a table keeps, by its rules, keys and mode; queries are ignored."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from typing import Any
 
 from sqlglot import exp
 
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Column, Table
-from waterclock.flow.ladders import find_row_action
+from waterclock.flow.enums import ReadKind
+from waterclock.flow.rule_actions import find_row_action
 
 ALL = "*"
 _DIALECT = "databricks"
 
 
 def deciding_columns(table: Table) -> frozenset[str]:
-    """Return the columns of a table, in lower case, that decide which rows it has; `*` stands for all columns.
+    """Return the columns of a table, in lower case, that decide which rows it keeps; `*` represents all columns.
 
-    These are the columns that rules which remove single rows check, and by which MERGE or TEMPORAL identifies, orders
-    or deletes rows.
+    These are the columns in rules that remove single rows, and in the key, order and deletes of MERGE or TEMPORAL.
     """
     found = [*_deciding_columns_of_fold(table)]
     for column in table.columns.named:
@@ -31,7 +30,7 @@ def deciding_columns(table: Table) -> frozenset[str]:
 
 
 def closing_columns(table: Table) -> frozenset[tuple[str, str]]:
-    """Return the tables and columns in a CLOSE WHEN, columns in lower case; they decide which late rows are read."""
+    """Return the (table, lower-case column) pairs in a CLOSE WHEN, which decide which late rows a batch reads."""
     closes = table.closes
     if closes is None:
         return frozenset()

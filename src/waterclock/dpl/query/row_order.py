@@ -54,7 +54,7 @@ def parse_query(source: SourceText) -> Any:
 
 
 def _keys_at(flow: Flow, query: Query, reader: Table | None) -> dict[int, tuple[str, ...]]:
-    """Return the unique columns of each table or view that a query reads, by the offset of its name."""
+    """Map the offset of each table or view in a query to the columns that identify its rows."""
     keys: dict[int, tuple[str, ...]] = {}
     for each in query.tables:
         read = each.flat.read if each.flat is not None else each.read

@@ -34,7 +34,7 @@ class TextPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class Spliced:
+class SplicedQuery:
     """A query that Spark can run, with the origins of its parts.
 
     Its parameters, to be passed to Spark as `args`, are `wc_window_start`, `wc_window_end`, `wc_timelabel`,
@@ -48,8 +48,8 @@ class Spliced:
     def place_of(self, line: int, column: int) -> Place:
         """Return the position in the user's file of a position in `text`; both are counted from 1.
 
-        Columns of `text` are counted in UTF-16 units, as in Spark's errors, whose columns start at 0. A position in
-        inserted text gives that of the reference which it replaces.
+        Columns of `text` are counted in UTF-16 units, as in Spark's errors, whose columns start at 0. For a position in
+        inserted text, the position of the replaced reference is returned.
         """
         start = 0
         for _ in range(line - 1):
@@ -82,10 +82,10 @@ class Replacements(Protocol):
         """Return a relation for a reference in a query's text."""
 
     def of_value(self, query: Query, value: ValueReference) -> str:
-        """Return an expression for a value of the batch in a query's text."""
+        """Return the SQL expression that replaces a call such as WINDOW_START() in a query's text."""
 
     def between(self, query: Query) -> Mapping[int, str]:
-        """Return the texts to insert at further offsets of a query's text."""
+        """Map further offsets in a query's text to the texts to insert there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class _ReplacementsByName:
         return {}
 
 
-def splice(query: Query, name_of: Callable[[Read | Flat], str]) -> Spliced:
+def splice(query: Query, name_of: Callable[[Read | Flat], str]) -> SplicedQuery:
     """Return a query with each read replaced by `name_of(read)`, views by their queries, values by Spark parameters.
 
     `name_of` returns a name or another relation on one line. An alias is added if the query gives none.
@@ -111,7 +111,7 @@ def splice(query: Query, name_of: Callable[[Read | Flat], str]) -> Spliced:
     return splice_with(query, _ReplacementsByName(name_of))
 
 
-def splice_with(query: Query, ways: Replacements) -> Spliced:
+def splice_with(query: Query, ways: Replacements) -> SplicedQuery:
     """Return a query with its references replaced as `ways` defines; otherwise like `splice`."""
     if query.branches:
         raise ValueError("Spark has no UNION ALL BY NAME: splice each of the branches")
@@ -123,7 +123,7 @@ def splice_with(query: Query, ways: Replacements) -> Spliced:
             parts.append(text)
             pieces.append(TextPiece(at, source, origin, is_copied))
             at += len(text)
-    return Spliced("".join(parts), tuple(pieces), variables_of(query))
+    return SplicedQuery("".join(parts), tuple(pieces), variables_of(query))
 
 
 def variables_of(query: Query) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ _OFFSET = re.compile(r"[XxOVzZ]")
 
 
 def types_of(flow: Flow, query: Query) -> dict[str, str]:
-    """Return the declared types of a query's input columns, by lower-case name; only names with a single type."""
+    """Map a query's input columns, in lower case, to their declared types; names with several types are left out."""
     found: dict[str, set[str | None]] = {}
     for reference in query.tables:
         read = reference.flat.read if reference.flat is not None else reference.read
@@ -34,7 +34,7 @@ def types_of(flow: Flow, query: Query) -> dict[str, str]:
 
 
 def find_text_read_in_utc(node: Any, types: Mapping[str, str]) -> tuple[Any, str] | None:
-    """Return the node to mark, and words for the call, if a node reads a string without an offset as a timestamp.
+    """Return the node to mark and the call for a message, if a node reads a string without an offset as a timestamp.
 
     Return None for other nodes, and for intentional uses: a literal, a pattern with an offset, and an argument of
     `to_utc_timestamp` or `convert_timezone`.

@@ -17,7 +17,7 @@ from sqlglot import exp
 from waterclock.dpl.query.column_scope import start_of
 from waterclock.dpl.query.names_in_query import FoundTable, is_mark
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import ReadKind
+from waterclock.flow.enums import ReadKind
 from waterclock.timelabel.duration import parse_duration
 from waterclock.timelabel.label import TIMELABEL
 
@@ -28,7 +28,10 @@ _FROM = (exp.GT, exp.GTE, exp.EQ)
 
 @dataclass(frozen=True, slots=True)
 class TimeBound:
-    """A row of `other` matches rows of `read` up to `most` before it, by the times in `other_column` and `column`."""
+    """The longest time, `most`, by which a row of `read` may precede a row of `other` that it joins.
+
+    It is measured from `column` of `read` to `other_column` of `other`.
+    """
 
     read: FoundTable
     column: str
@@ -100,7 +103,7 @@ def _may_bound(condition: Any) -> bool:
 def _find_bounds_between(
     sources: Mapping[str, FoundTable], said: Sequence[Any], reads: set[str], others: set[str]
 ) -> Iterator[TimeBound]:
-    """Yield how long after rows of `reads` rows of `others` may be; nothing if other conditions restrict the times."""
+    """Yield the time bounds from rows of `reads` to rows of `others`; none if other conditions restrict the times."""
     for (early, late), most in _longest_differences(said).items():
         if early[0] in reads and late[0] in others and early[0] != late[0]:
             is_more_said = any(
@@ -112,7 +115,7 @@ def _find_bounds_between(
 
 
 def _longest_differences(said: Sequence[Any]) -> dict[tuple[_At, _At], timedelta]:
-    """Return the longest time from one column to another, by pair, from conditions on the difference of two columns."""
+    """Map each pair of time columns to the longest time between them that conditions on their difference allow."""
     found: dict[tuple[_At, _At], timedelta] = {}
     for difference in (each for condition in said for each in _nonpositive_sums(condition)):
         ones = {count: time for time, count in difference.times.items()}

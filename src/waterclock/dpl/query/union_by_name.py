@@ -26,7 +26,7 @@ _WHY = "Spark runs each of the queries on its own, and their rows are combined b
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The token indexes of a UNION ... BY NAME, `first` to before `behind`; `depth` is the number of open brackets."""
+    """The tokens `first` to `behind` (exclusive) of a UNION ... BY NAME, and the number of brackets around them."""
 
     first: int
     behind: int
@@ -34,7 +34,7 @@ class _Words:
 
 
 def branches_of(query: ParsedQuery) -> tuple[list[ParsedQuery], list[WaterclockError]]:
-    """Return the queries that UNION ALL BY NAME combines at a query's top level, and errors; no queries without one."""
+    """Return the queries that UNION ALL BY NAME combines at a query's top level (empty without it), and errors."""
     tokens = query.tokens
     cuts = [words for words in _find_unions_by_name(tokens) if not words.depth]
     if not cuts:

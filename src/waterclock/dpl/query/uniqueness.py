@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from waterclock.dpl.query.column_scope import start_of
 from waterclock.dpl.query.projections import makes_rows
-from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Flow, Read, Table
+from waterclock.flow.enums import Mode, ReadKind
 from waterclock.flow.folds import RECORD
 from waterclock.timelabel.label import TIMELABEL
 
@@ -31,7 +31,10 @@ def keys_of_table(flow: Flow, read: Read, reader: Table | None) -> tuple[str, ..
 
 
 class Uniqueness:
-    """Determines whether rows of a query are unique or ordered; `keys_at` are the keys of input tables by offset."""
+    """Determines whether rows of a query are unique or ordered.
+
+    `keys_at` maps the offset of each input table in the query's text to the table's key columns.
+    """
 
     def __init__(self, keys_at: Mapping[int, tuple[str, ...]]) -> None:
         self.keys_at = keys_at
@@ -39,8 +42,8 @@ class Uniqueness:
     def is_unique_by(self, select: exp.Select, columns: Iterable[Any]) -> bool:
         """Return whether `columns` certainly identify the rows of a SELECT's FROM and joins.
 
-        The rows of a join are identified by the keys of all sources, except those that the join's condition looks up by
-        their keys. A RIGHT or FULL join also needs these, because it adds rows in which the other keys are NULL.
+        The rows of a join are identified by the keys of all its sources. A source whose whole key the join's condition
+        equates is not needed, except in a RIGHT or FULL join, which adds rows in which the other keys are NULL.
         """
         named = {(each.table.lower(), each.name.lower()) for each in columns if isinstance(each, exp.Column)}
         from_ = select.args.get("from_")

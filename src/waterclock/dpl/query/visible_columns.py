@@ -12,7 +12,7 @@ Names = dict[str, str]  # lower case → as written, because column names in Spa
 
 
 def names_of(columns: Iterable[str]) -> Names:
-    """Return columns by their lower-case names."""
+    """Map the lower-case name of each column to the name as written."""
     return {column.lower(): column for column in columns}
 
 
@@ -72,7 +72,10 @@ UNKNOWN = Output((), is_whole=False)
 
 
 def output_of(names: Names | None, families: Mapping[str, Family] | None = None, hidden: Iterable[str] = ()) -> Output:
-    """Return the columns of a table by their names, types and the HIDDEN ones; `names` is None if not all are known."""
+    """Build the `Output` of a table from its column names, type families and HIDDEN columns.
+
+    `names` is None if not all columns are known.
+    """
     out_of_sight = {name.lower() for name in hidden}
     if names is None:
         return Output(tuple(Entry(name, family) for name, family in (families or {}).items()), is_whole=False)
@@ -139,11 +142,11 @@ class Frame:
         return [*self.sources, *(self.outer.all_sources() if self.outer else [])]
 
     def visible(self) -> list[VisibleSource]:
-        """Return the SELECT's sources without those of SEMI and ANTI joins: only their columns are in `*`."""
+        """Return the SELECT's sources whose columns a `*` includes: all but those of SEMI and ANTI joins."""
         return [source for source in self.sources if source.alias.lower() not in self.hidden]
 
     def owners(self, name: str, among: Iterable[VisibleSource] | None = None) -> list[VisibleSource]:
-        """Return the sources that have an unqualified name, if it is certainly ambiguous; else an empty list.
+        """Return the sources with a column of this unqualified name, if it is certainly ambiguous; else an empty list.
 
         Only the innermost SELECT whose sources have the name counts. `among`: those of its sources that are in scope;
         None for all.
@@ -177,6 +180,6 @@ def _times(source: VisibleSource, lower: str) -> int:
 
 
 def list_sources(sources: Iterable[VisibleSource]) -> Iterator[tuple[str, Names | None]]:
-    """Yield the alias and the columns of each source, for errors."""
+    """Yield the alias and the columns of each source, for error messages."""
     for source in sources:
         yield source.alias, source.names

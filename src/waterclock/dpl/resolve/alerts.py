@@ -55,7 +55,7 @@ class _AlertReader:
 
     config: Config
     errors: list[WaterclockError]
-    is_whole: bool  # else tables may be missing because of errors in their statements, which are reported already
+    is_whole: bool  # the flow has no errors; otherwise tables with errors, which are reported already, may be missing
     said: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class _AlertReader:
                 )
 
     def tables(self, said: Mapping[str, Any], path: _Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the subsections below the last key of a path, by name; report those with invalid names or values."""
+        """Yield the name and the values of each subsection at `path`; report invalid names and values."""
         kind, found = path[-1], said.get(path[-1], {})
         if not isinstance(found, Mapping):
             fix = f"write [alerts.{kind}.NAME] and its keys below it"

@@ -1,4 +1,4 @@
-"""Resolves AWAIT, the sign for which a collect waits: a marker, rows of the next window, or a query that is TRUE."""
+"""Resolves AWAIT. Before it reads a window, a collect waits for a marker file, a later file or a query that is TRUE."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from waterclock.dpl.syntax.statements import ParsedAwait, Statement
 from waterclock.errors import WaterclockError
 from waterclock.flow.awaits import Awaits
 from waterclock.flow.capabilities import Capabilities
-from waterclock.flow.choices import Batching, Sign
+from waterclock.flow.enums import Batching, Sign
 
 _CODES = re.compile(r"%(.?)")
 _KNOWN = frozenset("YmdHMj%")

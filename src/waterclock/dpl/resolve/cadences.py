@@ -12,8 +12,8 @@ from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.cursor import ensure_place, parse_at
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, Kind, ReadKind
 from waterclock.flow.declarations import Read
+from waterclock.flow.enums import Batching, Kind, ReadKind
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.cron import compile_cron
 from waterclock.timelabel.duration import Duration
@@ -26,7 +26,7 @@ _NOTHING = timedelta(0)
 
 
 class Cadences:
-    """Resolves the cadences of tables, upstream first. A table without EVERY has that of its inputs if these agree."""
+    """Resolves the cadences of tables, upstream first. A table without EVERY gets the common cadence of its inputs."""
 
     def __init__(self, drafts: Mapping[str, UnresolvedTable], config: Config, errors: list[WaterclockError]) -> None:
         self.drafts = drafts

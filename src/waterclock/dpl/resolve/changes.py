@@ -9,10 +9,10 @@ from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import ParsedMode
 from waterclock.errors import WaterclockError
 from waterclock.flow.changes import DELETES, OP_COLUMN, format_change_mark
-from waterclock.flow.choices import FOLDS, Action, Batching
 from waterclock.flow.declarations import Column, Columns
+from waterclock.flow.enums import FOLDS, Action, Batching
 from waterclock.flow.folds import Merge, Temporal
-from waterclock.flow.ladders import Ladder
+from waterclock.flow.rule_actions import RuleActions
 from waterclock.spark_sql import quote_name
 
 _REMOVE = frozenset({Action.QUARANTINE, Action.DROP})
@@ -64,7 +64,7 @@ def _find_change_errors(draft: UnresolvedTable, said: ParsedMode | None) -> Iter
             )
 
 
-def _ladders(draft: UnresolvedTable) -> Iterator[tuple[str, Ladder]]:
+def _ladders(draft: UnresolvedTable) -> Iterator[tuple[str, RuleActions]]:
     for rule in draft.declared.rules:
         yield f"the rule {rule.name}", rule.rungs
     for column in draft.declared.columns.named:
@@ -75,9 +75,9 @@ def _ladders(draft: UnresolvedTable) -> Iterator[tuple[str, Ladder]]:
 
 
 def resolve_changes(draft: UnresolvedTable, said: ParsedMode, errors: list[WaterclockError]) -> Merge | Temporal | None:
-    """Return the MERGE or TEMPORAL settings of a collect BY CHANGES, in which a deleting change deletes its key.
+    """Return the MERGE or TEMPORAL settings of a collect BY CHANGES, extended to delete a key if its row was deleted.
 
-    ORDER BY, and a TEMPORAL time other than that of the change, are reported.
+    ORDER BY, and a TEMPORAL time other than that of the change, are reported in `errors`.
     """
     fold = draft.declared.fold
     if fold is None:

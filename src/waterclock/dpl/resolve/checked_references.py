@@ -12,8 +12,8 @@ from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList, ParsedOptions
 from waterclock.errors import WaterclockError
 from waterclock.flow.checked_references import CheckedReference, checked_references
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Columns, Read
+from waterclock.flow.enums import Kind
 from waterclock.flow.flat_joins import plain_type
 
 
@@ -45,7 +45,7 @@ def read_parents(
 
 
 def _add_parent_columns(columns: Columns, checked: CheckedReference, theirs: Sequence[str]) -> Columns:
-    """Return the columns with the parent's column set in each column of a checked reference."""
+    """Return the column list with the parent's column, from `theirs`, set on each column of a checked reference."""
     by_name = dict(zip(checked.columns, theirs, strict=True))
     named = (
         replace(column, references=replace(column.references, columns=(by_name[column.name],)))
@@ -97,7 +97,7 @@ def _ladders(draft: UnresolvedTable, checked: CheckedReference) -> Iterator[Wate
         if own and own != checked.ladder:
             yield reference_span(draft, column.name).refuse(
                 "E282",
-                f"two ladders for one reference to {checked.table}",
+                f"different ELSE actions for one reference to {checked.table}",
                 why=f"{' and '.join(checked.columns)} are one reference to one parent",
                 fix="write ELSE after only one of them, or give each a ROLE",
             )

@@ -21,8 +21,8 @@ from waterclock.dpl.resolve.watermarks import AS_TIMESTAMP
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Expression, ParsedColumnList
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import Kind, ReadKind, TableType
 from waterclock.flow.closings import END, START, Closes, Least
+from waterclock.flow.enums import Kind, ReadKind, TableType
 
 if TYPE_CHECKING:
     from sqlglot.tokens import Token
@@ -41,7 +41,7 @@ _SAY = f"write the condition for complete input, {_FIX}"
 def resolve_closings(
     drafts: Mapping[str, UnresolvedTable], variables: Mapping[str, Any], functions: Iterable[str] = ()
 ) -> Iterator[WaterclockError]:
-    """Set `closes` of each table with CLOSE WHEN, and yield errors; `functions` are the names of the project's."""
+    """Set `closes` of each table with CLOSE WHEN, and yield errors; `functions` are the project's function names."""
     known = frozenset(name.upper() for name in functions)
     for draft in drafts.values():
         if draft.statement.clause(_WORD) is None:

@@ -216,7 +216,7 @@ class _ConditionReader:
         raise self._part_error(node, did_you_mean(upper, [*_WINDOW, *_NAMED]))
 
     def _part(self, op: str, node: Any) -> _Typed:
-        """Convert a function that returns a part of a date or time, such as `month`; a date has no hours."""
+        """Convert a function that returns a part of a date or time, such as `month`; refuse `hour` of a date."""
         inside = node.this if isinstance(node, exp.TsOrDsToDate) and not node.args.get("format") else node
         found = self._time(self.read(inside), None, self._find_written_text(inside))
         if found.kind is _Kind.DATE and op in _CLOCK:
@@ -241,7 +241,7 @@ class _ConditionReader:
         raise self._refuse(what, "compare values of the same type")
 
     def _time(self, found: _Typed, kind: _Kind | None, said: str) -> _Typed:
-        """Convert a value to a timestamp or a date, as `kind` says; None for either of them."""
+        """Convert a value to the type `kind`, a timestamp or a date (None: either); `said` is its text for messages."""
         if found.kind is _Kind.NULL:
             return found
         if found.kind is _Kind.TEXT and found.is_written:

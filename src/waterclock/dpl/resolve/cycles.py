@@ -10,8 +10,8 @@ from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
 from waterclock.flow.checked_references import checked_references
-from waterclock.flow.choices import Kind, ReadKind
 from waterclock.flow.declarations import Read
+from waterclock.flow.enums import Kind, ReadKind
 from waterclock.flow.graph import components_of, cycle_of
 
 
@@ -75,7 +75,7 @@ def _from_reference(
 
 
 def _is_reference(draft: UnresolvedTable, read: Read, spans: Mapping[tuple[str, Read], Span]) -> bool:
-    """Return whether a read of a table was declared by a checked reference."""
+    """Return whether a read of a table was declared by a checked reference, REFERENCES ... ELSE."""
     checked = [each for each in checked_references(draft.declared.columns) if each.read == read]
     return any(spans.get((draft.name, read)) == reference_span(draft, each.columns[0]) for each in checked)
 

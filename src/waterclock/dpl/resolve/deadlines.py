@@ -40,7 +40,7 @@ def check_deadlines(drafts: Mapping[str, UnresolvedTable]) -> Iterator[Watercloc
 
 
 def is_by_watermark(statement: Statement) -> bool:
-    """Return whether a statement has DEADLINE BY WATERMARK: the table's watermark must meet it, not its batch."""
+    """Return whether a statement has DEADLINE BY WATERMARK, which the table's watermark must meet, not its batch."""
     said = statement.value(DEADLINE, ParsedDeadline)
     return said is not None and said.is_by_watermark
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from waterclock.dpl.config.model import Config
 from waterclock.dpl.query.builtins import FUNCTIONS
-from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.connections import ValidConnections
 from waterclock.dpl.resolve.fingerprints import (
     canonical_query,
     code_of_function,
@@ -23,7 +23,7 @@ from waterclock.dpl.resolve.keyed_calls import current_keys
 from waterclock.dpl.resolve.open_windows import with_open_windows
 from waterclock.dpl.resolve.renames import former_names
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.resolve.views import Queries
+from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.flow.about import About
 from waterclock.flow.checks import every_rule
 from waterclock.flow.declarations import Columns, Flow, Function, Table, TableDeclaration, View
@@ -39,11 +39,11 @@ class FlowBuilder:
     """Builds a flow from `drafts`, unresolved tables without errors. `view_columns` are the column lists of views."""
 
     drafts: Mapping[str, UnresolvedTable]
-    queries: Queries
+    queries: QueryResolver
     functions: Mapping[str, Function]
     view_columns: Mapping[str, Columns]
     config: Config
-    systems: Systems
+    systems: ValidConnections
     grants: tuple[Grant, ...] = ()
 
     def build(self) -> Flow:
@@ -119,7 +119,7 @@ class FlowBuilder:
 
 
 def _header(declared: TableDeclaration) -> list[str]:
-    """Return the expressions in the header."""
+    """Return the SQL expressions in a table's header: rules, computed columns, DELETE WHEN and CLOSE WHEN."""
     texts = [rule.expression for rule in every_rule(declared)]
     texts += [column.ends.made_as for column in declared.columns.named if column.ends and column.ends.made_as]
     texts += [column.made_as.expression for column in declared.columns.named if column.made_as]
@@ -135,7 +135,7 @@ def _list_words(text: str) -> str:
 
 
 def _with_code_of_deletes(declared: TableDeclaration, functions: Mapping[str, Function]) -> TableDeclaration:
-    """Return a table with the code of the functions that DELETE WHEN calls: with other code it deletes other rows."""
+    """Return a table with a digest of the functions that DELETE WHEN calls: if they change, other rows are deleted."""
     fold = declared.fold
     called = _list_called_functions([_list_words(fold.delete_when)], functions) if fold and fold.delete_when else []
     if fold is None or not called:
@@ -146,7 +146,7 @@ def _with_code_of_deletes(declared: TableDeclaration, functions: Mapping[str, Fu
 
 
 def _list_called_functions(texts: Iterable[str], functions: Mapping[str, Function]) -> list[str]:
-    """Return the names of the functions whose names occur in canonical texts, directly or in such functions."""
+    """Return the names of the functions that canonical texts name, and of those that their bodies name in turn."""
     split = [text.split(_SEPARATOR) for text in texts] if functions else []
     words = {word for each in split for word in each}
     words |= {word.upper() for each in split for word, following in pairwise(each) if following == "("}  # in backticks

@@ -53,12 +53,12 @@ def late_rows_with_former_names(late_rows: LateRows, names: Names) -> LateRows:
 
 
 def mark_table_name(table: str) -> str:
-    """Return a table name in ⟦⟧, as it is in the shapes of a function until `replace_marked_table_names`."""
+    """Return a table name in ⟦⟧, so that `replace_marked_table_names` finds it in the syntax tree's text."""
     return f"⟦{table}⟧"
 
 
 def replace_marked_table_names(shapes: Sequence[str], names: Names) -> tuple[str, ...]:
-    """Return the shapes of a function with marked table names replaced by former names, and marks removed."""
+    """Return the syntax trees of a function, as text, with marked table names replaced by former or unmarked names."""
     own, *used = shapes
     return _MARKED.sub(lambda found: _former_name(names, found[1]), own), *used
 

@@ -47,7 +47,7 @@ def function_of(statement: Statement, variables: Mapping[str, Value], errors: li
 
 
 def check_circles(statements: Mapping[str, Statement]) -> Iterator[WaterclockError]:
-    """Yield an error for each group of functions that call each other in a circle, or itself."""
+    """Yield an error for each function that calls itself, and each group of functions that call each other."""
     calls = {name: _list_calls(statement, statements) for name, statement in statements.items()}
     for group in components_of(calls):
         path = cycle_of({name: [called for called in calls[name] if called in group] for name in sorted(group)})

@@ -28,8 +28,8 @@ from waterclock.dpl.syntax.statements import (
     Statement,
 )
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Function
+from waterclock.flow.enums import Kind
 from waterclock.flow.grants import Grant, GrantedColumn
 
 _BY_ROW = "it is computed for each row from the row's own columns, and from attributes of the user"

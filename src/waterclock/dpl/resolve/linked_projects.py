@@ -5,15 +5,18 @@ from __future__ import annotations
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import ParsedBatching
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching
 from waterclock.flow.declarations import Unit
+from waterclock.flow.enums import Batching
 from waterclock.timelabel.label import TIMELABEL
 
 
 def resolve_link(
     draft: UnresolvedTable, unit: Unit, by: ParsedBatching, errors: list[WaterclockError]
 ) -> ParsedBatching:
-    """Return the BY of a collect from a table of another project: labels or states; report an invalid name or BY."""
+    """Return how a collect reads a table of another project: slices by label, or its state at each window's end.
+
+    An invalid table name or BY is reported in `errors`.
+    """
     if unit.query is None and len(unit.path.split(".")) != 2:
         errors.append(
             draft.at("FROM").refuse(

@@ -14,7 +14,7 @@ from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.dpl.syntax.statements import Expression, ParsedColumnList, ParsedMode, ParsedTemporal
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Batching, Mode
+from waterclock.flow.enums import Batching, Mode
 from waterclock.flow.folds import RECORD, Merge, Temporal
 from waterclock.timelabel.label import TIMELABEL
 
@@ -28,7 +28,7 @@ def resolve_merge(
     variables: Mapping[str, Any],
     errors: list[WaterclockError],
 ) -> None:
-    """Set the MERGE settings of a table. Its key is that of ON, else `keys`; a MERGE without a key is reported."""
+    """Set the MERGE settings of a table. Its key is ON (...), or else `keys`; a MERGE without a key is reported."""
     chosen = _keys_of(draft, said, keys, Mode.MERGE, errors)
     delete_when = _delete_when(said, variables, errors)
     draft.declared = replace(draft.declared, fold=Merge(chosen, said.order_by if said else (), delete_when))
@@ -37,7 +37,7 @@ def resolve_merge(
 def resolve_temporal(
     draft: UnresolvedTable, said: ParsedMode, variables: Mapping[str, Any], errors: list[WaterclockError]
 ) -> None:
-    """Set the TEMPORAL settings of a table. Its key is that of ON, else the KEY columns; report contradictions.
+    """Set the TEMPORAL settings of a table, and report contradictions. Its key is ON (...), or else the KEY columns.
 
     Columns that ORDER BY or DELETE WHEN use are attributes only if TRACK names them.
     """

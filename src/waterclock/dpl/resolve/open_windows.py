@@ -16,8 +16,8 @@ from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedOptions, Statement, StatementKind
 from waterclock.errors import WaterclockError
 from waterclock.flow.about import About
-from waterclock.flow.choices import Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.declarations import Column, Columns, Table
+from waterclock.flow.enums import Kind, Mode, OnRestate, ReadKind, Scope, TableType
 from waterclock.flow.open_windows import IS_CLOSED, WINDOW_LABEL, open_table_of, view_of
 
 _RELATIONS = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM, StatementKind.VIEW})
@@ -26,12 +26,12 @@ _RELATIONS = frozenset({StatementKind.COLLECT, StatementKind.TRANSFORM, Statemen
 def check_open_windows(
     drafts: Mapping[str, UnresolvedTable], statements: Iterable[Statement]
 ) -> Iterator[WaterclockError]:
-    """Yield errors for open windows of tables without CLOSE WHEN, or with windows that depend on closed ones."""
+    """Yield errors for the option open_windows of tables without CLOSE WHEN, or whose windows depend on closed ones."""
     names = {each.name.lower(): each for each in statements if each.kind in _RELATIONS}
     for draft in drafts.values():
         if not _keeps_open_windows(draft):
             continue
-        span = draft.statement.value("OPTIONS", ParsedOptions).spans[OPEN_WINDOWS]  # type: ignore[union-attr] # asked of
+        span = draft.statement.value("OPTIONS", ParsedOptions).spans[OPEN_WINDOWS]  # type: ignore[union-attr] # it has the option
         if draft.statement.clause("CLOSE WHEN") is None:
             yield span.refuse(
                 "E268",

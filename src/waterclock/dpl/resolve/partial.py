@@ -8,7 +8,7 @@ from waterclock.dpl.query.names_in_query import QueryNames
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.statements import ParsedQuery
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import ReadKind
+from waterclock.flow.enums import ReadKind
 from waterclock.flow.graph import circles_of
 
 _VALUE = "IS_PARTIAL"
@@ -17,7 +17,7 @@ _VALUE = "IS_PARTIAL"
 def check_partial(drafts: Mapping[str, UnresolvedTable], found: Mapping[str, QueryNames]) -> Iterator[WaterclockError]:
     """Yield errors for PARTIAL AFTER in a cycle or without effect, and for IS_PARTIAL() without PARTIAL AFTER.
 
-    `found` are the names in queries by table.
+    `found` maps tables and views to the names in their queries.
     """
     circles = circles_of(
         {

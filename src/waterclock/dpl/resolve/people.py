@@ -1,4 +1,4 @@
-"""Resolves the sections `[roles]`, `[users]` and `[sign_in]` of the project file: who has which rights, and how."""
+"""Resolves the sections `[roles]`, `[users]` and `[sign_in]` of the project file: users, their rights, and sign-in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that a PUBLISH decides about each column with personal data: it is masked, or tagged in the column list."""
+"""Checks that a PUBLISH masks each column with personal data, or declares a tag for it in its column list."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from waterclock.dpl.query.personal_columns import (
 )
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Column, Flow
+from waterclock.flow.enums import Kind
 from waterclock.flow.personal_data import declared_tag
 
 _SHOWN = 5
 
 
 def check_published_personal_data(flow: Flow, drafts: Mapping[str, UnresolvedTable]) -> Iterator[WaterclockError]:
-    """Yield an error for each column with personal data that a PUBLISH sends without a decision.
+    """Yield an error for each column with personal data that a PUBLISH sends without a mask or a tag of its own.
 
-    Columns that the PUBLISH does not name are reported together. Cost: none in a flow without such columns.
+    Columns that the PUBLISH does not name are reported together.
+    Cost    none in a flow without personal data
     """
     tagged = list_tagged_columns(flow)
     if not tagged and not may_reveal(flow):
@@ -46,7 +47,7 @@ def check_published_personal_data(flow: Flow, drafts: Mapping[str, UnresolvedTab
 
 
 def undecided_columns(flow: Flow, personal: Collection[PersonalColumn]) -> Mapping[str, list[PersonalColumn]]:
-    """Return by PUBLISH the columns with personal data that it sends without a tag of its own."""
+    """Map each PUBLISH to the columns with personal data that it sends without a tag of its own."""
     found: dict[str, list[PersonalColumn]] = {}
     for each in personal:
         table = flow.tables[each.column.table]
@@ -93,7 +94,7 @@ def _verb(each: PersonalColumn) -> str:
 
 
 def _origin(personal: Collection[PersonalColumn], each: PersonalColumn) -> str:
-    """Describe where the tag of a column begins."""
+    """Describe from which columns or functions a column has its tag, for a message."""
     first = [f"{one.column}()" if not one.table else str(one) for one in find_first_columns(personal, each)]
     listed = ", ".join(first[:_SHOWN])
     said = (

@@ -15,8 +15,8 @@ from waterclock.dpl.resolve.idle_bounds import (
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind, Mode, ReadKind, TableType
 from waterclock.flow.declarations import Read
+from waterclock.flow.enums import Kind, Mode, ReadKind, TableType
 from waterclock.timelabel.cadence import Cadence
 from waterclock.timelabel.duration import Duration, elapsed_text
 from waterclock.timelabel.fitting import fits, nearest_fitting_cadence
@@ -47,7 +47,7 @@ def check_reads(
 def _check_read(draft: UnresolvedTable, read: Read, other: UnresolvedTable, span: Span) -> WaterclockError | None:
     is_delivered = (
         draft.kind is Kind.PUBLISH and draft.declared.mode is Mode.APPEND
-    )  # label by label, of a regular table too
+    )  # an APPEND delivers label by label, also from a regular table
     if other.declared.type is TableType.REGULAR and not is_delivered:
         return _regular_table_error(read, span) if read.span is not None else None
     own, cadence = draft.cadence, other.cadence

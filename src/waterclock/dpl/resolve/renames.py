@@ -47,7 +47,7 @@ def check_renames(drafts: Mapping[str, UnresolvedTable], views: Mapping[str, Sta
 
 
 def former_names(drafts: Mapping[str, UnresolvedTable]) -> Names:
-    """Return the former names of renamed tables and of their companion tables, by current names."""
+    """Map the current names of renamed tables, and of their companion tables, to their former names."""
     said = {name: draft.statement.value("WAS", ParsedWas) for name, draft in drafts.items()}
     names = {name: was.table for name, was in said.items() if was is not None}
     beside: dict[str, str] = {}

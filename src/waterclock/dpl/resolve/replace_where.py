@@ -15,9 +15,9 @@ from waterclock.dpl.syntax.cursor import unknown_variable
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Expression
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Action, Scope
 from waterclock.flow.conditions import Condition, Fixed, Term
 from waterclock.flow.declarations import Rule
+from waterclock.flow.enums import Action, Scope
 
 RULE = "REPLACE WHERE"
 USABLE = "published columns, strings, numbers, TRUE, FALSE, :values; = <> < <= > >= IN BETWEEN IS NULL; AND OR NOT"
@@ -40,7 +40,7 @@ def overwrite_of(said: Expression, variables: Mapping[str, Any], errors: list[Wa
 
 
 def rule_of_overwrite(said: Expression, where: Condition) -> Rule:
-    """Return the rule that published rows meet the condition; otherwise the next batch would not replace them."""
+    """Build the rule that all published rows meet REPLACE WHERE; the next batch would not replace any other row."""
     return Rule(where.text, RULE, Scope.ROW, Action.FAIL, said.span.place, said.variables)
 
 

@@ -9,7 +9,7 @@ from waterclock.dpl.resolve.unresolved import UnresolvedTable
 from waterclock.dpl.syntax.cursor import parse_at
 from waterclock.dpl.syntax.statements import ParsedDeadline
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode
+from waterclock.flow.enums import Mode
 from waterclock.timelabel.duration import Duration, parse_duration
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def keep_versions_of(draft: UnresolvedTable, config: Config, errors: list[Waterc
 
 
 def deadline_of(draft: UnresolvedTable, config: Config, errors: list[WaterclockError]) -> Duration | None:
-    """Return how long after a window's end its batch must be done, None if not declared."""
+    """Return the deadline: how long after a window's end its batch must be done, or its watermark past it; or None."""
     if draft.statement.clause("DEADLINE") is None:
         return _default(draft, config, "deadline", errors)
     said = draft.statement.value("DEADLINE", ParsedDeadline)

@@ -19,7 +19,7 @@ from waterclock.dpl.resolve.input_rules import rules_of_inputs
 from waterclock.dpl.resolve.merge_keys import record_name_error
 from waterclock.dpl.resolve.query_choices import check_same_columns
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.resolve.views import Queries
+from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.dpl.syntax.source_text import Span, find_name
 from waterclock.dpl.syntax.statements import (
     Expression,
@@ -31,8 +31,8 @@ from waterclock.dpl.syntax.statements import (
     StatementKind,
 )
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flat
+from waterclock.flow.enums import Kind
 from waterclock.flow.flats import find_name_clashes, flat_columns
 from waterclock.flow.folds import RECORD
 from waterclock.timelabel.label import TIMELABEL
@@ -40,7 +40,10 @@ from waterclock.timelabel.label import TIMELABEL
 
 @dataclass(frozen=True, slots=True)
 class RecordedColumns:
-    """Columns and Spark types that the last run recorded: of tables, and of the rows from which versions are made."""
+    """The columns and Spark types that the last run recorded, by table.
+
+    `tables`: the columns that readers see. `rows`: the columns of the rows from which a TEMPORAL table makes versions.
+    """
 
     tables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     rows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -53,7 +56,7 @@ class Schemas:
     (`known`), those of a transform from its query. References are not checked if not all columns are known.
     """
 
-    def __init__(self, queries: Queries, known: RecordedColumns) -> None:
+    def __init__(self, queries: QueryResolver, known: RecordedColumns) -> None:
         self.queries = queries
         self.known = known
         self.errors: list[WaterclockError] = []
@@ -64,7 +67,7 @@ class Schemas:
     def check(self, drafts: Iterable[UnresolvedTable]) -> list[WaterclockError]:
         """Check all tables, given upstream first, and all views; return the errors."""
         ordered = list(drafts)
-        for draft in ordered:  # closed lists first: they are the input of PREVIOUS(own)
+        for draft in ordered:  # closed lists first, because a table may read itself by PREVIOUS
             self._families[draft.name] = _declared_families(draft.statement)
             if draft.kind is not Kind.PUBLISH:
                 self._tables[draft.name] = _list_reader_columns(draft, _list_closed_columns(draft.statement))
@@ -268,7 +271,7 @@ class Schemas:
 
 
 class _ColumnsByOffset:
-    """A function from an offset in a query to the columns of the table, view or FLAT that is named there."""
+    """A callable that maps an offset in a query to the columns of the table, view or FLAT that is named there."""
 
     def __init__(self, tables: Mapping[int, FoundTable], schemas: Schemas) -> None:
         self.tables = tables

@@ -13,7 +13,7 @@ from waterclock.flow.flat_joins import plain_type
 
 
 class SubjectType(StrEnum):
-    """The kinds of types whose values have exactly one text, so that a person's value can be compared with them."""
+    """The kinds of types whose values have exactly one textual form, so that a person can be found by such a value."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -24,7 +24,7 @@ _TEXTS = frozenset({"STRING", "VARCHAR", "CHAR"})
 
 
 def subject_type(declared: str) -> SubjectType | None:
-    """Return the kind of a declared type, or None if it cannot identify a person."""
+    """Return the subject type, integer or text, of a declared column type; None if it cannot identify a person."""
     name = plain_type(declared).partition("(")[0]
     if name in _INTEGERS:
         return SubjectType.INTEGER
@@ -32,7 +32,7 @@ def subject_type(declared: str) -> SubjectType | None:
 
 
 def check_subjects(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
-    """Yield errors for SUBJECT columns of other types, and for columns of one subject that do not fit each other."""
+    """Yield errors for SUBJECT columns that are neither text nor integer, or that differ from others of the subject."""
     first: dict[str, tuple[str, str]] = {}
     typed: dict[str, tuple[SubjectType, str]] = {}
     for draft in drafts:

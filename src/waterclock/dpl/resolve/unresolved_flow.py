@@ -1,4 +1,4 @@
-"""The declarations of a flow while it is compiled, for checks that look at several tables."""
+"""The declarations of a flow while it is compiled, for checks that compare several tables."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from waterclock.dpl.config.model import Config
-from waterclock.dpl.resolve.connections import Systems
+from waterclock.dpl.resolve.connections import ValidConnections
 from waterclock.dpl.resolve.unresolved import UnresolvedTable
-from waterclock.dpl.resolve.views import Queries
+from waterclock.dpl.resolve.views import QueryResolver
 from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import Statement
-from waterclock.flow.choices import ReadKind
 from waterclock.flow.declarations import Function, Read
+from waterclock.flow.enums import ReadKind
 
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedFlow:
-    """A flow while it is compiled; `spans` are the spans of reads, by reading table and read."""
+    """A flow while it is compiled; `spans` maps the reading table and the read to the position of the read."""
 
     drafts: Mapping[str, UnresolvedTable]
     spans: Mapping[tuple[str, Read], Span]
     statements: Sequence[Statement]
-    queries: Queries
+    queries: QueryResolver
     functions: Mapping[str, Function]
-    systems: Systems
+    systems: ValidConnections
     config: Config
 
 

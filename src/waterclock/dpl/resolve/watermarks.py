@@ -10,8 +10,8 @@ from waterclock.dpl.syntax.parser import parse_text
 from waterclock.dpl.syntax.source_text import SourceText, Span, find_name
 from waterclock.dpl.syntax.statements import Clause, ParsedColumnList, ParsedWatermark, Statement, StatementKind
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import ReadKind, TableType
 from waterclock.flow.declarations import Argument, PythonFunction, Query, Read, Value
+from waterclock.flow.enums import ReadKind, TableType
 from waterclock.flow.steps import AFTER, BEFORE, ROWS
 from waterclock.flow.watermarks import COLUMNS, MARK, MEASURES, Watermark, mark_of, query_of
 
@@ -66,7 +66,7 @@ def check_marks(
 
 
 def marks_of_step(function: PythonFunction, tables: Mapping[str, Statement]) -> list[Argument]:
-    """Return the inputs of a stateful step with the watermark of its rows' table; empty if the table has none."""
+    """Return the watermarks before and after the window as inputs of a stateful step; none if its table has none."""
     rows = next((it.read.table for it in function.arguments if it.name == ROWS and it.read is not None), None)
     if function.step is None or rows is None or mark_of(rows) not in tables:
         return []

@@ -40,8 +40,8 @@ def written_secret(name: str, value: Value | Secret, option: Option, span: Span)
 def written_setting_errors(config: Config) -> Iterator[WaterclockError]:
     """Yield an error for each setting of the project file with a credential in plain text, without the value.
 
-    Settings are the URL of the ledger, options of the storage, settings of Spark, and addresses and tokens of alerts
-    and OpenLineage, and the client secret of sign-in.
+    Checked are the URL of the ledger, options of the storage, settings of Spark, addresses and tokens of alerts and
+    OpenLineage, and the client secret of sign-in.
     """
     said, path = config.environment, ("env", config.env)
     if isinstance(said.ledger, str) and has_password(said.ledger):

@@ -16,7 +16,7 @@ ALL_STATEMENTS = frozenset(StatementKind)
 
 
 class ClauseForm(Enum):
-    """The forms of a clause's value: TEXT is a string, without quotes in Python; FLAG is no value; LIST is several."""
+    """The form of a clause's value. TEXT: a string, without quotes in Python. FLAG: no value. LIST: several values."""
 
     PLAIN = auto()
     TEXT = auto()
@@ -28,8 +28,8 @@ class ClauseForm(Enum):
 class PythonArgument:
     """An argument of a clause in Python, with an example of its value.
 
-    `clause`: the words of the clause for the reference page, if they do not follow from the name. `flag`: the value
-    that True stands for.
+    `clause`: the words of the clause for the reference page, if they do not follow from the name. `flag`: the clause's
+    value if the argument is True.
     """
 
     name: str
@@ -46,7 +46,7 @@ class ClauseDefinition:
     - `read`: the function that parses its value; `reads`: those of statements that write it differently.
     - `checks_text`: for a TEXT, checks a string in Python.
     - `later`: the statements that accept it only in a later release.
-    - `elsewhere`: the fix by statement that does not accept it.
+    - `elsewhere`: maps statements that do not accept it to the fix in their error.
     - `table_field`: the field of a table's declaration that has its value unchanged; a flag becomes True. Values that
       must be resolved have no such field: a module of `dpl/resolve` sets it.
     - `arguments`: its Python arguments, if there are several, or one with another name than its word.

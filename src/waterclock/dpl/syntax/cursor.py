@@ -20,7 +20,7 @@ _MOST_DIGITS = 18
 _CLOSING = frozenset({")", "]", ">"})
 _CLAUSES_OF_OTHER_TOOLS = frozenset({"CONSTRAINT", "TARGET_LAG", "LOCATION", "TBLPROPERTIES", "USING"})
 NOTHING = Word("end", "", "", 0, 0, -1)
-# by the first word of a clause: all words with which it begins, and the word of its definition
+# maps the first word of clauses to all words with which each begins, and to the word of its definition
 FirstWords = Mapping[str, Sequence[tuple[tuple[str, ...], str]]]
 
 
@@ -64,7 +64,7 @@ class Cursor:
         return word
 
     def at(self, *uppers: str) -> bool:
-        """Return whether the next words are these, which are given in capitals."""
+        """Return whether the next words equal `uppers`, given in capitals; words in quotes or backticks never do."""
         position = self.index
         if position + len(uppers) > len(self.words):
             return False
@@ -74,7 +74,7 @@ class Cursor:
         return True
 
     def accept(self, *uppers: str) -> bool:
-        """Consume the next words if they are these; return whether they are."""
+        """Consume the next words if they equal `uppers`; return whether they do."""
         if self.at(*uppers):
             self.index += len(uppers)
             return True
@@ -290,7 +290,7 @@ class Cursor:
             self.take()
 
     def _missing_word_fix(self, upper: str) -> str:
-        """Return the fix for a word or sign that is missing before the next word."""
+        """Return the fix for a word or bracket that is missing before the next word."""
         if upper in _CLOSING:
             return f"close it with {upper}"
         before = self.peek(-1)

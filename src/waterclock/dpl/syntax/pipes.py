@@ -65,7 +65,7 @@ def _steps(tokens: Sequence[Token]) -> list[Token]:
 
 
 def complete_pipes(tree: Any, tokens: Sequence[Token]) -> Any:
-    """Return a syntax tree of rewritten tokens, corrected: columns of `|> SELECT`, and sources of `|> AS t`.
+    """Correct the columns of `|> SELECT` and the sources of `|> AS t` in a syntax tree of rewritten tokens; return it.
 
     Each `|> AS t` reads a source with a unique name and the alias `t`. So `t` is not a table that another part of the
     query could read, just as in Spark.
@@ -102,7 +102,7 @@ def complete_pipes(tree: Any, tokens: Sequence[Token]) -> Any:
 
 
 def is_piped(node: Any) -> bool:
-    """Return whether a source in FROM stands for the input of a step after |>."""
+    """Return whether a source in FROM is the input of a step after |>, as sqlglot represents it."""
     if isinstance(node, exp.Subquery):
         return node.alias.startswith(PIPED)
     return isinstance(node, exp.Table) and node.name.startswith(PIPED) and "start" not in node.this.meta

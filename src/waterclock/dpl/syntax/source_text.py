@@ -31,7 +31,7 @@ class SourceText:
     original: str | None = None
 
     def without_comments(self, text: str) -> SourceText:
-        """Return this source with a text of the same length and lines, in which comments are replaced by blanks."""
+        """Return this source with `text`, which is its text with comments replaced by blanks at equal offsets."""
         return self if text == self.text else replace(self, text=text, original=self.original or self.text)
 
     @cached_property
@@ -129,7 +129,7 @@ class Span:
         return error
 
 
-def to(one: Span, other: Span) -> Span:
+def span_between(one: Span, other: Span) -> Span:
     """Return the span from the beginning of `one` to the end of `other`."""
     return Span(one.source, one.start, max(one.end, other.end))
 

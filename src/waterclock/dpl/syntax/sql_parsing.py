@@ -36,7 +36,7 @@ class ParserBroke(ParseError):
 
 
 def parse_sql(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
-    """Parse tokens of a source; nodes have their offsets in it.
+    """Parse tokens of a source to syntax trees, whose nodes have offsets in the source.
 
     Raises  E220 for an invalid number, E267 for deep nesting; sqlglot's ParseError
     """

@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from waterclock.dpl.syntax.source_text import Span
-from waterclock.flow.choices import Batching, Mode, Sign
 from waterclock.flow.declarations import Column, Options, PythonFunction
+from waterclock.flow.enums import Batching, Mode, Sign
 from waterclock.flow.keys import KeyStays
-from waterclock.flow.ladders import Ladder
+from waterclock.flow.rule_actions import RuleActions
 from waterclock.timelabel.duration import Duration
 from waterclock.timelabel.period import Period
 
@@ -46,7 +46,7 @@ class Statement:
     """A parsed statement: its name and its clauses; positional parts (FROM, COLUMNS, AS, ...) are clauses too.
 
     - `function`: a Python function instead of a query or a SQL expression.
-    - `failed`: the words of the clauses that could not be parsed; `UNREAD` stands for a clause with unknown words.
+    - `failed`: the words of the clauses that could not be parsed; `UNREAD` represents a clause with unknown words.
     - `listed`: the names in a closed column list that has errors; None if they are unknown.
     """
 
@@ -115,7 +115,7 @@ class ParsedRule:
     expression: Expression
     name: str | None
     is_over_batch: bool
-    otherwise: Ladder
+    otherwise: RuleActions
     is_over_table: bool = False
     of: str = ""
     of_span: Span | None = None
@@ -255,7 +255,7 @@ class ParsedWas:
 
 @dataclass(frozen=True, slots=True)
 class ParsedAwait:
-    """A parsed AWAIT: the kind of sign, the marker's name or the query, and the longest wait (None: forever)."""
+    """A parsed AWAIT: its kind, the marker's name or the query, and the longest wait (None: forever)."""
 
     sign: Sign
     text: str
@@ -300,9 +300,10 @@ class ParsedBatching:
 
 @dataclass(frozen=True, slots=True)
 class ParsedTemporal:
-    """The parsed sub-clauses of TEMPORAL except keys, order and deletes; `spans` are those of all, by their words.
+    """The parsed sub-clauses of TEMPORAL except keys, order and deletes.
 
-    `are_all_values` is NULLS VALUE without names, `are_all_missing` NULLS MISSING.
+    `are_all_values` is NULLS VALUE without names, `are_all_missing` NULLS MISSING. `spans` maps the words of each
+    sub-clause to its span.
     """
 
     at: str | None = None

@@ -84,9 +84,10 @@ def statements_of(source: SourceText) -> tuple[list[RawStatement], list[Waterclo
 
 
 def statements_despite_errors(source: SourceText) -> tuple[list[RawStatement], list[WaterclockError]]:
-    """Split a file that may contain an unclosed quote or comment: one that contains the end of a statement.
+    """Split a file in which a quote or a comment may be unclosed; return its statements and all errors.
 
-    For the tokenizer, an unclosed quote extends to the next quote, wherever that is.
+    A quote that contains a semicolon at the end of a line is reported as unclosed. The tokenizer would extend it to the
+    next quote, wherever that is.
     """
     found: list[RawStatement] = []
     errors: list[WaterclockError] = []
@@ -284,7 +285,7 @@ def _comment_end(text: str, start: int) -> int | None:
 
 
 def parse_tokens(source: SourceText, tokens: Sequence[Token]) -> list[Any]:
-    """Parse tokens of a source with sqlglot; nodes have their offsets in it. Raises  sqlglot's ParseError."""
+    """Parse tokens to syntax trees, whose nodes have offsets in the source. Raises  sqlglot's ParseError."""
     trees = dialect().parser().parse(tokens_for_parser(tokens), source.text)
     return [complete_pipes(tree, tokens) for tree in trees]
 

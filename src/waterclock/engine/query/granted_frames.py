@@ -10,7 +10,7 @@ from waterclock.dpl.adhoc import adhoc_query
 from waterclock.dpl.query.granted_select import GrantedSelect, granted_select
 from waterclock.dpl.query.shown_flow import check_restricted_calls, show_flow
 from waterclock.dpl.resolve.literals import literal
-from waterclock.engine.query.ticks import AsOf, Moment, moment_of
+from waterclock.engine.query.ticks import RequestedTick, ResolvedTick, moment_of
 from waterclock.engine.run_context import RunContext
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import ProjectErrors, WaterclockError
@@ -38,7 +38,7 @@ def restricted_query(sql: str, flow: Flow, viewer: Person, beside: Collection[st
     return asked
 
 
-def restricted_moment(work: RunContext, tables: Collection[str], asked: AsOf, viewer: Person) -> Moment:
+def restricted_moment(work: RunContext, tables: Collection[str], asked: RequestedTick, viewer: Person) -> ResolvedTick:
     """Find the moment for a query of a person who does not see all tables, without batches of other tables.
 
     Raises as `moment_of`, but E522 and E523 without their reason, which may be the error of a batch

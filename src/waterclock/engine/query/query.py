@@ -11,13 +11,13 @@ from waterclock.batches.rebuilding import is_moving, is_of_one_set
 from waterclock.dpl.adhoc import adhoc_query, tables_of
 from waterclock.dpl.query.granted_select import GrantedSelect
 from waterclock.dpl.query.pushdown import find_pushdown
-from waterclock.dpl.query.splice import Spliced, splice
+from waterclock.dpl.query.splice import SplicedQuery, splice
 from waterclock.engine.damage import reporting_damage
 from waterclock.engine.query.granted_frames import grant_frame, restricted_moment, restricted_query
 from waterclock.engine.query.held_rows import frame_of_held_batches, held_views
 from waterclock.engine.query.quarantine import quarantine_frame, quarantine_views
 from waterclock.engine.query.table_frames import STATUS_TABLES, frame_of_table, frame_of_viewed, status_frame
-from waterclock.engine.query.ticks import AsOf, Moment, moment_of
+from waterclock.engine.query.ticks import RequestedTick, ResolvedTick, moment_of
 from waterclock.engine.query.views import find_viewed_table
 from waterclock.engine.reads.hidden import add_hidden_columns, drop_columns
 from waterclock.engine.run_context import RunContext
@@ -26,8 +26,8 @@ from waterclock.engine.spark.granted_plan import check_granted_plan, require_pla
 from waterclock.engine.spark.queries import build_query_frame
 from waterclock.engine.spark.user_functions import register_functions
 from waterclock.errors import WaterclockError, did_you_mean
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Flat, Flow, Query, Read, Table
+from waterclock.flow.enums import Kind
 from waterclock.flow.viewers import Form, form_of, grants_of, is_restricted
 from waterclock.permissions.people import Person
 from waterclock.storage.rows import rows_of
@@ -50,12 +50,12 @@ class AnsweredQuery:
     columns: tuple[tuple[str, str], ...]
     rows: tuple[tuple[Any, ...], ...]
     is_cut: bool
-    moment: Moment | None = None
+    moment: ResolvedTick | None = None
 
 
 @reporting_damage
 def query(
-    work: RunContext, sql: str, *, limit: int, as_of: AsOf | None = None, person: Person | None = None
+    work: RunContext, sql: str, *, limit: int, as_of: RequestedTick | None = None, person: Person | None = None
 ) -> AnsweredQuery:
     """Run the query `sql` on the current tables, or as of a tick. At most `limit` rows are collected to the driver.
 
@@ -84,7 +84,7 @@ def query(
     return replace(_answer(work, spark, spliced, limit), moment=moment)
 
 
-def _find_moment(work: RunContext, tables: list[str], as_of: AsOf, viewer: Person | None) -> Moment:
+def _find_moment(work: RunContext, tables: list[str], as_of: RequestedTick, viewer: Person | None) -> ResolvedTick:
     if viewer is None:
         return moment_of(work, tables, as_of)
     return restricted_moment(work, tables, as_of, viewer)
@@ -107,10 +107,10 @@ def _bind_tables(
     work: RunContext,
     spark: SparkSession,
     asked: Query,
-    moment: Moment | None,
+    moment: ResolvedTick | None,
     heads: Mapping[str, int],
     viewer: Person | None,
-) -> tuple[Spliced, Mapping[str, GrantedSelect | None]]:
+) -> tuple[SplicedQuery, Mapping[str, GrantedSelect | None]]:
     """Bind each table of a query to its rows, as views of a session; return them with the grants that they apply."""
     names: dict[str, str] = {}
     granted: dict[str, GrantedSelect | None] = {}
@@ -178,7 +178,7 @@ def preview(work: RunContext, table: str, *, limit: int) -> AnsweredQuery:
     return _collect_answer(frame, limit)
 
 
-def _answer(work: RunContext, spark: SparkSession, spliced: Spliced, limit: int) -> AnsweredQuery:
+def _answer(work: RunContext, spark: SparkSession, spliced: SplicedQuery, limit: int) -> AnsweredQuery:
     register_functions(spark, work.root, work.flow, [spliced.text])
     arguments = {name: value for name, value in work.project.variables.items() if f":{name}" in spliced.text}
     try:
@@ -190,7 +190,7 @@ def _answer(work: RunContext, spark: SparkSession, spliced: Spliced, limit: int)
 def _answer_restricted(
     work: RunContext,
     spark: SparkSession,
-    spliced: Spliced,
+    spliced: SplicedQuery,
     limit: int,
     granted: Mapping[str, GrantedSelect | None],
 ) -> AnsweredQuery:

@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
-    from waterclock.temporal import Numbers
+    from waterclock.temporal import FrameStatistics
 
 _EFFECTIVE = RECORD[0]
 _THERE = "waterclock_there"
 _KEY = "waterclock_key"
 _ALONE = "waterclock_alone"
-_UNKNOWN: Mapping[Read, Numbers] = MappingProxyType({})
+_UNKNOWN: Mapping[Read, FrameStatistics] = MappingProxyType({})
 
 
 def flat_frame(
     flow: Flow,
     flat: Flat,
     frames: Mapping[Read, DataFrame],
-    numbers: Mapping[Read, Numbers] = _UNKNOWN,
+    numbers: Mapping[Read, FrameStatistics] = _UNKNOWN,
     alone: MutableMapping[str, str] | None = None,
 ) -> DataFrame:
     """Return each row of a table once, with its parents' attributes. A ROLE is the suffix of its parent's columns.
@@ -72,7 +72,7 @@ class _JoinFollower:
 
     flow: Flow
     frames: Mapping[Read, DataFrame]
-    numbers: Mapping[Read, Numbers]
+    numbers: Mapping[Read, FrameStatistics]
     alone: MutableMapping[str, str] | None = None
 
     def follow(self, reached: _JoinedTable, rows: DataFrame) -> DataFrame:
@@ -147,7 +147,7 @@ class _Join:
     join: FlatJoin
     columns: tuple[str, ...]
     suffix: str
-    numbers: Numbers | None
+    numbers: FrameStatistics | None
 
     @property
     def is_temporal(self) -> bool:

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 from waterclock.engine.reads.flat_join import flat_frame
 from waterclock.engine.reads.pin import PinnedRead
 from waterclock.engine.run_context import RunContext
-from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Flat, Read
+from waterclock.flow.enums import Mode
 from waterclock.spark_sql import quote_name
 from waterclock.storage.folds.version_counts import version_counts
 from waterclock.storage.log.open_tables import live_bytes
@@ -26,7 +26,7 @@ from waterclock.storage.log.open_tables import live_bytes
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from waterclock.temporal import Numbers
+    from waterclock.temporal import FrameStatistics
 
 # the maximum number of rows to broadcast
 _MOST_ROWS = 1_000_000
@@ -92,7 +92,7 @@ def _narrow_parents(work: RunContext, flat: Flat, frames: Mapping[Read, DataFram
 
 def _count_versions(
     work: RunContext, spark: SparkSession, reads: Sequence[PinnedRead]
-) -> Iterator[tuple[Read, Numbers]]:
+) -> Iterator[tuple[Read, FrameStatistics]]:
     """Yield the numbers of versions per key of each TEMPORAL parent that is read from a Delta version."""
     for pinned in reads:
         table = work.flow.tables[pinned.read.table]

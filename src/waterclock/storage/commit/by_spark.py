@@ -12,7 +12,7 @@ from waterclock.errors import WaterclockError
 from waterclock.spark_sql import quote_name
 from waterclock.storage.commit.foreign import refuse_foreign_since
 from waterclock.storage.log.delta_log import find_claim, head
-from waterclock.storage.log.identity import Identity, Killed, app_id
+from waterclock.storage.log.identity import ClaimKilledError, Identity, app_id
 from waterclock.storage.slices.manifest import Manifest
 from waterclock.storage.slices.read import frame_of_slices
 from waterclock.storage.slices.type_checks import check_files
@@ -34,8 +34,8 @@ def commit_by_spark(
     Return the version that carries the claim's id, also if it was committed before. Cost: a read of the slices and a
     Delta write, about a second; needed only where `commit_slices` raises NeedsSpark.
 
-    Raises  Killed where the claim was killed first, E633 where Spark cannot commit to the store, E751 where another
-            writer changed the table after the identity's known version
+    Raises  ClaimKilledError where the claim was killed first, E633 where Spark cannot commit to the store, E751 where
+            another writer changed the table after the identity's known version
     """
     require_log_store(spark, folder)
     refuse_foreign_since(folder, identity)
@@ -79,10 +79,13 @@ def _save(writer: DataFrameWriter, folder: str, claim: int) -> None:
 
 
 def version_of(folder: str, claim: int) -> int:
-    """Return the version of the claim's commit by Spark, which skips a claim used before. Raises  Killed, E632."""
+    """Return the version of the claim's commit by Spark, which skips a claim used before.
+
+    Raises  ClaimKilledError, E632
+    """
     found = find_claim(folder, claim, newest=head(folder))
     if found.kind == "killed":
-        raise Killed(claim, where=folder)
+        raise ClaimKilledError(claim, where=folder)
     if found.kind == "none":
         raise WaterclockError("E632", f"Spark wrote nothing under claim {claim}", where=folder, transient=True)
     return found.version

@@ -48,7 +48,7 @@ def remake(
     A table that was TEMPORAL gets the columns that only its slices have. Cost: milliseconds if the layout stays the
     same; else all rows are written once.
 
-    Raises  Killed where the claim was killed first
+    Raises  ClaimKilledError where the claim was killed first
     """
     add_new_columns(folder, identity, manifests)
     if has_exact_files(folder, manifests, is_partitioned=is_partitioned):
@@ -70,7 +70,7 @@ def commit_whole_state(folder: str, identity: Identity, state: DataFrame) -> int
 
     Cost: one write of the rows, and one more for each commit that came between.
 
-    Raises  Killed where the claim was killed first
+    Raises  ClaimKilledError where the claim was killed first
     """
     for _ in range(_MOST_LOOKS):
         with open_table(folder) as table:
@@ -88,7 +88,7 @@ def try_whole_state(folder: str, identity: Identity, state: DataFrame, *, base: 
 
     Return the version, or None if another commit came since. Cost: one write of the rows.
 
-    Raises  Killed where the claim was killed first
+    Raises  ClaimKilledError where the claim was killed first
     """
     path = f"state/c={identity.claim}/v={base}"
     fault("merge")
@@ -123,7 +123,8 @@ def start_over(folder: str, identity: Identity, *, above: int, stamp: str) -> in
     is damaged, ends before version `above`, or cannot be continued by pointers alone. A new log then continues above
     `above`. Cost: an action for each file of the table; for a new log 10 ms for each version there was.
 
-    Raises  E601 where the table belongs to another project, Killed where another reset of the table took this one over
+    Raises  E601 where the table belongs to another project, ClaimKilledError where another reset of the
+            table took this one over
     """
     if not is_older_than(folder, above) and (version := _empty_table(folder, identity)) is not None:
         return version

@@ -109,7 +109,7 @@ def commit_content(folder: str, identity: Identity, content: Content) -> int:
 
     A missing table is created. An earlier commit under the claim's id is left as it is.
 
-    Raises  Killed       where the claim was killed first
+    Raises  ClaimKilledError       where the claim was killed first
             NeedsSpark   where pointers alone are not enough; nothing was committed then
             E601         where the table belongs to another project
     """

@@ -51,7 +51,7 @@ def merge_slice(
     `manifest` is newer than every label of the table. `earlier` are the paths of the slices before it, whose deletes
     may beat late rows. Cost: 10 ms into an empty table where keys are unique, else as `commit_winners`.
 
-    Raises  Killed where the claim was killed first
+    Raises  ClaimKilledError where the claim was killed first
             E620 for two different rows of one key and order
             E616, E617 where the slice does not fit the table
     """

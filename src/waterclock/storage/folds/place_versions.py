@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from waterclock.flow.declarations import Table
-    from waterclock.storage.commit.pointers import MergeLook
+    from waterclock.storage.commit.pointers import MergeStart
 
 # if the new slices have at least this share of all raw rows, the whole table is recomputed without reading it
 _WHOLE_FROM = 0.25
@@ -75,7 +75,7 @@ def place_slices(
     - A new snapshot comes before others, whose new keys then begin later.
     - `is_whole` is set: a replaced slice is damaged and not among `steps`.
 
-    Raises  Killed where the claim was killed first
+    Raises  ClaimKilledError where the claim was killed first
             E616, E617 where a slice does not fit the table
             E640 where slices that are needed are gone
     """
@@ -232,7 +232,7 @@ def _put(
     keys: DataFrame,
     manifests: Sequence[Manifest],
     identity: Identity,
-    look: MergeLook,
+    look: MergeStart,
 ) -> int:
     on = keys.columns
     for _ in range(_MOST_TRIES):

@@ -19,7 +19,7 @@ from waterclock.storage.folds.versions import EFFECTIVE
 from waterclock.storage.log.live_files import is_plain, live_files, open_kept_version
 from waterclock.storage.log.open_tables import open_table
 from waterclock.storage.slices.read import frame_of_version
-from waterclock.temporal import Numbers
+from waterclock.temporal import FrameStatistics
 from waterclock.temporal.measure import LONG_KEY
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 # Up to this number of rows, this process counts the keys in milliseconds; beyond it Spark does.
 _MOST_ROWS_HERE = 2_000_000
 _MOST_KEPT = 512
-_kept: OrderedDict[tuple[str, int], Numbers] = OrderedDict()
+_kept: OrderedDict[tuple[str, int], FrameStatistics] = OrderedDict()
 _lock = threading.Lock()
 
 
-def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequence[str]) -> Numbers | None:
+def version_counts(spark: SparkSession, folder: str, version: int, keys: Sequence[str]) -> FrameStatistics | None:
     """Count the versions of each key as of a version of the table. Return None if that version is no longer readable.
 
     Cost: a read of the key columns, beyond two million rows a Spark job with one shuffle. The result is cached.
@@ -73,20 +73,20 @@ def _group_locally(paths: Sequence[Path], keys: Sequence[str]) -> pa.Table | Non
         return None
 
 
-def _numbers(by_key: pa.Table) -> Numbers:
+def _numbers(by_key: pa.Table) -> FrameStatistics:
     counts = by_key["count_all"]
     if not len(counts):
-        return Numbers(0, 0, 0, 0)
+        return FrameStatistics(0, 0, 0, 0)
     versions, most = pc.sum(counts).as_py(), pc.max(counts).as_py()
     first, last = pc.min(by_key[f"{EFFECTIVE}_min"]), pc.max(by_key[f"{EFFECTIVE}_max"])
     starts = (each.cast(pa.timestamp("us", "UTC")).value for each in (first, last))
-    return Numbers(versions, len(counts), most, pc.sum(pc.greater(counts, LONG_KEY)).as_py(), *starts)
+    return FrameStatistics(versions, len(counts), most, pc.sum(pc.greater(counts, LONG_KEY)).as_py(), *starts)
 
 
-def _counts_by_spark(spark: SparkSession, folder: str, version: int, keys: Sequence[str]) -> Numbers:
+def _counts_by_spark(spark: SparkSession, folder: str, version: int, keys: Sequence[str]) -> FrameStatistics:
     micros = f"unix_micros({EFFECTIVE})"
     by_key = frame_of_version(spark, folder, version).groupBy(*map(quote_name, keys))
     counted = by_key.agg(F.expr("count(*) AS n"), F.expr(f"min({micros}) AS low"), F.expr(f"max({micros}) AS high"))
     numbers = counted.selectExpr("sum(n)", "count(*)", "max(n)", f"count_if(n > {LONG_KEY})", "min(low)", "max(high)")
     row = numbers.first() or (0, 0, 0, 0, None, None)
-    return Numbers(*(int(value or 0) for value in row[:4]), *row[4:])
+    return FrameStatistics(*(int(value or 0) for value in row[:4]), *row[4:])

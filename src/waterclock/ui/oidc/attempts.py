@@ -46,11 +46,11 @@ class Attempts:
     _used: dict[str, float] = field(default_factory=dict, repr=False)
 
     def start(self, peer: str) -> Attempt:
-        """Return a new attempt of a peer."""
+        """Start an attempt to sign in for a peer."""
         return self._of(f"{int(self.clock())}-{secrets.token_hex(16)}", peer)
 
     def accept(self, cookie: str, state: str, peer: str) -> Attempt | None:
-        """Return the attempt of a cookie; None if the state is not its own, or if it was accepted or is over."""
+        """Return the attempt of a cookie, or None if it has another state, has expired or was accepted before."""
         found, now = _COOKIE.fullmatch(cookie), self.clock()
         if found is None or not int(found["at"]) <= now < int(found["at"]) + SECONDS:
             return None

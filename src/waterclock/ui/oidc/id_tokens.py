@@ -27,7 +27,7 @@ _OF_KIND = {"RSA": ("RS", "PS"), "EC": ("ES",), "OKP": ("Ed",)}
 
 
 class RejectedToken(Exception):
-    """The token proves nothing: the reason, for administrators. It contains no text of the token."""
+    """An ID token is not valid. The message gives administrators the reason, and contains no text of the token."""
 
 
 class UnknownKey(RejectedToken):
@@ -66,7 +66,7 @@ def keys_of(document: Mapping[str, Any]) -> tuple[RSAKey | ECKey | OKPKey, ...]:
 def verify_id_token(
     sent: str, keys: Sequence[RSAKey | ECKey | OKPKey], settings: OidcSettings, *, nonce: str, now: float
 ) -> Mapping[str, Any]:
-    """Return the claims of a token that the provider signed now, for this client and this sign-in.
+    """Verify that the provider signed an ID token for this client and sign-in, and return its claims.
 
     Raises  RejectedToken, or UnknownKey if the key may be in the provider's current key set
     """

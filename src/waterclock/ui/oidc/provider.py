@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 _WELL_KNOWN = "/.well-known/openid-configuration"
 _MOST_BYTES = 512 * 1024
-_TIMEOUT, _SECONDS = 5.0, 10.0  # for one piece of an answer, and for all of it
-_KEPT = 3600.0  # seconds
-_REST = 5.0  # seconds after a failure
+_TIMEOUT, _SECONDS = 5.0, 10.0  # seconds to wait for the next part of a response, and for all of it
+_KEPT = 3600.0  # seconds for which the configuration and the keys are cached
+_REST = 5.0  # seconds without requests after a failure
 _KEYS_AGAIN = 60.0  # seconds between two requests for unknown keys
 _ADDRESSES = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _TOKEN_ERRORS = frozenset({
@@ -40,7 +40,7 @@ _TOKEN_ERRORS = frozenset({
 
 @dataclass(slots=True)
 class Provider:
-    """The provider of a project's settings. Its methods wait for the network, and may be called by many threads."""
+    """The provider that a project declares. Its methods wait for the network, and may be called by many threads."""
 
     settings: OidcSettings
     read_secret: Callable[[str], str] = field(repr=False)
@@ -54,7 +54,7 @@ class Provider:
 
     @property
     def host(self) -> str:
-        """The host of the issuer, for people."""
+        """The host of the issuer, as shown to users."""
         return urlsplit(self.settings.issuer).netloc
 
     def require_usable(self) -> None:
@@ -90,7 +90,7 @@ class Provider:
         return _with_query(address, client_id=self.settings.client_id)
 
     def require_issuer(self, sent: str | None) -> None:
-        """Raise E945 if an answer by way of the browser is from another provider (RFC 9207)."""
+        """Raise E945 if the response that a browser brings from the provider names another issuer (RFC 9207)."""
         is_promised = self._configuration().get("authorization_response_iss_parameter_supported") is True
         if (sent is not None or is_promised) and sent != self.settings.issuer:
             self._refuse("the answer names another issuer, or none", "start again; see who sent the browser here")
@@ -158,7 +158,7 @@ class Provider:
             return found
 
     def _key_set(self, oldest: float = _KEPT) -> tuple[RSAKey | ECKey | OKPKey, ...]:
-        """Return the provider's keys, from memory if they are not older than some seconds."""
+        """Return the provider's keys, from memory if they are at most `oldest` seconds old."""
         address = self._configuration()["jwks_uri"]
         with self._lock:
             if self._keys is not None and self.clock() < self._keys[0] + oldest:
@@ -167,7 +167,7 @@ class Provider:
             return self._keys[1]
 
     def _is_acceptable(self, address: str) -> bool:
-        """Return whether an address of the configuration is as safe as the issuer's."""
+        """Return whether an address of the configuration uses HTTPS, or is at the host and port of an HTTP issuer."""
         try:
             parts, own = urlsplit(address), urlsplit(self.settings.issuer)
             is_same = (parts.hostname, parts.port) == (own.hostname, own.port)
@@ -176,7 +176,7 @@ class Provider:
         return bool(parts.hostname) and (parts.scheme == "https" or (own.scheme == parts.scheme == "http" and is_same))
 
     def _read(self, address: str) -> Mapping[str, Any]:
-        """Return a JSON object of the provider; called with the lock. Repeats a recent failure."""
+        """Request a JSON object from the provider, or raise a recent failure again. The caller holds the lock."""
         if self._failed is not None and self.clock() < self._failed[0] + _REST:
             raise self._failed[1]
         try:
@@ -204,7 +204,7 @@ class Provider:
             self._refuse(f"{address} does not answer: {why}", "check issuer, the network and the provider")
 
     def _fail(self, why: str, fix: str) -> NoReturn:
-        """Raise E945 for an answer that cannot be used, now and for some seconds."""
+        """Raise E945 for an unusable response, now and at each request in the next seconds."""
         try:
             self._refuse(why, fix)
         except WaterclockError as error:

@@ -50,7 +50,10 @@ class RefusedSignIn(PlainTextResponse):
 
 @dataclass(slots=True)
 class ProviderSignIn:
-    """The two requests of a sign-in at a provider. `place` is part of the cookie's name, as for sessions."""
+    """Answers the requests of a sign-in at a provider: its start, its end, and the sign-out.
+
+    `place` is part of the cookie's name, as for sessions.
+    """
 
     place: str
     wrong: WrongTokens = field(default_factory=WrongTokens)
@@ -121,12 +124,12 @@ class ProviderSignIn:
         return Credential(SignIn.OIDC, issuer=provider.settings.issuer, user=found.name, groups=found.groups)
 
     async def _ask(self, question: Callable[[], T]) -> T:
-        """Run a question to the provider in a thread of its own kind, so that a slow provider stops no page."""
+        """Call a function that waits for the provider in a separate thread, so that a slow provider stops no page."""
         return await to_thread.run_sync(question, limiter=self._threads)
 
 
 def refuse_unknown(credential: Credential) -> RefusedSignIn:
-    """Return the response to a person of the provider without any access."""
+    """Return the response for a person who has signed in at the provider, but has no access here."""
     reason = f"{credential.user} is no declared user, and is in no group of group_roles"
     return RefusedSignIn(reason, said=_UNKNOWN)
 

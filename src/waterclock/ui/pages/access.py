@@ -15,7 +15,7 @@ _MOST = 200
 
 
 def access(at: OpenedProject, asked: PageQuery, sessions: Callable[[], list[Content]]) -> Content:
-    """Return the sessions, and the newest accesses: of one person, if the address has `who`. Cost: a query."""
+    """Return the sessions of browsers and the newest accesses. `who` in `asked` selects one person. Cost: a query."""
     who = asked.values.get("who", "").strip() or None
     found = () if at.ledger is None else at.ledger.access.list_accesses(since=None, who=who, most=_MOST)
     return {

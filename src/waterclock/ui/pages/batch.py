@@ -34,7 +34,7 @@ from waterclock.selection import parse_labels
 from waterclock.timelabel.label import label_of
 from waterclock.ui.page_query import Content, PageQuery, batch_address
 from waterclock.ui.pages.batch_actions import CAN_BE_RETRIED, actions_of_batch, count_blocked_batches
-from waterclock.ui.pages.batches import several, states_of
+from waterclock.ui.pages.batches import describe_batches, states_of
 from waterclock.ui.pages.quality import note_content
 
 _SAYS = {Status.FAILED: "failed", Status.HELD: "is held", Status.EXPIRED: "can never be made"}
@@ -62,11 +62,11 @@ def batch(at: OpenedProject, asked: PageQuery) -> Content:
         if not found:  # older than START, and not stored
             labels.limit_to(table, at.planner.starts(at.snapshot, at.now)[name], table.cadence.last_due(at.now))
         return content | _one(at, table, found[0])
-    return several(at, [table], {name: labels}, text) | content
+    return describe_batches(at, [table], {name: labels}, text) | content
 
 
 def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
-    plan = at.planner.plan(at.snapshot, at.now)  # of a long backlog only the oldest batches: a page must not plan all
+    plan = at.planner.plan(at.snapshot, at.now)  # only the oldest batches of a long backlog, so that pages stay fast
     audit = at.ledger.past.audit(table.name, one.label) if one.stored is not None and at.ledger is not None else None
     window = table.cadence.window_of(one.label)
     due = table.cadence.due_at(window)
@@ -97,7 +97,7 @@ def _one(at: OpenedProject, table: Table, one: LabelState) -> Content:
 
 
 def _way(at: OpenedProject, way: Sequence[WhyStep]) -> list[Content]:
-    """Return each step to the cause in words, with a link to the next batch."""
+    """Describe each step of the chain from this batch to the cause of its wait, with a link to the next batch."""
     steps = []
     for index, step in enumerate(way):
         following = way[index + 1] if index + 1 < len(way) else None
@@ -126,7 +126,7 @@ def _link(at: OpenedProject, step: WhyStep) -> Content:
 
 
 def _error_of_root(at: OpenedProject, way: Sequence[WhyStep]) -> Content | None:
-    """Return the error of the batch at the end of the way."""
+    """Return the error of the batch at the end of the chain, or None if this batch waits for no other one."""
     if at.ledger is None or len(way) < 2 or way[-1].status not in CAN_BE_RETRIED:
         return None
     try:
@@ -136,7 +136,7 @@ def _error_of_root(at: OpenedProject, way: Sequence[WhyStep]) -> Content | None:
 
 
 def _error_of_label(table: Table, one: LabelState, audit: Audit | None) -> Content | None:
-    """Return the error of the page's own batch. One that cannot be released any more has another fix."""
+    """Return the error of the page's own batch. If it cannot be released any more, the fix is a retry."""
     error = _error(audit)
     return error | {"fix": retry_words(table.name, label_of(one.label))} if error and one.is_outdated else error
 

@@ -7,8 +7,8 @@ from datetime import datetime
 
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import can_quarantine_rows
-from waterclock.flow.choices import Kind
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Kind
 from waterclock.operations.formatting import (
     number_words,
 )
@@ -31,7 +31,7 @@ CAN_BE_RETRIED = frozenset({Status.FAILED, Status.HELD})
 def actions_of_batch(
     at: OpenedProject, plan: Plan, table: Table, one: LabelState, way: Sequence[WhyStep]
 ) -> list[Content]:
-    """Return the actions that a batch offers to a user. `way` leads from it to its cause."""
+    """Return the actions that a batch offers to a user. `way` is the chain from it to the cause of its wait."""
     return [*_offer_resume(at, way), *_offer_actions(at, plan, table, one, way), *_withdrawn(table, one)]
 
 
@@ -116,7 +116,7 @@ def _is_stood_for(at: OpenedProject, table: Table, one: LabelState) -> bool:
 
 
 def _offer_resume(at: OpenedProject, way: Sequence[WhyStep]) -> list[Content]:
-    """Return the action that resumes the paused batch at the root."""
+    """Return the action that ends the pause for which a batch waits, if there is one."""
     root = way[-1] if way and way[-1].is_root and way[-1].status is Status.PAUSED else None
     pause = None if root is None else at.snapshot.pause_of(root.table)
     return [] if root is None or pause is None else [build_resume_action(pause, root.table)]

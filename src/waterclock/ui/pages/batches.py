@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from waterclock.batches.audit_records import Settled
+from waterclock.batches.audit_records import StoredStates
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER, BatchStatus
 from waterclock.errors import WaterclockError
 from waterclock.flow.declarations import Table
@@ -33,13 +33,15 @@ def batches(at: OpenedProject, asked: PageQuery) -> Content:
     if not asked.labels:
         raise WaterclockError("E512", "no label is given", fix="add &l=2013-01-05, or a range: 2013-01-01..2013-01-05")
     tables, labels = asked.tables(at)
-    return several(at, tables, {table.name: labels.get(table.name, Labels()) for table in tables}, asked.labels)
+    return describe_batches(
+        at, tables, {table.name: labels.get(table.name, Labels()) for table in tables}, asked.labels
+    )
 
 
-def several(at: OpenedProject, tables: Sequence[Table], labels: Mapping[str, Labels], words: str) -> Content:
-    """Return the counts of due labels by state, and the labels that are not quiet, newest first.
+def describe_batches(at: OpenedProject, tables: Sequence[Table], labels: Mapping[str, Labels], words: str) -> Content:
+    """Return the counts of due labels by state, and the labels that need attention, newest first.
 
-    If all are quiet and there are only a few, all are listed.
+    If none needs attention and there are only a few labels, all are listed.
 
     Raises  E525 for more than a million labels
     Cost: two queries of the ledger, a plan, and a microsecond per done label
@@ -72,11 +74,11 @@ def several(at: OpenedProject, tables: Sequence[Table], labels: Mapping[str, Lab
 
 @dataclass(frozen=True, slots=True)
 class _TableLabels:
-    """The selected due labels of one table: those with details are listed singly (`listed`), the others only counted.
+    """The selected due labels of one table. Labels with details are listed one by one, the others only counted.
 
-    `older`: those before START, which are not made any more; `states`: all others. `made`: the singly listed labels of
-    `states` that have rows; `done`: how many of `states` have rows. `asked_for`: how many of all were requested and not
-    started by a runner. `warned`: the labels whose rows have warnings.
+    `older` has the labels before START, which are not made any more, and `states` all others. `made` has the listed
+    labels of `states` that have rows, and `done` is the number of all labels of `states` that have rows. `asked_for` is
+    the number of requested labels that no runner has started. `warned` has the labels whose rows have warnings.
     """
 
     older: SpanStates
@@ -88,7 +90,7 @@ class _TableLabels:
 
     @property
     def listed_labels(self) -> Sequence[LabelState]:
-        """The labels listed singly."""
+        """The labels listed one by one."""
         return (*self.older.listed, *self.states.listed)
 
     @property
@@ -113,7 +115,7 @@ def _block(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labe
     due = ((at.flow.tables[name].cadence, max(low, starts[name]), high) for name, (low, high) in edges.items())
     refuse_more_than(_MOST_COUNTED, sum(cadence.count(low, max(low, high)) for cadence, low, high in due))
     names, low, high = list(edges), min(low for low, _ in edges.values()), max(high for _, high in edges.values())
-    settled = Settled() if at.ledger is None else at.ledger.past.settled_labels(names, low, high)
+    settled = StoredStates() if at.ledger is None else at.ledger.past.settled_labels(names, low, high)
     warned: dict[str, set[datetime]] = {name: set() for name in names}
     for name, label in {} if at.ledger is None else at.ledger.past.row_warnings(names, low, high):
         warned[name].add(label)
@@ -127,7 +129,7 @@ def _block(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labe
     }
 
 
-def _table_batches(settled: Settled, name: str, older: SpanStates, states: SpanStates, asked: int) -> _TableLabels:
+def _table_batches(settled: StoredStates, name: str, older: SpanStates, states: SpanStates, asked: int) -> _TableLabels:
     done = settled.done.get(name, ())
     has_rows = {cell.label for cell in settled.others if cell.table == name and cell.current_claim is not None}
     made = frozenset(one.label for one in states.listed if one.label in has_rows or contains_label(done, one.label))
@@ -142,7 +144,7 @@ def _edges(at: OpenedProject, table: Table, meant: Labels) -> tuple[datetime, da
 
 
 def states_of(at: OpenedProject, tables: Iterable[Table], labels: Mapping[str, Labels]) -> States:
-    """Return by table the states of the selected due labels. Cost: a query, a plan, some microseconds per label."""
+    """Map each table to the states of its selected due labels. Cost: a query, a plan, some microseconds per label."""
     meant = {table.name: labels.get(table.name, Labels()) for table in tables}
     bounds = [(at.flow.tables[name], *meant[name].bounds(at.flow.tables[name].cadence)) for name in meant]
     low = min((low or BEGINNING for _, low, _ in bounds), default=BEGINNING)
@@ -189,11 +191,11 @@ def _actions(block: Mapping[str, _TableLabels], labels: str) -> list[Content]:
 
 
 _MADE_IF_ASKED = frozenset({Status.READY, Status.NOT_NEEDED})
-_NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # a waiting label is made in its turn
+_NOT_MADE = _MADE_IF_ASKED | {Status.WAITING, Status.PAUSED, Status.BLOCKED}  # the others wait even if requested
 
 
 def _count_unmade(one: _TableLabels, statuses: Container[Status]) -> int:
-    """Count the labels with these statuses that have no rows, and that no runner has started or failed."""
+    """Count the labels with these statuses that have no rows, and have not been requested, started or failed."""
     meant = (each for each in one.states.listed if each.status in statuses and each.label not in one.made)
     listed = sum(1 for each in meant if not (is_begun(each) or has_failed(each) or is_requested(each)))
     return listed + sum(count for status, count in one.states.counts.items() if status in statuses)
@@ -220,5 +222,5 @@ def is_requested(one: LabelState) -> bool:
 
 
 def is_begun(one: LabelState) -> bool:
-    """Return whether a runner has claimed the batch, even one that is gone."""
+    """Return whether a runner has claimed the batch, even if that runner is gone."""
     return one.stored is not None and one.stored.status == BatchStatus.RUNNING

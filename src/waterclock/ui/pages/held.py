@@ -1,4 +1,4 @@
-"""The rows of a table at a label, as of one revision, compared with another: a section of a table's page."""
+"""The section of a table's page with the rows of a label, in one revision or compared with other rows."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _LONGEST = 120  # letters of a value that are shown
 def describe_label_rows(
     at: OpenedProject, table: Table, asked: PageQuery, states: Sequence[LabelState]
 ) -> Content | None:
-    """Return the rows of the label that the address names in `at`, or of the newest label that was made.
+    """Return the rows of the label `at` in the address, or else of the newest label that was made.
 
-    `known` and `against` are claims to compare. `beside` is another label to compare with, as known now. `differing`
-    shows only the differences. None before the first batch, and for a publish, whose rows are at its destination.
+    In the address, `known` is the claim whose rows are shown. They are compared with the claim `against`, or with the
+    current rows of the label `beside`. `differing` shows only the differences. Return None before the first batch, and
+    for a publish, whose rows are at its destination.
     Raises  E513 and E514 for labels that the table does not have
     """
     label = _label(at, table, asked, states)
@@ -57,7 +58,7 @@ def describe_label_rows(
 def _against(
     at: OpenedProject, ledger: Ledger, table: Table, asked: PageQuery, audit: Audit
 ) -> tuple[Audit, int] | None:
-    """Return the rows to compare with: another label as known now, or else another revision of this label.
+    """Return the label and the claim to compare with: another label's current claim, or another one of this label.
 
     Raises  E513 and E514 for a label that the table does not have, E412 and E516 for one without rows
     """
@@ -126,7 +127,7 @@ def _describe_rows(found: RevisionRows, *, is_compared: bool) -> Content:
 
 
 def _numbers(found: RevisionRows) -> list[bool]:
-    """Return for each column whether its values are numbers, which are aligned right."""
+    """Return, for each column, whether all its values are numbers, which are aligned right."""
     columns = zip(*(row.values for row in found.shown), strict=True)
     return [all(value is None or _is_number(value) for value in values) for values in columns]
 

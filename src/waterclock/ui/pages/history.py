@@ -17,7 +17,7 @@ _KINDS = {"+": "added", "-": "gone", "@": "soft"}
 
 
 def history(at: OpenedProject, declared: Table) -> list[Content]:
-    """Return the newest codes of a table, newest first, with their changes. Cost: as `ledger.past.codes`."""
+    """Return the newest versions of a table's code, newest first, with changes. Cost: as `ledger.past.codes`."""
     found = [] if at.ledger is None else at.ledger.past.codes(declared.name, _MOST + 1)
     before = [*found[1:], None]
     codes = [_code(declared, each, earlier) for each, earlier in zip(found, before, strict=True)][:_MOST]

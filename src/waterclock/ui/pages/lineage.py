@@ -1,4 +1,4 @@
-"""Lineage: a drawing of tables from left to right: the selected ones, those around one, or those between two."""
+"""The page of lineage: a drawing of the selected tables, of the tables around one, or of those between two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws tables from left to right, each with its current state, or their schemas; and lists the same tables."""
+"""Draws tables from left to right with their states, or only their schemas if there are many; and lists the tables."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from itertools import groupby
 from waterclock.operations.formatting import count_words, number_words, short_label
 from waterclock.operations.freshness import fresh_of
 from waterclock.operations.lineage import reverse_arrows
-from waterclock.operations.ribbons import RibbonPiece, ribbons
 from waterclock.operations.states import LOUDNESS, State
+from waterclock.operations.timeline_bars import BarPiece, build_timeline_bars
 from waterclock.operations.verdict import verdict
 from waterclock.ui.layout import Box, Sizes, lay_out
 from waterclock.ui.page_query import Content, PageQuery, lineage_address, table_address
@@ -101,7 +101,7 @@ def _tables(scene: Scene, asked: PageQuery) -> Content:
 
 
 def box_position(box: Box) -> Content:
-    """Return the position of a box."""
+    """Return the position and size of a box as a dictionary."""
     return asdict(box)
 
 
@@ -152,12 +152,12 @@ def _strips(scene: Scene, sizes: Sizes) -> tuple[dict[str, list[Content]], str]:
     if not axis.columns or not tables:
         return {}, ""
     unit = (sizes.width - 2 * _PAD) / len(axis.columns)
-    drawn = ribbons(scene.at, tables, axis, scene.plan.batches)
+    drawn = build_timeline_bars(scene.at, tables, axis, scene.plan.batches)
     ends = (short_label(each, axis.by, scene.at.now) for each in (axis.columns[0], axis.columns[-1]))
     return {row.table: [_rectangle(piece, unit) for piece in row.pieces] for row in drawn}, " to ".join(ends)
 
 
-def _rectangle(piece: RibbonPiece, unit: float) -> Content:
+def _rectangle(piece: BarPiece, unit: float) -> Content:
     """Return a piece of a strip. Severe states are higher than others, and always wide enough to be visible."""
     is_loud = piece.state in LOUD
     width = max(4.0 if is_loud else 1.0, piece.columns * unit * piece.part)
@@ -171,7 +171,7 @@ def _bar(x: float, width: float, state: State) -> Content:
 
 
 def _rows(scene: Scene, asked: PageQuery, edges: Sequence[tuple[str, str]]) -> list[Content]:
-    """List the same tables, each once, indented below the table that blocks it, or else below its last input."""
+    """List the drawn tables, each once, indented below the table that blocks it, or else below its last input."""
     rank = {name: number for number, name in enumerate(scene.names)}
     by_weight = sorted(edges, key=lambda edge: (scene.is_bad(*edge), rank[edge[0]]))
     above = {target: source for source, target in by_weight}  # the last one counts

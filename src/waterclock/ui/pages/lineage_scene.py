@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from waterclock.operations.freshness import Freshness, freshness
 from waterclock.operations.lineage import Arrows, map_inputs
 from waterclock.operations.opening import OpenedProject
-from waterclock.operations.ribbons import causes_of
 from waterclock.operations.states import State
+from waterclock.operations.timeline_bars import causes_of
 from waterclock.planner.plan import Plan
 from waterclock.planner.request import PlanRequest
 from waterclock.selection import Labels
@@ -21,7 +21,10 @@ _ROOTS = frozenset({State.FAILED, State.HELD})
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """The shown tables, upstream first, with their states."""
+    """The shown tables, upstream first, with their states.
+
+    `reads` has the inputs of each table of the flow. `roots` maps each table to the tables that cause its waits.
+    """
 
     at: OpenedProject
     names: Sequence[str]
@@ -62,7 +65,7 @@ class Scene:
         return len(self.names) > _FAR_FROM
 
     def is_bad(self, source: str, target: str) -> bool:
-        """Return whether a table waits for a failure of its input, or for one that the input waits for too."""
+        """Return whether `target` waits for a failure of its input `source`, or for one that `source` waits for too."""
         own = {source} if self.found[source].state in _ROOTS else set()
         return bool(self.roots.get(target, set()) & (own | self.roots.get(source, set())))
 

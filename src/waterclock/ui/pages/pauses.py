@@ -26,7 +26,7 @@ def describe_pause(at: OpenedProject, name: str | None) -> Content:
 
 
 def pause_content(pause: Pause, zone: str) -> Content:
-    """Return a pause for the pages."""
+    """Return the fields of a pause for the pages, with a sentence about it."""
     return {**pause.to_dict(), "all": pause.is_of_all, "says": pause.words(zone)}
 
 

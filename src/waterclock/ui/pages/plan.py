@@ -20,12 +20,15 @@ _MOST_LABELS = 200  # of a table, that are listed singly
 
 
 def plan(at: OpenedProject, asked: PageQuery) -> Content:
-    """Return a plan for the address' `verb`, `t` and `l`. Nothing is changed. Raises  as `proposals.propose`."""
+    """Return the plan of the action `verb` on the tables `t` and labels `l`. Raises  as `proposals.propose`."""
     return _describe_plan(at, asked, _propose_plan(at, asked))
 
 
 def carry_out_plan(at: OpenedProject, asked: PageQuery, by: Person) -> tuple[Content, bool]:
-    """Carry out the shown plan and return it, or a changed one unexecuted. Raises  as `proposals`."""
+    """Carry out the plan that was shown, unless it has changed. Raises  as `proposals`.
+
+    Return the current plan, and whether it was carried out.
+    """
     proposal = _propose_plan(at, asked)
     content = _describe_plan(at, asked, proposal)
     if not proposal.is_possible or asked.values.get("digest") != proposal.digest:
@@ -117,7 +120,7 @@ def _title(at: OpenedProject, proposal: Proposal) -> str:
 
 
 def _title_of_more(proposal: Proposal, what: str, following: int) -> str:
-    """Return the title of a plan with batches that follow."""
+    """Return the title of a plan that affects `following` other batches, too."""
     if proposal.verb is Verb.SKIP:
         freed = count_words(following, "batch", "batches")
         return f"Skip {what}; {freed} no longer {'waits' if following == 1 else 'wait'} for it"

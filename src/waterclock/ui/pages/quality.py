@@ -1,4 +1,4 @@
-"""Quality: every rule of every table over its newest batches, with its notes, and suggested rules."""
+"""The page of rules: each rule with its results in the newest batches and its notes, and suggested rules."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _name(rule: RuleResults) -> Content:
 
 
 def rule_content(at: OpenedProject, rule: RuleResults) -> Content:
-    """Return a rule over its newest batches for the page, with its counts of results."""
+    """Return a rule with its results in the newest batches, and how many batches have each result."""
     states = [answer.state for answer in rule.answers]
     cadence = at.flow.tables[rule.table].cadence
     last = next((answer for answer in reversed(rule.answers) if answer.said), None)

@@ -30,10 +30,10 @@ _LONGEST = 10_000  # letters of a query
 
 
 def query(at: OpenedProject, given: PageQuery, asker: Asker) -> Content:
-    """Return the rows of the address' `q`, as of `as-of` if it is given. Without `q` no query runs.
+    """Run the query `q` of the address, as of `as-of` if it is given, and return its rows. Without `q`, none runs.
 
-    The first query starts Spark, which takes some ten seconds. Errors of the query are part of the content, and no
-    error of the page.
+    The first query starts Spark, which takes some ten seconds. Errors of the query are part of the content and do not
+    fail the page.
     """
     sql, tick = given.values.get("q", "").strip(), given.values.get("as-of", "").strip()
     content: Content = {"sql": sql, "as_of": tick, "example": _example(at, given), "errors": [], "answer": None}
@@ -57,7 +57,7 @@ def query(at: OpenedProject, given: PageQuery, asker: Asker) -> Content:
 
 
 def build_csv(at: OpenedProject, given: PageQuery, asker: Asker) -> str:
-    """Return the same rows, up to LIMIT_OF_FILE, as CSV with a header line. NULL is empty.
+    """Run the query of the address, and return up to LIMIT_OF_FILE rows as CSV with a header line. NULL is empty.
 
     With `formulas=escape`, texts that a spreadsheet would treat as formulas are prefixed with an apostrophe.
     """
@@ -113,7 +113,7 @@ def _text(value: Any) -> str:
 
 
 def _plot(found: AnsweredQuestion) -> Content | None:
-    """Return bars of the first numeric column by the first other column, or None if that is no useful plot."""
+    """Return bars of the first numeric column by the first other column, or None if the rows do not fit a bar chart."""
     answer = found.answer
     numbers = [index for index, (_, kind) in enumerate(answer.columns) if is_number_type(kind)]
     others = [index for index in range(len(answer.columns)) if index not in numbers]

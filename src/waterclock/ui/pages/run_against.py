@@ -11,7 +11,7 @@ from waterclock.operations.formatting import seconds_words
 from waterclock.ui.page_query import Content
 
 _EARLIER = 100  # runs to search for the previous one
-_TRIED = 5  # of these, until one made a batch
+_TRIED = 5  # of these, to find one with claims
 _IS_SLOWER = 1.5
 
 

@@ -125,13 +125,13 @@ def _against(
 
 
 def _page_of_spark(ledger: Ledger, found: RunRecord) -> str | None:
-    """Return the address of Spark's page, which ends with its run."""
+    """Return the address of Spark's web UI, or None after the end of the run."""
     address = ledger.past.spark_page(found.run) if found.outcome is None else None
     return address if address and urlsplit(address).scheme in {"http", "https"} else None
 
 
 def _waits(at: OpenedProject) -> list[Content]:
-    """Return the due batches that wait, each with its reason. Only for a run in progress."""
+    """Return the due batches that wait, each with its reason."""
     plan = at.planner.plan(at.snapshot, at.now)
     waiting = [batch for batch in plan.batches if batch.causes or batch.status is Status.PAUSED][:_MOST_WAITING]
     return [

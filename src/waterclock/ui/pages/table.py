@@ -101,7 +101,7 @@ def _tab(name: str, tab: str) -> Content:
 
 
 def _states(at: OpenedProject, declared: Table, newest: int) -> tuple[Sequence[LabelState], Sequence[Cell]]:
-    """Return the newest labels of a table with their states, and their stored cells."""
+    """Return the newest labels of a table with their states, and their records in the ledger."""
     axis = axis_of(at, [declared], (), newest)
     low, high = declared.cadence.floor(axis.span[0]), declared.cadence.ceil(axis.span[1])
     stored = [] if at.ledger is None else at.ledger.past.grid([declared.name], low, high)
@@ -197,9 +197,9 @@ def _short(reason: str) -> str:
 
 
 def _bars(at: OpenedProject, declared: Table, states: Sequence[LabelState]) -> Content:
-    """Return a bar for each label, as high as it has rows; of one without rows the usual height in outline.
+    """Return a bar for each label, with a height by its number of rows. A label without rows has a fixed height.
 
-    A held batch that readers do not see has the height of its sealed rows, in outline too. Cost: a small file for each
+    A held batch that readers do not see has a height by its sealed rows. Cost: a small file for each held batch
     """
     rows = {one.label: one.stored.rows for one in states if one.stored is not None and one.stored.rows is not None}
     held = [one for one in states if one.status is Status.HELD and one.label not in rows]

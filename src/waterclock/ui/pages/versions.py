@@ -14,7 +14,7 @@ _MOST = 50
 
 
 def list_versions(at: OpenedProject, table: Table) -> Content:
-    """Return the newest versions of each side, newest first. Cost: one query, for at most 51 versions of each side."""
+    """Return the newest schema versions of the source and of the table, newest first. Cost: a query."""
     found = () if at.ledger is None else at.ledger.past.newest_schemas(table.name, _MOST + 1)
     said = {
         (side, version.number): (change_words(version, change), version)

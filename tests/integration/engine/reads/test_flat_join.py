@@ -12,7 +12,7 @@ import pytest
 from tests.tiny import Tiny, day, described
 from waterclock.engine.reads import flat_parents
 from waterclock.storage.folds.version_counts import version_counts
-from waterclock.temporal import Numbers
+from waterclock.temporal import FrameStatistics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,7 +98,7 @@ def test_sources_integrate_on_one_timeline_and_facts_see_it_as_it_was(sold: Tiny
         starts = spark.read.format("delta").load(work.lake.folder("dim.customer"))
         told = starts.selectExpr("unix_micros(min(rec_eff_time))", "unix_micros(max(rec_eff_time))").first()
         assert told is not None
-    assert counted == Numbers(3, 1, 3, 0, *told)
+    assert counted == FrameStatistics(3, 1, 3, 0, *told)
     spans = "SELECT name, city, land, date_format(rec_eff_time, 'dd HH'), rec_is_current FROM marts.customers"
     assert sorted(tiny.rows(f"{spans} ORDER BY rec_eff_time"), key=lambda row: row[3]) == [
         ("ann", "paris", "F", "01 06", False),

@@ -15,7 +15,7 @@ from waterclock.engine.batch.attempt import GroupAttempt
 from waterclock.engine.batch.bound_inputs import BoundInputs
 from waterclock.engine.batch.results import MadeSlices, Notes
 from waterclock.engine.collect.collect_result import CollectResult
-from waterclock.flow.choices import Kind
+from waterclock.flow.enums import Kind
 
 
 def test_what_the_source_holds_is_ended_with_the_attempt() -> None:
@@ -31,7 +31,7 @@ def test_what_the_source_holds_is_ended_where_its_columns_are_refused(monkeypatc
     closed: list[bool] = []
     frame: Any = SimpleNamespace(columns=[])
     gathered = CollectResult(Collected(frame, close=lambda: closed.append(True)), {})
-    monkeypatch.setattr(make, "gather", lambda *_: gathered)
+    monkeypatch.setattr(make, "read_source_windows", lambda *_: gathered)
     monkeypatch.setattr(make, "find_known_columns", lambda *_: None)
     monkeypatch.setattr(make, "conform", _refuse)
     with pytest.raises(LookupError):

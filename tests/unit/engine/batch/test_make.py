@@ -39,7 +39,7 @@ def test_the_columns_of_a_source_are_compared_for_the_labels_that_a_batch_makes(
         asked.extend(labels)
         raise KeyError
 
-    monkeypatch.setattr(making, "gather", lambda *_: CollectResult(Collected(ROWS), {}))
+    monkeypatch.setattr(making, "read_source_windows", lambda *_: CollectResult(Collected(ROWS), {}))
     monkeypatch.setattr(making, "add_origins", lambda _, frame: frame)
     monkeypatch.setattr(making, "find_source_changes", find_source_changes)
     with pytest.raises(KeyError):

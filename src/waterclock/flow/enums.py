@@ -57,7 +57,7 @@ LINKED = frozenset({Batching.LABELS, Batching.STATE})
 
 
 class Sign(StrEnum):
-    """The kinds of signs that a window of a source is complete."""
+    """How a source shows that a window is complete: a marker file, a file of a later window, or a query's result."""
 
     MARKER = "marker"
     NEXT = "next"

@@ -16,11 +16,11 @@ import pytest
 from tests.model.flows import collect, snapshot
 from tests.slices import SCHEMA, hour, rows_of, sealed
 from waterclock.batches.records import BatchResult
-from waterclock.engine.upkeep import recut
-from waterclock.flow.choices import Batching, Mode
+from waterclock.engine.upkeep import rewindowing
 from waterclock.flow.declarations import Table
+from waterclock.flow.enums import Batching, Mode
 from waterclock.flow.folds import Merge, Temporal
-from waterclock.ledger.read.whole_set import Current
+from waterclock.ledger.read.whole_set import CurrentRevision
 
 HOUR = timedelta(hours=1)
 WIDE = pa.schema([*SCHEMA, ("city", pa.string())])
@@ -34,14 +34,14 @@ FILLED = replace(MERGED, mode=Mode.TEMPORAL, fold=Temporal(("id",)))
 VALUES = replace(MERGED, mode=Mode.TEMPORAL, fold=Temporal(("id",), values=("city",)))
 
 
-def taken(folder: Path, *columns: pa.Schema, first: int = 0, apart: int = 1) -> list[Current]:
+def taken(folder: Path, *columns: pa.Schema, first: int = 0, apart: int = 1) -> list[CurrentRevision]:
     """Seal slices of one row each, with these columns."""
     found = []
     for number, schema in enumerate(columns):
         label = hour(first + number * apart)
         manifest = sealed(str(folder), label, number, rows_of(number), schema=schema)
         result = BatchResult(label, label + HOUR, 1, 1, 1, manifest.digest, manifest.slice_path, stands_from=None)
-        found.append(Current(result, number, "code"))
+        found.append(CurrentRevision(result, number, "code"))
     return found
 
 
@@ -63,7 +63,7 @@ def live_at(folder: Path) -> Any:
 def test_rows_of_one_window_may_differ_in_columns_where_a_null_replaces_nothing(
     tmp_path: Path, table: Table, columns: Sequence[pa.Schema], *, lost: bool
 ) -> None:
-    why = recut.find_recut_obstacle(live_at(tmp_path), table, taken(tmp_path, *columns))
+    why = rewindowing.find_rewindowing_obstacle(live_at(tmp_path), table, taken(tmp_path, *columns))
     assert (why is not None and "have no column city" in why) is lost
 
 
@@ -78,10 +78,10 @@ def test_a_slice_of_a_fold_keeps_the_columns_that_it_had(
         written.extend([field["name"] for field in json.loads(schema)["fields"]] for _ in pieces)
         return [known[piece.of[0].result.label] for piece in pieces]
 
-    monkeypatch.setattr(recut, "_write_slices", write)
-    monkeypatch.setattr(recut, "create_from_slices", lambda *_: None)
-    monkeypatch.setattr(recut, "_inputs", lambda *_: {})
+    monkeypatch.setattr(rewindowing, "_write_slices", write)
+    monkeypatch.setattr(rewindowing, "create_from_slices", lambda *_: None)
+    monkeypatch.setattr(rewindowing, "_inputs", lambda *_: {})
     work: Any = SimpleNamespace(ledger=SimpleNamespace(keeping=SimpleNamespace(draw_claim=lambda: 9)))
-    recut.recut(live_at(tmp_path), work, table, taken(tmp_path, WIDE, SCHEMA, WIDE, first=15, apart=24))
+    rewindowing.rewindow_table(live_at(tmp_path), work, table, taken(tmp_path, WIDE, SCHEMA, WIDE, first=15, apart=24))
     wide = ["timelabel", "id", "name", "city"]
     assert written == [wide, wide[:3] if own else wide, wide]

@@ -1,4 +1,4 @@
-"""Checks the rules of a table and their ladders against each other and against the table's mode and cadence."""
+"""Checks the rules of a table and their ELSE actions against each other and against the table's mode and cadence."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from waterclock.dpl.syntax.source_text import Span
 from waterclock.dpl.syntax.statements import ParsedColumn, ParsedColumnList
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import MOST_CHECKS, checks_of, is_nested, loose_types, marks_rows
-from waterclock.flow.choices import Action, Kind, Mode, Scope
+from waterclock.flow.enums import Action, Kind, Mode, Scope
 from waterclock.flow.measures import ComparedSource
 from waterclock.flow.usual import LEAST_IN_LEVEL, LEAST_MINUTES, LEAST_MINUTES_OF_TREND, MOST_DAYS
 
 
-def check_ladders(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
+def check_rule_actions(drafts: Iterable[UnresolvedTable]) -> Iterator[WaterclockError]:
     """Yield errors for rules and ladders that are not valid together, or not valid for their table."""
     for draft in drafts:
         said = draft.statement.value("COLUMNS", ParsedColumnList)
@@ -107,7 +107,7 @@ def _check_key(columns: Iterable[ParsedColumn]) -> Iterator[WaterclockError]:
         if ladder != ladders[0][0]:
             yield span.refuse(
                 "E274",
-                "two ladders for one key",
+                "different ELSE actions for one key",
                 why="all KEY columns together are the key of a row",
                 fix="write ELSE after only one of them",
             )
