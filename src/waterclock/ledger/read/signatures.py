@@ -29,7 +29,7 @@ LAST_RESET = (
     .order_by(events.c.id.desc())
     .limit(1)
 )
-"""Selects the data of a table's last reset: its `claim` is after those of all batches before it."""
+"""Selects the data of a table's last reset. Its `claim` is higher than the claims of all batches before the reset."""
 
 
 def refused_tables(database: LedgerDatabase, flow: Flow) -> dict[str, WaterclockError]:
@@ -43,7 +43,7 @@ def refused_tables(database: LedgerDatabase, flow: Flow) -> dict[str, Waterclock
 
 
 def refused_among(connection: sa.Connection, flow: Flow, rows: Mapping[str, AnyRow]) -> dict[str, WaterclockError]:
-    """Return the errors of `refused_tables`, with the ledger's rows of tables given by name."""
+    """Return the errors of `refused_tables`; `rows` maps the names of tables to their rows in the ledger."""
     found = {}
     for name, table in flow.tables.items():
         row = rows.get(name)

@@ -1,4 +1,4 @@
-"""The interface of a database kind that can store a ledger. Everything else is written once for all, in SQLAlchemy."""
+"""The functions that each kind of database (SQLite, PostgreSQL) implements for a ledger. All other code is common."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def create_engine(url: sa.URL) -> sa.Engine:
 
 
 def _connect(*address: str, **settings: Any) -> Any:
-    """Connect to a server that answers also after the login. An error has its SQLSTATE."""
+    """Connect to a server, and check that it answers after the login. An error has its SQLSTATE."""
     connection = connect(*address, **settings, autocommit=True)
     with limit_first_statements(connection):
         connection.execute("SELECT 1")
@@ -131,7 +131,7 @@ class ServerClock:
         return at + timedelta(seconds=time.monotonic() - then)
 
     def set(self, at: datetime) -> datetime:
-        """Set the server's current time."""
+        """Set the server's current time, and return it."""
         self._asked = (at, time.monotonic())
         return at
 
