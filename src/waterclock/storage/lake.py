@@ -1,4 +1,4 @@
-"""Paths of everything a storage keeps, and a check that the storage supports put-if-absent."""
+"""The paths of tables, slices and histories in a storage, and a check that the storage supports put-if-absent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STAGE = "_stage"
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """The storage of a project: `root`, a folder or a URL; `folders` of renamed tables, relative to it."""
+    """The storage of a project: a folder or a URL. `folders` maps renamed tables to folders relative to `root`."""
 
     root: str
     folders: Mapping[str, str] = field(default_factory=dict, kw_only=True, compare=False)

@@ -67,7 +67,7 @@ def read_retained_states(database: LedgerDatabase, names: Collection[str]) -> Ma
 
 
 def waits_for_sources(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SourceEvent]:
-    """Map each table to its last event about a window that waits for its source: the `label`, or no data if none waits."""
+    """Map each table to its last event about waiting for its source: the waiting `label`, or no data if none waits."""
     return _read_newest_states(database, names, WAITS)
 
 

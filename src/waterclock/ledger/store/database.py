@@ -265,7 +265,7 @@ class LedgerDatabase:
 
     @contextmanager
     def write_unordered(self) -> Iterator[tuple[sa.Connection, datetime]]:
-        """Change data that does not concern batches, without raising the sequence. Yields the connection and the time."""
+        """Change data that does not concern batches; the sequence stays unchanged. Yields a connection and the time."""
         with self._turn, self._transaction(writes=True) as transaction:
             self._refresh_renames(transaction.connection)
             yield transaction.connection, self.clock()

@@ -43,7 +43,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The base onto which slices are folded: a state, and earlier slices with deletes that may beat later rows."""
+    """The base onto which slices are folded: a state, and earlier slices with deletes that may sort after new rows."""
 
     state: DataFrame | None = None
     deletes: tuple[Manifest, ...] = ()
@@ -71,7 +71,10 @@ def winners_of(
     schema: str,
     past: Past,
 ) -> DataFrame:
-    """Return the winning row of each of `keys`, with deletes marked. Cost: a shuffle of their rows, a read of all."""
+    """Return the row of each of `keys` that wins the fold; the column DELETED marks deletes.
+
+    Cost: a read of all rows, a shuffle of those with these keys
+    """
     rows = _read_rows(spark, folder, manifests, merge, schema, past)
     same = [F.col(quote_name(key)).eqNullSafe(F.col(f"_asked{index}")) for index, key in enumerate(merge.keys)]
     asked = keys.select(*(F.col(quote_name(key)).alias(f"_asked{index}") for index, key in enumerate(merge.keys)))
@@ -248,7 +251,7 @@ def _select_winners(rows: DataFrame, manifests: Sequence[Manifest], merge: Merge
 
 
 def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: Merge) -> DataFrame:
-    """Return the winners where some slices have no value for a column: that of the last row with the column wins."""
+    """Return the winning rows if some slices have no value for a column: the last row with the column provides it."""
     from pyspark.sql import Window
 
     keys = [F.col(quote_name(key)) for key in merge.keys]

@@ -45,7 +45,7 @@ Make = Callable[["DataFrame | None"], "DataFrame"]
 def swap_rows(
     spark: SparkSession, folder: str, make: Make, keys: DataFrame, identity: Identity, look: MergeLook
 ) -> int | None:
-    """Replace all rows of `keys` in the table by their new rows.
+    """Replace all rows of `keys` in the table by the rows that `make` returns for them.
 
     Return the version. Return None if another commit came since the table was read, or if Spark's name for a file is
     not in the log. Cost: a write of the new rows. For a small table, one job also writes the rows that stay. For a

@@ -268,7 +268,7 @@ def _windows(spark: SparkSession, manifests: Sequence[Manifest], table: Table) -
 
 
 def _extend_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], order: Sequence[str]) -> DataFrame:
-    """Extend the lives of keys as far as the snapshots allow.
+    """Extend the lives of keys (the spans in which they exist) as far as the snapshots allow.
 
     A snapshot contains a key if the last of its rows with the key is not a delete. Deletes before that row are ignored.
     A life begins at the end of the last snapshot without its key: the key appeared at some time after that, and facts

@@ -159,14 +159,14 @@ def _match_winners(spark: SparkSession, folder: str, winners: Winners, look: Mer
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Positions of the rows that winners beat, by file (as Spark names it), and whether all matched winners won."""
+    """Positions of the rows that winners replace, by file (as Spark names it), and whether each match is replaced."""
 
     by_uri: dict[str, pa.Array]
     all_won: bool
 
 
 def _places(met: DataFrame, *, is_counted: bool) -> _Places:
-    """Find, by file, the positions of the rows that winners beat; only the files unless `is_counted`."""
+    """Find, by file, the positions of the rows that winners replace; only the files unless `is_counted`."""
     places = f"collect_list(if({_WINS}, {PLACE}, NULL))" if is_counted else "CAST(array() AS ARRAY<BIGINT>)"
     places_of = met.groupBy(FILE).agg(
         F.expr(places).alias(PLACE), F.expr(f"any({_WINS})").alias(_WINS), F.expr(f"every({_WINS})").alias("_all")
@@ -178,7 +178,7 @@ def _places(met: DataFrame, *, is_counted: bool) -> _Places:
 
 
 def _new(winners: Winners, met: DataFrame, schema: str, *, all_won: bool) -> DataFrame:
-    """Return the rows to add: winners that beat the table's row, or whose keys the table does not have."""
+    """Return the rows to add: winners that replace the table's row, or whose keys the table does not have."""
     lacking = set(_list_missing_columns(winners, schema))
     if all_won and not lacking:
         return winners.rows.where(f"NOT {DELETED}").select(*map(quote_name, fields_of(schema)))
