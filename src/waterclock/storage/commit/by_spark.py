@@ -1,4 +1,4 @@
-"""Writes sealed slices into a table by Spark, under the same claim's id, if a commit cannot just point to their files."""
+"""Writes sealed slices to a table by Spark, under the same claim's id, if a commit cannot just point to their files."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def digest_columns(schema: StructType) -> list[Column]:
 
 
 def digest_texts(hashed: str, *, suffix: str = "") -> list[str]:
-    """Return the digest's aggregates as SQL over a hash, NULL in rows that do not count. Each is one call to Spark."""
+    """Return the digest's aggregates as SQL over the hash expression `hashed`, which is NULL in rows to leave out."""
     return [
         f"count({hashed}) AS {ROWS}{suffix}",
         f"sum(shiftright({hashed}, 32)) AS {HIGH}{suffix}",

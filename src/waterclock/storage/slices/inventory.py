@@ -39,7 +39,7 @@ class Leaf:
 
 
 def leaves(folder: str) -> Iterator[Leaf]:
-    """Yield every leaf folder of a table's stage, those of labels first, in order. Cost: a listing of the stage."""
+    """Yield the folders of slices in a table's stage, by label, then those of scratch files. Cost: a listing of it."""
     files: defaultdict[str, bool] = defaultdict(bool)
     for name in names_below(entry_path(folder, STAGE)):
         found = _LEAF.match(name)
@@ -79,7 +79,7 @@ def _newest_first(folder: Path, levels: tuple[str, ...]) -> Iterator[Path]:
 
 
 def size_of(folder: str, leaf: Leaf) -> int:
-    """Return the bytes of a leaf folder. A file that other folders link to counts as well."""
+    """Return the size in bytes of a slice or scratch folder. A file that other folders link to counts as well."""
     return sum(file.size for file in files_below(entry_path(folder, leaf.path)))
 
 
@@ -104,7 +104,7 @@ def list_old_states(history: str, before: datetime) -> list[OldState]:
 
 
 def remove(folder: str, leaf: Leaf) -> None:
-    """Remove a leaf folder: its manifest first, so that the remaining files are never taken for a slice."""
+    """Remove a slice or scratch folder: its manifest first, so that the remaining files never look like a slice."""
     path = entry_path(folder, leaf.path)
     remove_file(path / MANIFEST)
     remove_folder(path)

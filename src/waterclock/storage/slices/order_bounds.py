@@ -91,7 +91,7 @@ def place_sql(order_by: Sequence[str], side: str = "") -> str:
 
 
 def may_beat(delete_high: str | None, order_low: str | None, types: Sequence[Any], *, is_later: bool = False) -> bool:
-    """Return whether a delete ordered at most `delete_high` may beat a row of another label.
+    """Return whether a delete ordered at most `delete_high` may sort after a row of another label, and so remove it.
 
     `order_low` is the lowest order of that label's rows. At equal order the later label wins: the rows', or the
     delete's if it `is_later`. Return True if it is unknown. `types` are those of the ORDER BY columns as in a schema's
