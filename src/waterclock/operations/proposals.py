@@ -1,7 +1,7 @@
 """Proposed actions on batches: the exact batches, their order and their cost.
 
-A proposal is shown first. Its digest names every batch of it, so that a user's decision applies to exactly what was
-shown.
+A proposal is shown to a user first. Its digest covers each of its batches, so that the user's decision applies to
+exactly these.
 """
 
 from __future__ import annotations

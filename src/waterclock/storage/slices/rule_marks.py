@@ -170,7 +170,7 @@ def _key_mark(row_filter: RowFilter, tie: str, *, has_label: bool, has_past: boo
 
 
 def masks_in(folder: str, files: Sequence[DataFile]) -> Counter[int]:
-    """Count the rows of files by the set of rules that they broke, a bit mask. Cost: a column per file, no Spark job."""
+    """Count the rows of files by the set of rules that they broke (a bit mask). Cost: a column per file, no Spark."""
     found: Counter[int] = Counter()
     for file in files:
         with pq.ParquetFile(readable(entry_path(folder, file.path), file.size)) as parquet:
