@@ -1,4 +1,4 @@
-"""Reports the change logs that sources keep for collects BY CHANGES, as runs last saw them, and excessive ones."""
+"""Reports the change logs that sources keep for collects BY CHANGES, as runs last saw them, and their problems."""
 
 from __future__ import annotations
 
