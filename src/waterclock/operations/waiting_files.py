@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def find_waiting_files(at: OpenedProject, names: Collection[str]) -> dict[str, Waiting]:
-    """Map each table with received files that are not collected yet to their number and size. Cost: a listing of each."""
+    """Map each table with received, uncollected files to their number and size. Cost: a listing for each table."""
     found: dict[str, Waiting] = {}
     for name in names:
         source = at.flow.tables[name].source

@@ -100,7 +100,7 @@ def read_from_vault(place: VaultPlace, name: str, read_local: Callable[[str], st
 
 
 def describe_vault_entry(place: VaultPlace, name: str) -> str:
-    """Return for display where a secret is looked up in Vault: `password of secret/shop/ops in Vault at https://…`."""
+    """Describe where a secret is looked up in Vault: `password of secret/shop/ops in Vault at https://…`."""
     path, _, key = _full(place, name).rpartition("/")
     return f"{key} of {place.mount}/{path} in Vault at {place.url}"
 
