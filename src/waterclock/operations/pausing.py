@@ -55,7 +55,7 @@ def to_resume(at: OpenedProject, selection: str, labels: str | None) -> TablesTo
 
 
 def due_of(at: OpenedProject, of: TablesToPause) -> dict[str, list[datetime]]:
-    """Return by table the due labels of the paused or resumed tables that no runner has started. Cost: a plan."""
+    """Map the paused or resumed tables to their due labels that no runner has started. Cost: a plan."""
     due: dict[str, list[datetime]] = {}
     if of.has_changes:
         listed = None if of.is_of_all else of.names

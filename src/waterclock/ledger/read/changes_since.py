@@ -194,7 +194,7 @@ def _drop_replaced(of_label: list[RevisionFact], since: datetime) -> tuple[Revis
 
 
 def _rows_read(connection: sa.Connection, flow: Flow, bounds: Bounds, made: _Made) -> _Read:
-    """Return by table, label and claim the inputs of changed batches and of all direct and indirect dependents."""
+    """Return the inputs of changed batches and of all their dependents, by table, label and claim."""
     seeds: dict[Key, Span] = {
         (row.table_name, row.label): (row.stands_from or row.label, row.end)
         for row in connection.execute(_SUSPECT, {"names": sorted(bounds)})

@@ -197,7 +197,7 @@ def contents(
 
 
 def pins(database: LedgerDatabase, wanted: Collection[tuple[str, datetime, datetime]]) -> list[Pin]:
-    """Return for each reference `(table, low, high)` a pin: its Delta version and content, all at one moment.
+    """Return a pin for each reference `(table, low, high)`: its Delta version and content, all at one moment.
 
     Cost: a slice of an APPEND table is read once if many references include it, otherwise once for each of them.
 
@@ -307,7 +307,7 @@ def slices_of(
 def _read_hulls(
     connection: sa.Connection, hulls: Sequence[tuple[str, Collection[tuple[datetime, datetime]]]]
 ) -> list[list[AnyRow]]:
-    """Return for each group of intervals the current slices from its first to its last instant, by label."""
+    """Return the current slices of each group of intervals, from its first to its last instant, by label."""
     values: dict[str, Any] = {}
     for at, (name, hull) in enumerate(hulls):
         ends = {f"low_{at}": min(low for low, _ in hull), f"high_{at}": max(high for _, high in hull)}

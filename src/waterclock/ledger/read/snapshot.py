@@ -231,7 +231,7 @@ def snapshot(
 
 
 def _read_requested_rows(connection: sa.Connection, asking: Asking) -> Rows:
-    """Return by table the batches requested in the ledger or in `asking`. The stronger of two requests counts."""
+    """Return the batches requested in the ledger or in `asking`, by table. The stronger of two requests counts."""
     rows = defaultdict(list, _read_by_table(connection, _REQUESTED))
     for (verb, name), labels in asking.items():
         stronger = {row.label for row in rows[name] if STRENGTH[row.requested] >= STRENGTH[verb]}
@@ -353,7 +353,7 @@ def _read_held_inputs(connection: sa.Connection, troubles: Rows) -> Mapping[str,
 def _latest(
     reads: Mapping[str, list[AnyRow]], reads_of_held: Mapping[str, list[AnyRow]]
 ) -> Mapping[str, Mapping[datetime, Mapping[str, datetime]]]:
-    """Return by table and label the ticks that LATEST picked for each input table.
+    """Return the ticks that LATEST picked, by table, label and input table.
 
     A done batch has the ticks of its current revision, any other batch those of its held attempt, which a release uses.
     """

@@ -144,7 +144,7 @@ def pending_renames(
 
 
 def list_pending_renames(database: LedgerDatabase) -> dict[str, str]:
-    """Return, by new name, the stored name of each table that the next run renames."""
+    """Map the new name of each table that the next run renames to its stored name."""
     return {now: was for was, now in database.said.items() if "." in now}
 
 

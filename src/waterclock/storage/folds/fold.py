@@ -89,12 +89,12 @@ def keys_in(spark: SparkSession, folder: str, manifests: Sequence[Manifest], mer
 
 
 def last_rows(rows: DataFrame, merge: Merge) -> DataFrame:
-    """Return per key the last row by ORDER BY, NULL lowest, or any one of several equal rows."""
+    """Return the last row of each key by ORDER BY, with NULL lowest, or any one of several equal rows."""
     return last_row_by_key(rows, merge.keys, order_struct(merge.order_by) if merge.order_by else None)
 
 
 def last_row_by_key(rows: DataFrame, keys: Sequence[str], order: Column | None) -> DataFrame:
-    """Return per key the row with the highest `order`: any one of several equal rows, or of all if it is None."""
+    """Return the row of each key with the highest `order`: any one of several equal rows, or of all if it is None."""
     every = F.struct(*(F.col(quote_name(name)) for name in rows.columns))
     last = F.first(every) if order is None else F.max_by(every, order)
     return rows.groupBy(*_keys(keys)).agg(last.alias("_last")).select("_last.*")
@@ -176,7 +176,7 @@ def later_slices_with_deletes(
 def highest_deletes(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str
 ) -> DataFrame:
-    """Return per key the last delete of the slices: columns `_key<n>`, and its order and label."""
+    """Return the last delete of each key in the slices: columns `_key<n>`, and its order and label."""
     rows = mark_deletes(frame_of_slices(spark, folder, manifests, schema), merge).where(DELETED)
     return rows.groupBy(*_keys(merge.keys)).agg(F.max(F.expr(place_sql(merge.order_by))).alias(_ORDER))
 
@@ -226,7 +226,7 @@ def _add_order(rows: DataFrame, merge: Merge, place: str, carries: int) -> DataF
 
 
 def _deletes_only(keys: DataFrame, merge: Merge, schema: str, place: str) -> DataFrame:
-    """Return for each key a delete that sorts below all other rows, so that an unknown key counts as gone."""
+    """Return a delete for each key that sorts below all other rows, so that an unknown key counts as gone."""
     rows = fill_columns(keys, schema).withColumn(DELETED, F.expr("true"))
     return _add_order(rows, merge, f"'{place}'", _ALL)
 
