@@ -67,7 +67,10 @@ _Inputs = Mapping[tuple[int, datetime], Sequence[Input]]
 
 
 def read_lineage_events(database: LedgerDatabase, after: int, most: int) -> LineageEventPage:
-    """Return the outcomes in the next `most` events. Labels that a claim did not make follow those that it made."""
+    """Return the outcomes in the `most` events after the number `after`.
+
+    Labels that a claim did not make follow those that it made.
+    """
     with database.read() as connection:
         rows = connection.execute(_AFTER, {"after": after, "most": most}).all()
         numbers = sorted({row.claim for row in rows if row.claim is not None})

@@ -151,7 +151,7 @@ def list_newest_labels(database: LedgerDatabase, names: Collection[str], most: i
 
 
 def newest_rows(database: LedgerDatabase, names: Collection[str], most: int) -> dict[str, tuple[LabelRows, ...]]:
-    """Map each table to its newest `most` visible labels, oldest first, with their row counts and quarantined rows."""
+    """Map each table to its newest `most` visible labels, oldest first, with their rows, quarantined ones included."""
     found: dict[str, list[LabelRows]] = {}
     with database.read() as connection:
         for row in connection.execute(_ROWS, {"names": sorted(names), "most": most}):

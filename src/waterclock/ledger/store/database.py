@@ -157,7 +157,7 @@ class LedgerDatabase:
 
     @property
     def clock_place(self) -> str:
-        """The owner of `clock`, in words."""
+        """The machine of `clock`, in words."""
         return "the ledger's server" if isinstance(self.clock, postgres.ServerClock) else "this machine"
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_TURN = timedelta(hours=1)
-"""Longer than any lease of a sender, and than any delay before a next attempt."""
+"""An upper bound of the leases of senders, and of the delays before a next attempt."""
 
 
 def to_micros(instant: datetime) -> int:

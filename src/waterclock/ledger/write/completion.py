@@ -294,7 +294,7 @@ def _move_head(
     *,
     changes: bool,
 ) -> None:
-    """Record the table's new head. `more` has the weight of each slice minus that of the slice it replaces."""
+    """Record the table's newest version and label. `more` has each slice's weight minus that of the one it replaces."""
     newest = max(results, key=lambda found: found.label)
     is_history = row.mode == Mode.REPLACE and row.head_label is not None and newest.label < row.head_label
     version = row.head_version if is_history else max(row.head_version, newest.version)

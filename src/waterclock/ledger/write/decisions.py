@@ -109,7 +109,7 @@ def retry(
     who: str,
     why: str = "",
 ) -> tuple[datetime, ...]:
-    """Make failed, held and skipped batches due again, with a new count of attempts. Return those of `labels`.
+    """Make the failed, held and skipped batches among `labels` due again, with a new count of attempts. Return them.
 
     The late rows that `late_tables` recorded for slices after the tick of a skipped window are determined again. The
     newest state of the table `open_windows` is made again if it was made without a skipped window. A request to release
