@@ -42,7 +42,7 @@ class ListedFile:
 
 @dataclass(frozen=True, slots=True)
 class DataFiles:
-    """The files of a table by label and path. `labels` are all that it ever contained; `moment` is None for now."""
+    """The files of a table by label and path. `labels` are all that the table ever had; `moment` is None for now."""
 
     table: Table
     files: tuple[ListedFile, ...]

@@ -1,4 +1,4 @@
-"""Finds the tables to pause or resume and their due batches, and carries it out."""
+"""Finds the tables to pause or resume and their due batches, and records the pause or its end."""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ def _withdrawn(at: OpenedProject, selection: str, labels: str | None, _: int | N
 def _withdraw(
     at: OpenedProject, ledger: Ledger, labels: Mapping[str, Collection[datetime]], *, who: str, why: str
 ) -> None:
-    """Withdraw requests, and the follow requests of older states made only for them."""
+    """Withdraw requests, and those requests to recompute older states (FOLLOW) that were made only because of them."""
     for name, found in labels.items():
         is_of_late_rows = at.flow.tables[name].late_rows is not None
         ledger.decisions.withdraw(name, found, is_of_late_rows=is_of_late_rows, who=who, why=why)

@@ -135,7 +135,7 @@ def add_ordering_columns(schema: str, table: Table) -> str:
 
 
 def can_lose_to_deletes(merge: Merge) -> bool:
-    """Return whether an earlier label's delete may beat a later label's row. Without ORDER BY the later label wins."""
+    """Return whether an earlier label's delete may remove a later label's row. Without ORDER BY a later label wins."""
     return bool(merge.delete_when and merge.order_by)
 
 

@@ -198,7 +198,7 @@ def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _NewSli
 
 
 def _read_keys(spark: SparkSession, folder: str, table: Table, among: _NewSlices) -> DataFrame:
-    """Return the keys of the new slices and their rivals; some may occur twice, which costs less than a shuffle."""
+    """Return the keys of the new slices and of those they replace. Some may occur twice; a shuffle would cost more."""
     slices = [*among.new, *among.rivals]
     rows = frame_of_slices(spark, folder, slices, raw_schema(slices))
     return _broadcast_if_small(rows.select(*map(quote_name, temporal_of(table).keys)), among.most)

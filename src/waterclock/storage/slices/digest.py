@@ -66,7 +66,7 @@ def rows_of(digest: str) -> int:
 def digests(frame: DataFrame, measures: Sequence[tuple[str, Column]] = ()) -> dict[str, dict[str, Any]]:
     """Digest a frame by label, with further aggregates: one scan, one exchange. A label without rows is absent.
 
-    Return, by label text, the aggregates' values under the names of the digest's columns and the measures.
+    The result maps each label's text to the values of the digest's columns and of the measures, by their names.
     """
     columns = [*digest_columns(frame.schema), *(column.alias(name) for name, column in measures)]
     rows = frame.groupBy(F.col(TIMELABEL).alias(_LABEL)).agg(*columns).collect()

@@ -50,12 +50,12 @@ def leaves(folder: str) -> Iterator[Leaf]:
 
 
 def newest_sealed(folder: str) -> Leaf | None:
-    """Return the sealed slice of the newest label, of the last claim, committed or not. Cost: a listing per folder."""
+    """Return the slice that the last claim sealed for the newest label, committed or not. Cost: some listings."""
     return next(sealed_newest_first(folder), None)
 
 
 def sealed_newest_first(folder: str) -> Iterator[Leaf]:
-    """Yield the sealed slice of each label, of its last claim, newest labels first. Cost: a listing per folder."""
+    """Yield for each label the slice that its last claim sealed, newest labels first. Cost: a listing per folder."""
     for path in _newest_first(entry_path(folder, STAGE), ("y=", "m=", "d=", "h=", "n=")):
         sealed = [each for each in folders_in(path) if each.startswith("c=") and is_there(path / each / MANIFEST)]
         if sealed:
