@@ -52,7 +52,7 @@ def label_folder(label: datetime) -> str:
 
 
 def require_latch(root: str) -> None:
-    """Check that the storage creates a file only if it does not exist: else two runners could commit the same claim.
+    """Check that the storage supports put-if-absent, without which two runners could commit the same claim.
 
     Raises  E602 where it does not, E603 or E609 where it cannot be written
     """

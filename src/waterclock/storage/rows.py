@@ -30,9 +30,9 @@ def rows_of(frame: DataFrame, limit: int) -> list[tuple[Any, ...]]:
     """Return at most `limit` rows of a frame, in its order, with each TIMESTAMP as a datetime in UTC.
 
     A TIMESTAMP_NTZ becomes a datetime without zone, a struct a dict, a value that contains a VARIANT its JSON text, and
-    an interval of months a text. The rows are sent by Arrow: `collect` would return datetimes in the zone of the Python
-    process, fails for the year 1, which some software writes for "never", and unpickles data from the JVM, which is not
-    trusted with that in queries.
+    an interval of months a text. The rows are sent by Arrow. `collect` would return datetimes in the zone of the Python
+    process, and fail for the year 1, which some software writes for "never". It would also unpickle data from the JVM,
+    which is not trusted in queries.
     Cost: one job.
     """
     kinds = [field.dataType for field in frame.schema.fields]

@@ -397,7 +397,7 @@ def _refuse_running(table: str, row: AnyRow, done: str) -> None:
 
 
 def _refuse_stood_for(write: Write, table: str, troubled: Sequence[AnyRow]) -> None:
-    """Refuse to revoke the skip of an old snapshot: its source has only its current data, so it could not be made."""
+    """Refuse to revoke the skip of an old snapshot. It could not be made, since its source has only current data."""
     newest = write.execute(_NEWEST_SNAPSHOT, {"of": table}).scalar()
     for row in troubled:
         if newest is not None and row.status == BatchStatus.SKIPPED and row.label < newest:

@@ -131,7 +131,7 @@ def apply_pending_renames(database: LedgerDatabase, flow: Flow) -> None:
 def pending_renames(
     connection: sa.Connection, flow: Flow, known: set[str]
 ) -> tuple[dict[str, str], list[WaterclockError]]:
-    """Return the former names of the tables that the next run renames, by new name, and the errors that it would raise.
+    """Map new to former names of the tables that the next run renames. Also return the errors that this would raise.
 
     `known` has the names of all tables in the ledger. Cost: one query, and one more if the flow has WAS or a table was
     renamed before
@@ -149,7 +149,7 @@ def list_pending_renames(database: LedgerDatabase) -> dict[str, str]:
 
 
 def former(database: LedgerDatabase) -> FormerNames:
-    """Return the current names by former name, of tables and of code, and the tables whose folder has another name."""
+    """Return the renames of tables and of code, from former to current name, and the folders of renamed tables."""
     with database.read() as connection:
         found = _former(connection)
         rows = connection.execute(_TABLES).all()
@@ -162,7 +162,7 @@ def former(database: LedgerDatabase) -> FormerNames:
 def rename_tables(write: Write, flow: Flow, who: str) -> dict[str, str]:
     """Rename all tables whose WAS was not applied yet, and the code of these tables and of their readers.
 
-    Return the former name of each renamed table, by its new name. Cost: one statement for each column with table names;
+    The result maps each new name to the former one. Cost: one statement for each column with table names;
     minutes for a ledger of millions of batches.
     Raises  E318 where there is nothing to rename, or both names have data, or two tables declare one former name, or
             the flow uses a former name again; E407 (transient) while a batch of one is running, E644 (transient) while

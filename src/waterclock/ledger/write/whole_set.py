@@ -158,7 +158,7 @@ def _unmet_requests(write: Write, moved: Moved, begun: int) -> list[dict[str, An
 
 
 def _inputs(found: CommittedClaim, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:
-    """Return the inputs by label with the versions in the moved tables: the newest one for slices, none for states."""
+    """Map each label to its inputs, with the moved tables' versions: the newest one for slices, none for states."""
     return {
         label: tuple(
             replace(read, version=heads[read.table] if read.kind == "slices" else NO_VERSION)

@@ -135,7 +135,7 @@ def _drop_unchanged(rows: DataFrame, was: DataFrame, asked: Restatement, old: Ma
     """Remove the rows that the older slice has unchanged (the head has them), and those of `_find_lost_keys`."""
     fields = fields_of(asked.schema)
     passed = f"NOT {is_newer(asked.merge.order_by)}"
-    # maps are not compared
+    # Spark cannot compare maps
     if fields.keys() <= set(was.columns) and not any('"map"' in json.dumps(field["type"]) for field in fields.values()):
         new_row, old_row = (", ".join(f"{side}.{quote_name(name)}" for name in rows.columns) for side in "st")
         passed += f" OR struct({new_row}) <=> struct({old_row})"

@@ -149,7 +149,7 @@ def _write(rows: DataFrame, folder: str, path: str) -> None:
 
 
 def _match_winners(spark: SparkSession, folder: str, winners: Winners, look: MergeLook) -> DataFrame:
-    """Return the winners' keys that the table has: its row's position, whether the winner wins, and values to keep."""
+    """Return each winner's key that the table has, its row's position, whether it is replaced, and values to keep."""
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     joined = add_row_positions(old).alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "inner")
     keys = [f"s.{quote_name(key)} AS {quote_name(key)}" for key in winners.keys]
@@ -166,7 +166,7 @@ class _Places:
 
 
 def _places(met: DataFrame, *, is_counted: bool) -> _Places:
-    """Find, by file, the positions of the rows that winners replace; only the files unless `is_counted`."""
+    """Find the files, and with `is_counted` the positions in them, of the rows that winners replace."""
     places = f"collect_list(if({_WINS}, {PLACE}, NULL))" if is_counted else "CAST(array() AS ARRAY<BIGINT>)"
     places_of = met.groupBy(FILE).agg(
         F.expr(places).alias(PLACE), F.expr(f"any({_WINS})").alias(_WINS), F.expr(f"every({_WINS})").alias("_all")

@@ -156,7 +156,7 @@ def _key_mark(row_filter: RowFilter, tie: str, *, has_label: bool, has_past: boo
     lacking = f"({BROKEN} & {alone}L = 0 AND ({lacking}))" if alone else lacking
     if not row_filter.is_unique:
         return f"CASE WHEN {lacking} THEN {bit}L ELSE 0L END"
-    # rows with a past are of one label
+    # if earlier keys are given, all new rows have one label
     by = ", ".join([*([TIMELABEL] if has_label and not has_past else []), *map(quote_name, row_filter.keys)])
     stays = f"({BROKEN} & {out}L = 0" + (f" AND NOT {_IS_PAST})" if has_past else ")")
     others = f"count_if({stays}) OVER (PARTITION BY {by}) > 1"
