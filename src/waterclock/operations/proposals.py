@@ -78,11 +78,11 @@ def right_of(verb: Verb) -> Right:
 class Proposal:
     """A proposed action and its consequences.
 
-    `asked`: the requested batches. `following`: the batches that run after them; if batches are made again, those that
-    may run if rows turn out to differ; and those that a requested state needs. Both are by table, upstream first and
-    oldest first. `steps`: the step of each table in the order. `may_differ`: whether existing rows are made again.
-    `command`: the equivalent command line without the reason. `asking`: the restate requests for the ledger, by verb
-    and table. `of_tables`: the tables to pause or resume; `asked` are then the due batches that wait for it.
+    `asked`: the requested batches. `following`: the batches that run after them, also those that run only if rows turn
+    out to differ, and those that a requested state needs. Both are by table, upstream first and oldest first. `steps`:
+    the step of each table in the order. `may_differ`: whether existing rows are made again. `command`: the equivalent
+    command line without the reason. `asking`: the restate requests for the ledger, by verb and table. `of_tables`: the
+    tables to pause or resume; `asked` are then the due batches that wait for it.
     """
 
     verb: Verb

@@ -353,7 +353,7 @@ def _read_held_inputs(connection: sa.Connection, troubles: Rows) -> Mapping[str,
 def _latest(
     reads: Mapping[str, list[AnyRow]], reads_of_held: Mapping[str, list[AnyRow]]
 ) -> Mapping[str, Mapping[datetime, Mapping[str, datetime]]]:
-    """Return the ticks that LATEST picked, by table, label and input table.
+    """Map each table, its labels and their input tables to the ticks that LATEST picked.
 
     A done batch has the ticks of its current revision, any other batch those of its held attempt, which a release uses.
     """

@@ -53,7 +53,7 @@ class Winners:
 
     `beats` is the condition under which a winner (`s`) replaces the table's row of its key (`t`). Columns that the
     winners do not have keep the table's values. `is_work`: computing the rows is expensive and should happen only once.
-    `may_be_null`: a key of theirs may be NULL.
+    `may_be_null`: a key of the winners may be NULL.
     """
 
     rows: DataFrame
@@ -114,8 +114,9 @@ def rewrite_files(
     """Rewrite the files in which `winners` change a row, add the new rows, and commit them in place of the old files.
 
     Return the version. Return None if another commit came since the table was read, or if Spark's name for a file is
-    not in the log. Cost: the winners are cached and counted, the columns that decide are scanned, the winners are
-    written, and the files that change are copied. The table's rows are never shuffled while the winners are few.
+    not in the log. Cost: the winners are cached and counted, the columns that decide which rows win are scanned, the
+    winners are written, and the files that change are copied. The table's rows are never shuffled while the winners are
+    few.
 
     Raises  Killed where the claim was killed first
     """
