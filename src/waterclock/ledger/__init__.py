@@ -1,4 +1,4 @@
-"""The ledger: the database that records claims, revisions, inputs and events. Most of it can be rebuilt from commits.
+"""The database that records claims, revisions, inputs and events. Most of it can be rebuilt from commits.
 
 Opening a ledger imports SQLAlchemy. The data classes that planner and engine exchange (`waterclock.batches`) do not.
 """
