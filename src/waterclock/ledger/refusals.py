@@ -121,7 +121,7 @@ def unreleased_ledger_error(url: sa.URL, found: str, first: str) -> WaterclockEr
 
 
 def no_driver(url: sa.URL, error: ImportError) -> WaterclockError:
-    """Build the error for a server without an installed driver."""
+    """Build the error for a database server whose Python driver is not installed."""
     return WaterclockError(
         "E424",
         f"the ledger {redact_url(url)} needs a driver that is not installed",

@@ -39,7 +39,7 @@ def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: 
 
 
 def snapshot_for(at: OpenedProject, asked: Found) -> LedgerSnapshot:
-    """Return the snapshot for planning requested batches. States of open windows also need older closings."""
+    """Return a ledger snapshot to plan requested batches: with older closings if they are states of open windows."""
     asking = requested_open_labels(at.flow, asked)
     if not asking or at.ledger is None:
         return at.snapshot

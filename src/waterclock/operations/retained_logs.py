@@ -70,7 +70,7 @@ class TableLog:
         return said
 
     def fix(self) -> str:
-        """Describe the fix."""
+        """Describe how to correct a log that needs attention."""
         if not self.is_needed:
             return "`waterclock maintain` drops it"
         if self.condition in {Stands.GONE, Stands.LOST}:

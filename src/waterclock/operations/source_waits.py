@@ -20,7 +20,7 @@ class SourceWait:
     at: datetime
 
     def words(self) -> str:
-        """Return a line for people."""
+        """Describe the wait in a line for people."""
         return f"{self.table}@{self.label} waits for its source, as a run found at {self.at:%Y-%m-%d %H:%MZ}"
 
 

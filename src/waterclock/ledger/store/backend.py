@@ -52,7 +52,7 @@ class Backend(Protocol):
         """Lock the schema, so that concurrent upgrades of one ledger take turns."""
 
     def count_on(self, connection: sa.Connection) -> None:
-        """Set the next event number after those of loaded events."""
+        """Make new events get numbers above those of the events that were loaded from an export."""
 
     def outcome_of(self, connection: sa.Connection, transaction: int) -> bool | None:
         """Return whether a transaction was committed; None where that is not decided yet."""

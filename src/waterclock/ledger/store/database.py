@@ -157,7 +157,7 @@ class LedgerDatabase:
 
     @property
     def clock_place(self) -> str:
-        """The machine of `clock`, in words."""
+        """The machine whose time `clock` returns, in words for messages."""
         return "the ledger's server" if isinstance(self.clock, postgres.ServerClock) else "this machine"
 
     def close(self) -> None:

@@ -115,7 +115,7 @@ def export_lines(database: LedgerDatabase, earlier: Sequence[tuple[str, Head]] =
 
 
 def moment(database: LedgerDatabase) -> Head:
-    """Return the head that an export taken now would have."""
+    """Return the first line that an export taken now would have."""
     with database.read() as connection:
         return _head(connection, database)
 

@@ -219,7 +219,7 @@ def lock_schema(connection: sa.Connection) -> None:
 
 
 def count_on(connection: sa.Connection) -> None:
-    """Set the next event number after those of loaded events."""
+    """Make new events get numbers above those of the events that were loaded from an export."""
     connection.execute(
         sa.text("SELECT setval(pg_get_serial_sequence('events', 'id'), coalesce(max(id), 0) + 1, false) FROM events")
     )

@@ -54,7 +54,7 @@ def digest_texts(hashed: str, *, suffix: str = "") -> list[str]:
 
 
 def digest_of_row(row: Mapping[str, Any]) -> str:
-    """Return the digest from the aggregates' values: 'rows:high:low'."""
+    """Format the values of a digest's aggregates as its text: 'rows:high:low'."""
     return f"{row[ROWS]}:{row[HIGH] or 0}:{row[LOW] or 0}"
 
 
