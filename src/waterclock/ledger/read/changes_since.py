@@ -116,7 +116,7 @@ def history(database: LedgerDatabase, flow: Flow, asked: Bounds, since: datetime
 
 
 def _above(flow: Flow, asked: Bounds) -> dict[str, datetime]:
-    """Return the tables in `asked` and all their upstream tables. Labels before the instant of each are included.
+    """Map the tables in `asked` and all their upstream tables to the instants before which their labels are included.
 
     A batch reads data before its end, except by LATEST; a snapshot covers windows before its own.
     """

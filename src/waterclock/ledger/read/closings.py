@@ -96,8 +96,8 @@ def find_first_closing_ticks(
 ) -> dict[str, datetime]:
     """Map each table that has a speed table (`spd_<table>`) to the tick from which on all its closings are needed.
 
-    The next state of the speed table needs the closings since its newest state. A state in `again`, which has labels
-    that may be made again by table, needs the closings from its own tick on.
+    The next state of the speed table needs the closings since its newest state. `again` maps tables to labels that may
+    be made again: such a state needs the closings from its own tick on.
     """
     found: dict[str, datetime] = {}
     for name, table in flow.tables.items():

@@ -33,7 +33,7 @@ LAST_RESET = (
 
 
 def refused_tables(database: LedgerDatabase, flow: Flow) -> dict[str, WaterclockError]:
-    """Return E405 for each table whose declaration would change the meaning of its batches.
+    """Map each table whose declaration would change the meaning of its batches to its error E405.
 
     Such a table keeps its data, and no batch of it or of its readers is made until it is rebuilt or reset.
     """

@@ -167,7 +167,7 @@ def _instant_of_record(write: Write) -> datetime:
 
 
 def _report_clock(database: LedgerDatabase, write: Write) -> None:
-    """Report a clock that was set back by a second or more. It is reported once until it passes the newest record."""
+    """Report a clock that was set back by a second or more. It is reported once until it is past the newest record."""
     back = compare_clock(database, write.at, write.last_recorded)
     if back is not None and not database.is_clock_back:
         database.tell(back.words())
