@@ -40,7 +40,7 @@ _AGAIN = sa.update(lineage_sent).values(
 )
 
 
-def take(database: LedgerDatabase, lease: timedelta, *, at_once: bool = False) -> int | None:
+def take_sending_turn(database: LedgerDatabase, lease: timedelta, *, at_once: bool = False) -> int | None:
     """Take the turn to send, for the time of `lease`. Return the number of the last event that was sent.
 
     Return None if another runner is sending, or if the next attempt is not due yet; `at_once` ignores the latter.
