@@ -31,7 +31,7 @@ from waterclock.ui.query_queue import Asker
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """A page: its addresses, the function that builds its content, its menu entry, and the right it needs.
+    """A page: its name, which is also that of its template, its addresses, its menu entry, and the right it needs.
 
     `name` is also the name of its template. `tells` is the type of its JSON and `takes` the names of its query
     parameters; /openapi.json describes both.

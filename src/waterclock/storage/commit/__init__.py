@@ -1,1 +1,1 @@
-"""Commits that add slices to a table: pointers to the sealed files where possible, else a write by Spark."""
+"""Commits slices to a Delta table: by pointers to the sealed files where possible, else by a write of Spark."""
