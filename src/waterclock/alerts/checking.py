@@ -34,10 +34,7 @@ _TRIES = 5  # attempts if other processes check at the same time
 
 @dataclass(frozen=True, slots=True)
 class RunFindings:
-    """Problems that a run found and the ledger does not record.
-
-    They are complete for the tables in `of_run`, which is None if no run checked any table.
-    """
+    """Information from a run that the ledger does not have; for the tables `of_run` it is complete."""
 
     of_run: frozenset[str] | None = None
     refused: Sequence[RefusedBatch] = ()

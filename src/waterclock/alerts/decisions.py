@@ -127,7 +127,7 @@ def _slots(recent: Collection[datetime], now: datetime) -> int:
 
 
 def _bundle_messages(target: str, due: Sequence[tuple[MessageCause, Alert]], slots: int) -> list[Message]:
-    """Build one message per alert, or a single combined one if there are more alerts than `slots`."""
+    """Make one message per alert, or a single one if that would be too many."""
     if not due or slots <= 0:
         return []
     return [Message(target, (each,)) for each in due] if len(due) <= slots else [Message(target, tuple(due))]

@@ -50,7 +50,7 @@ def late_troubles(flow: Flow, found: Sequence[DeadlineWindow]) -> Iterator[RootC
 def _find_late_inputs(
     flow: Flow, slow: Iterable[Sequence[DeadlineWindow]]
 ) -> dict[tuple[str, DeadlineState], frozenset[str]]:
-    """Map each late table and its kind of lateness to the upstream tables that are at least as late."""
+    """Return, by table and kind, its upstream tables that are as late or later."""
     stands: dict[str, set[DeadlineState]] = {}
     for alike in slow:
         stands.setdefault(alike[0].table, set()).add(alike[0].stand)

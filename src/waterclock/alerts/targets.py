@@ -94,7 +94,7 @@ def _suppress_apprise_output() -> Iterator[None]:
 
 
 def _kind_of(body: Mapping[str, Any]) -> str:
-    """Return the notification type of apprise for the highest severity in a message; targets choose colors by it."""
+    """Return the highest severity of a message's alerts in apprise's terms, by which targets choose colors."""
     open_ = [alert["severity"] for alert in body["alerts"] if not MessageCause(alert["telling"]).is_of_end]
     if all(alert["kind"] == "test" for alert in body["alerts"]):
         return "info"

@@ -62,7 +62,7 @@ def _listen(heard: int, stop: Callable[[], None], told_to: IO[str] | None) -> No
 
 
 def exit_at_once(told_to: IO[str]) -> None:
-    """Print a note and exit at once. The next run takes over the open claims once their leases have expired."""
+    """Exit without waiting. The next run takes over the open claims once their leases have expired."""
     with suppress(OSError, ValueError):  # a stream without a descriptor, or a closed one
         _write_if_ready(told_to.fileno(), f"\n{_LEFT}\n", is_terminal=told_to.isatty())
     os._exit(ExitCode.INTERRUPTED)

@@ -1,4 +1,4 @@
-"""The durable record of every batch: claims, revisions, inputs, events. An index over commit records.
+"""The database that records claims, revisions, inputs and events. Most of it can be rebuilt from commits.
 
-Opening a ledger imports SQLAlchemy. The facts and records that planner and engine exchange do not need it.
+Opening a ledger imports SQLAlchemy. The data classes that planner and engine exchange (`waterclock.batches`) do not.
 """

@@ -12,7 +12,7 @@ from waterclock.ledger.write import (
 
 
 class Decisions(Section):
-    """Requests and decisions of users."""
+    """Stores requests and decisions of users, such as skip, retry, restate, hold and pause."""
 
     skip = DatabaseMethod(decisions.record_skipped)
     retry = DatabaseMethod(decisions.retry)

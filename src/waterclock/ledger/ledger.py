@@ -104,7 +104,7 @@ class OfflineMeasures(Section):
 
 
 class OpenLineage(Section):
-    """The outcomes of attempts and runs, in order, for lineage tools, and how far they have been sent."""
+    """The outcomes of attempts and runs in order, and the position up to which they were sent to OpenLineage."""
 
     happenings_after = DatabaseMethod(run_events.read_lineage_events)
     state = DatabaseMethod(run_events.openlineage_state)
@@ -117,7 +117,7 @@ class OpenLineage(Section):
 
 
 class AccessSection(Section):
-    """Access tokens, and what people did or were refused."""
+    """Access tokens, and the log of user actions, both permitted and refused."""
 
     create_token = DatabaseMethod(access.create_token)
     revoke_token = DatabaseMethod(access.revoke_token)
@@ -129,7 +129,7 @@ class AccessSection(Section):
 
 
 class Ledger:
-    """The durable record of a project, by its sections. No method keeps a transaction open.
+    """The ledger of a project. Its methods are grouped in sections; none keeps a transaction open.
 
     Methods raise E415 (transient) where another process holds the database's lock, and E416 where the database fails.
     They raise E423 (transient) where its server is unavailable, and E425 where the ledger was moved.
@@ -170,7 +170,10 @@ class Ledger:
 
     @classmethod
     def look(cls, url: str, ask: Callable[[Ledger], R]) -> R | None:
-        """Query another project's ledger without writing to it; None if there is none. Raises  as `read_only.look`."""
+        """Open the ledger at `url` read-only, and return the result of `ask` for it; None if there is no ledger.
+
+        Raises  as `read_only.look`
+        """
         return read_ledger(url, lambda database: ask(cls(database)))
 
     def close(self) -> None:
@@ -200,5 +203,5 @@ class Ledger:
         return self._database.clock()
 
     def sequence(self) -> int:
-        """Return a number that rises with every write: snapshots with the same number are equal."""
+        """Return a number that rises with every write. Two snapshots with the same number are equal."""
         return self._database.sequence()

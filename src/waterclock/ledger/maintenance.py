@@ -1,4 +1,4 @@
-"""Maintains a ledger: export, rebuild from stored data, and records of completed maintenance."""
+"""The section of the ledger for maintenance: export, load, rebuild, reset and move."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class MaintenanceSection(Section):
     seed_dropped_windows = DatabaseMethod(whole_set.seed_dropped_windows)
 
     def load(self, exports: Iterable[Iterable[str]]) -> int:
-        """Fill an empty ledger from a chain of exports. Return how many batches it has afterwards.
+        """Fill an empty ledger from the lines of exports, newest first. Return the number of batches in the ledger.
 
-        The transaction is not retried when it breaks, since the exports are read only once.
+        The transaction is not retried if the connection breaks, since the exports can be read only once.
         """
         return export.load(self.database, exports)

@@ -1,4 +1,4 @@
-"""The section of the ledger for the data to which batches and queries are bound."""
+"""The section of the ledger that finds the slices, states and versions that batches and queries read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from waterclock.ledger.section import DatabaseMethod, Section
 
 
 class Reads(Section):
-    """The data to which batches and queries are bound."""
+    """Finds the slices, states and versions of tables that batches and queries read."""
 
     snapshot = DatabaseMethod(snapshot)
     find_table = DatabaseMethod(current.find_table)

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 REOPENED_SINCE = "E456"
-"""The code of a claim that was planned before late rows reopened its window."""
+"""The error code of a claim that is refused because late rows reopened its window after it was planned."""
 
 
 class ClaimRefused(WaterclockError):
-    """A claim was not given to a runner."""
+    """A runner's request for a claim was refused."""
 
 
 class ClaimClosed(WaterclockError):
@@ -30,7 +30,7 @@ class ClaimClosed(WaterclockError):
 
 
 def more_than(most: int) -> WaterclockError:
-    """Build the error for a request over more batches than an interactive answer can cover."""
+    """Build the error for a page's request that concerns more than `most` batches."""
     return WaterclockError(
         "E525",
         f"that is more than {most:,} batches",
@@ -121,7 +121,7 @@ def unreleased_ledger_error(url: sa.URL, found: str, first: str) -> WaterclockEr
 
 
 def no_driver(url: sa.URL, error: ImportError) -> WaterclockError:
-    """Build the error for a server without an installed driver."""
+    """Build the error for a database server whose Python driver is not installed."""
     return WaterclockError(
         "E424",
         f"the ledger {redact_url(url)} needs a driver that is not installed",
@@ -246,7 +246,7 @@ def unknown_option(url: sa.URL, name: str, known: Iterable[str]) -> WaterclockEr
 
 
 def other_project(found: str, asked: str) -> WaterclockError:
-    """Build the error for a flow of another project."""
+    """Build the error for a flow whose project (`asked`) is not that of the ledger (`found`)."""
     return WaterclockError(
         "E404",
         f"the ledger belongs to project {found}, not {asked}",
@@ -256,7 +256,10 @@ def other_project(found: str, asked: str) -> WaterclockError:
 
 
 def needs_rebuild(table: str, changes: Iterable[tuple[str, str, str]], where: str) -> WaterclockError:
-    """Build the error for a declaration that would change the meaning of done labels."""
+    """Build the error for a changed declaration that contradicts the table's batches.
+
+    `changes` has the property, its former value and its new one.
+    """
     differs = list(changes)
     differences = "; ".join(f"{what} was {old or 'none'}, is now {new or 'none'}" for what, old, new in differs)
     parts = {what for what, _, _ in differs}
@@ -282,7 +285,7 @@ def unapplied_flow_error(asked: str, applied: str | None) -> ClaimRefused:
 
 
 def already_claimed_error(table: str, label: datetime | None, holder: OpenClaim) -> ClaimRefused:
-    """Build the error for a second open claim."""
+    """Build the error for claiming a batch, or a whole table (`label` None), on which `holder` has an open claim."""
     what = table if label is None else f"{table}@{label_of(label)}"
     return ClaimRefused(
         "E407",
@@ -296,7 +299,7 @@ def already_claimed_error(table: str, label: datetime | None, holder: OpenClaim)
 
 
 def unfinished_table_error(table: str, what: str, why: str, fix: str) -> WaterclockError:
-    """Build the error for a rebuild of all tables beside a reset or a rebuild of one of them."""
+    """Build the error for a rebuild of all tables while one of them is being reset or rebuilt."""
     return WaterclockError(
         "E407",
         f"{table} is {what}",
@@ -311,7 +314,7 @@ def _label_words(labels: Sequence[datetime]) -> str:
 
 
 def batch_done_error(table: str, label: datetime, claim: int) -> ClaimRefused:
-    """Build the error for making a batch again that no user requested and whose inputs did not change."""
+    """Build the error for claiming a done batch that no user requested again and whose inputs did not change."""
     return ClaimRefused(
         "E408",
         f"{table}@{label_of(label)} is done already",
@@ -411,7 +414,7 @@ def nothing_to_withdraw(where: str, *, why: str, fix: str | None) -> WaterclockE
 
 
 def item_conflict_error(table: str, label: datetime, item: str, other: datetime) -> WaterclockError:
-    """Build the error for an item that belongs to another batch."""
+    """Build the error for a source item, such as a file, that another batch of the table has collected."""
     return WaterclockError(
         "E414",
         f"{item} was taken by {table}@{label_of(other)} already",

@@ -1,4 +1,4 @@
-"""Builds the errors for declarations that no rebuild can follow."""
+"""Builds the errors for changed declarations that a rebuild cannot apply."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cannot_recut(table: str, changes: Iterable[tuple[str, str, str]], where: str
 
 
 def cannot_sort(table: str, changes: Iterable[tuple[str, str, str]], where: str, *, why: str) -> WaterclockError:
-    """Build the error for new windows of a collect where the window of its collected rows cannot be determined."""
+    """Build the error for a changed cadence of a collect whose stored rows cannot be assigned to the new windows."""
     return WaterclockError(
         "E431",
         f"the collected rows of {table} cannot be cut into these windows",
@@ -33,7 +33,7 @@ def cannot_sort(table: str, changes: Iterable[tuple[str, str, str]], where: str,
 def cannot_follow(
     table: str, changes: Iterable[tuple[str, str, str]], where: str, *, why: str, is_publish: bool = False
 ) -> WaterclockError:
-    """Build the error for a declaration that no rebuild can follow."""
+    """Build the error for a changed declaration that a rebuild cannot apply."""
     over = (
         "give it another name and destination"
         if is_publish
@@ -60,7 +60,7 @@ def incomplete_tables_error(where: str, why: str) -> WaterclockError:
 
 
 def windows_lost(table: str, where: str, why: str) -> WaterclockError:
-    """Build the error for changed windows whose rows in the old set cannot be made again."""
+    """Build the error for a `rebuild --all` after a changed declaration, if not all of the table's rows can be made."""
     return WaterclockError(
         "E433",
         "the new tables are incomplete, the old ones stay in use",

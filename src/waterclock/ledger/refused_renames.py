@@ -31,7 +31,7 @@ def same_former_name_error(table: str, other: str, was: str, where: str) -> Wate
 
 
 def missing_history_error(table: str, was: str, gone: Sequence[str], where: str) -> WaterclockError:
-    """Build the error for a new table whose history may exist under another name than the declared one."""
+    """Build the error for a table whose former name `was` is unknown; `gone` lists tables that are not declared now."""
     near = did_you_mean(was, gone)
     return WaterclockError(
         "E318",

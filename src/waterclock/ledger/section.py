@@ -1,4 +1,4 @@
-"""Base of the ledger's sections: turns functions of its database into methods."""
+"""Base class of the ledger's sections, whose methods are functions that take the ledger's database first."""
 
 from __future__ import annotations
 

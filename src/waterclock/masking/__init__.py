@@ -1,1 +1,5 @@
-"""Masks texts: the rules of `mask_text`, and the function for columns of DataFrames."""
+"""Masks texts: the rules of `mask_text`, and the function for columns of DataFrames.
+
+`rules` has the rules of `mask_text`, `columns` the functions on DataFrames, `keyed_sql` the SQL of functions with a
+key (`hash_keyed`, `encrypt`, `perturb`), `generalizing` the SQL that makes values coarser.
+"""

@@ -22,7 +22,7 @@ _WIDTH = r"^(\d{1,15}(\.\d{1,9})?|\.\d{1,9})\z"
 
 
 def generalize_sql() -> str:
-    """Return the body of `generalize`, an expression over its parameters; a literal rule leaves one branch of it."""
+    """Return the body of `generalize`, an expression over its parameters. For a literal rule Spark plans one branch."""
     count = " + ".join(f"CAST({rule} IS NOT NULL AS INT)" for rule in RULES)
     return (
         f"CASE WHEN {count} <> 1 THEN {stop_sql(NO_RULE)} WHEN to IS NOT NULL THEN {_period_sql()} "

@@ -48,7 +48,7 @@ _KEY = f"coalesce(element_at({_ALL_KEYS}, concat_ws('/', keys, key)), {stop_sql(
 _FORMAT = r"^wc1:[A-Za-z0-9_-]{1,64}:[A-Za-z0-9+/]+={0,2}\z"
 _KEY_OF_TEXT = "split_part(value, ':', 2)"
 _BOUND = "CAST(concat('wc1/', keys, '/', coalesce(context, '')) AS BINARY)"
-"""What an encrypted text is bound to: it cannot be decrypted with another connection or context."""
+"""The additional authenticated data of an encrypted text: another connection or context cannot decrypt it."""
 
 _DIGITS = 13  # hexadecimal digits that a DOUBLE represents exactly: 52 bits
 
@@ -75,7 +75,7 @@ def encrypt_sql() -> str:
 
 
 def decrypt_sql() -> str:
-    """Return the body of `decrypt`. The query fails at a text that has no key, or that was changed."""
+    """Return the body of `decrypt`. The query fails at a text whose key is missing, or that was changed."""
     key = f"element_at({_ALL_KEYS}, concat_ws('/', keys, {_KEY_OF_TEXT}))"
     encrypted = "try_to_binary(split_part(value, ':', 3), 'base64')"
     made = f"try_aes_decrypt({encrypted}, {key}.encrypt, 'GCM', 'DEFAULT', {_BOUND})"

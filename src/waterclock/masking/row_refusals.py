@@ -64,7 +64,8 @@ def stop_sql(refusal: str, value: str = "") -> str:
 def row_refusal_of(error: BaseException) -> WaterclockError | None:
     """Return the Waterclock error for a Spark error whose cause is a refusal of this module; None for any other error.
 
-    It must follow Spark's marker of a raised exception, because it also occurs in a plan that Spark prints.
+    The text of the refusal must follow Spark's marker of a raised exception, because a plan that Spark prints contains
+    it too.
     """
     text = str(error)
     for refusal, (code, why, fix) in _ERRORS.items():

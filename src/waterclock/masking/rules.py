@@ -22,7 +22,7 @@ PARAMETERS: Mapping[str, str] = {
 
 
 def mask_sql() -> str:
-    """Return `mask_text` as Spark SQL over its parameters; the planner reduces it to a branch for literals."""
+    """Return the body of `mask_text`, an expression over its parameters. For literals Spark plans only one branch."""
     masked = "value"
     for pattern, letter in STEPS:
         masked = f"regexp_replace({masked}, r'{pattern}', '{letter}')"

@@ -26,7 +26,7 @@ _PRE = "<pre style='line-height:1.25;overflow-x:auto;white-space:pre'>{code}</pr
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CommandResult(ABC):
-    """The result of a command. A notebook cell that ends with it displays the command's output in a terminal."""
+    """The result of a command. A cell that ends with it displays the terminal's output."""
 
     @abstractmethod
     def draw(self, to: Console) -> None:

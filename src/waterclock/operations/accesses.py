@@ -1,4 +1,4 @@
-"""Records what people read, do and are refused: who, what, when, from where."""
+"""Records the accesses of users: who read, did or was refused what, when and from where."""
 
 from __future__ import annotations
 

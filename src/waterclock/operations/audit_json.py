@@ -1,4 +1,4 @@
-"""Builds the answers about the history of batches."""
+"""Builds the JSON responses about the history of batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def audit_answer(found: AuditTarget) -> AuditAnswer:
-    """Return the history of one batch."""
+    """Build the JSON response with the history of one batch."""
     from waterclock.json_models.audit import AuditAnswer, HeldResult
 
     held = found.held
@@ -48,7 +48,7 @@ def _versions(found: AuditTarget) -> dict[Side, SchemaVersion]:
 
 
 def audit_list_answer(name: str, listed: BatchList) -> AuditListAnswer:
-    """Return a table's batches, newest last."""
+    """Build the JSON response with some batches of a table, newest last."""
     from waterclock.json_models.audit import AuditListAnswer, ListedAudit
 
     batches = [
@@ -67,7 +67,7 @@ def _status(audit: Audit, listed: BatchList) -> str | None:
 
 
 def batch_record(audit: Audit) -> dict[str, Any]:
-    """Return the contents of a batch and its attempts, for scripts."""
+    """Return a batch and its attempts as a dict for JSON."""
     from waterclock.json_models.audit import BatchRecord
 
     return BatchRecord.model_validate(audit).to_json()

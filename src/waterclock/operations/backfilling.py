@@ -39,7 +39,7 @@ def missing_labels(at: OpenedProject, selection: str, labels: str | None, most: 
 
 
 def snapshot_for(at: OpenedProject, asked: Found) -> LedgerSnapshot:
-    """Return the snapshot for planning requested batches. States of open windows also need older closings."""
+    """Return a ledger snapshot to plan requested batches: with older closings if they are states of open windows."""
     asking = requested_open_labels(at.flow, asked)
     if not asking or at.ledger is None:
         return at.snapshot
@@ -49,7 +49,10 @@ def snapshot_for(at: OpenedProject, asked: Found) -> LedgerSnapshot:
 
 
 def find_prerequisite_batches(at: OpenedProject, asked: Found) -> Found:
-    """Find the batches needed only for the requested ones. Cost: two plans of the due batches there and upstream."""
+    """Find the batches that are made only because the requested ones need them, by table.
+
+    Cost: two plans of the due batches of these tables and of all tables upstream
+    """
     listed = select(at.flow, *(f"+`{name}`" for name in asked)).tables if asked else ()
     asking = (PlanRequest(cap=_NO_CAP, listed=listed, force=force) for force in ({}, asked))
     snapshot = snapshot_for(at, asked)

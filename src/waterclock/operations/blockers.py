@@ -23,7 +23,7 @@ def blockers(batches: Iterable[Batch]) -> list[tuple[str, datetime, str, int]]:
 
 
 def skip_words(batch: Batch, last: Batch | None = None) -> str:
-    """Return the command by which readers go on without an expired batch, or some up to `last`; "" if it has rows."""
+    """Return the advice to skip an expired batch, or all up to `last`; "" for other batches and for one with rows."""
     if batch.status is not Status.EXPIRED or batch.is_revision:
         return ""
     end = (last or batch).window.label

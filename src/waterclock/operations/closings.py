@@ -55,7 +55,7 @@ class OpenBooks:
 
 
 def open_books(plan: Plan, flow: Flow) -> dict[str, OpenBooks]:
-    """Return by table the due windows whose books are open."""
+    """Map each table with CLOSE WHEN to its due windows whose books are open, if it has any."""
     found: dict[str, list[Batch]] = {}
     for batch in plan.batches:
         is_open = batch.closing is None or batch.closing.tick is None

@@ -42,7 +42,7 @@ class ListedFile:
 
 @dataclass(frozen=True, slots=True)
 class DataFiles:
-    """The files of a table by label and path; `labels` are all that it ever contained, `moment` is set as of a tick."""
+    """The files of a table by label and path. `labels` are all that the table ever had; `moment` is None for now."""
 
     table: Table
     files: tuple[ListedFile, ...]
@@ -70,7 +70,7 @@ def data_files(work: RunContext, name: str, *, as_of: str | None = None, known_a
 
 
 def partitions(found: DataFiles, folder: str) -> dict[str, str]:
-    """Return by label the folder that contains exactly its rows, for a PARTITIONED table.
+    """Map each label of a PARTITIONED table to the folder that contains exactly its rows.
 
     Raises  E434 for a table without partitions, and where files of a label are mixed with others
     """

@@ -38,7 +38,10 @@ def window_words(alike: Sequence[DeadlineWindow], flow: Flow) -> str:
 
 
 def situation_words(alike: Sequence[DeadlineWindow], flow: Flow, left: str = "") -> str:
-    """Describe the situation of windows, by the oldest, and its cause. Without `left` the text rarely changes."""
+    """Describe the situation of windows and its cause, for the oldest of them.
+
+    `left` is a text about the remaining time; without it the description rarely changes.
+    """
     due = alike[0]
     table = flow.tables[due.table]
     if due.stand is DeadlineState.LONG:

@@ -57,7 +57,7 @@ def _table_freshness(table: Table, snapshot: LedgerSnapshot, batches: Iterable[B
 
 
 def newest_covered(table: Table, snapshot: LedgerSnapshot) -> datetime | None:
-    """Return the newest label that is done, skipped or stood for."""
+    """Return the newest label that is done, skipped or represented by a snapshot; None if there is none."""
     covered = snapshot.of(table.name).covered
     return table.cadence.previous(list(covered)[-1][1]) if covered else None
 

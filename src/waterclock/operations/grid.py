@@ -55,7 +55,7 @@ class Grid:
         return tuple(state for state in State if state in found)
 
     def latest(self, count: int) -> Grid:
-        """Keep the newest columns."""
+        """Return the grid with only its newest `count` columns."""
         if count >= len(self.columns):
             return self
         rows = tuple(GridRow(row.table, row.cells[-count:]) for row in self.rows)
@@ -72,13 +72,13 @@ def column_cadence(tables: Sequence[Table], zone: str) -> Cadence:
 
 
 def shortest_cadence(tables: Sequence[Table], by: Cadence) -> Cadence:
-    """Return columns as short as the shortest window of the tables, or unchanged if the columns are shorter."""
+    """Return the cadence of columns as short as the tables' shortest window, or `by` if that is not longer."""
     shortest = min((table.cadence.period for table in tables), key=lambda period: period.minutes, default=by.period)
     return Cadence(shortest, zone=by.zone) if shortest.minutes < by.period.minutes else by
 
 
 def fitting_cadence(by: Cadence, span: tuple[datetime, datetime], most: int) -> Cadence:
-    """Return the narrowest columns, from these upward, that cut a span into at most `most`. The widest are years."""
+    """Return the shortest cadence, `by` or a longer one, that divides a span into at most `most` columns, or years."""
     units = (TimeUnit.DAY, TimeUnit.WEEK, TimeUnit.MONTH, TimeUnit.QUARTER, TimeUnit.YEAR)
     longer = [each for each in map(Period, units) if each.minutes > by.period.minutes]
     choices = [by, *(Cadence(period, zone=by.zone) for period in longer)]

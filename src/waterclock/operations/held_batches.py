@@ -16,7 +16,7 @@ from waterclock.timelabel.label import label_of
 
 
 def find_held_labels(at: OpenedProject, selection: str, labels: str | None) -> Found:
-    """Return the held labels of a selection by table, oldest first. Making one again is one way to proceed."""
+    """Map each selected table with held batches to their labels, oldest first."""
     meant, by_table = select_tables(at.flow, [selection], labels)
     found = {name: _list_held_labels(at, at.flow.tables[name], by_table.get(name)) for name in meant.tables}
     return {name: held for name, held in found.items() if held}
@@ -86,5 +86,5 @@ def _list_held_labels(at: OpenedProject, table: Table, said: Labels | None) -> t
 
 
 def _select(table: Table, said: Labels | None, labels: Iterable[datetime]) -> tuple[datetime, ...]:
-    """Return the selected of some labels, oldest first."""
+    """Return those of `labels` that `said` selects (all if it is None), oldest first."""
     return tuple(sorted(label for label in labels if said is None or said.contains(label, table.cadence)))

@@ -12,9 +12,9 @@ from waterclock.json_models.version import JSON_VERSION
 
 
 def json_text(value: Mapping[str, Any], *, indent: int | None = 2) -> str:
-    """Format an object as JSON, with the version of its shape first. Instants are `2013-01-05T05:00:00Z`.
+    """Format an object as JSON, with the version of the format first. Instants are `2013-01-05T05:00:00Z`.
 
-    An unpaired surrogate, as in an argument that is not UTF-8, is escaped: no file and no connection takes it.
+    An unpaired surrogate, as in an argument that is not UTF-8, is escaped: it cannot be encoded as UTF-8.
     """
     text = json.dumps({"version": JSON_VERSION, **value}, indent=indent, default=_plain, ensure_ascii=False)
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()

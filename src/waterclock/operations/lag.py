@@ -126,7 +126,10 @@ def lag_of(
 def _build_reach_time(
     flow: Flow, name: str, now: datetime, made: Mapping[str, Sequence[MadeLabel]], reached: Sequence[WatermarkPosition]
 ) -> Callable[[datetime], datetime] | None:
-    """Return a function for when the watermark reached an instant, or `now`; None without deadline or mark."""
+    """Return a function that maps an instant to the time at which the watermark reached it, or to `now` if it has not.
+
+    Return None without a deadline BY WATERMARK or without a watermark.
+    """
     if not flow.tables[name].is_by_watermark or not reached:
         return None
     done = {it.end: it.done for it in made.get(mark_of(name), ())}
@@ -167,11 +170,9 @@ def delays_of(
 ) -> Delays | None:
     """Return the delays of labels after their windows, or None if none are known.
 
-    `passed`: for a deadline BY WATERMARK, when the table's watermark reached an instant. Without any mark `late` is
-    None.
-
-    Windows that ended before the first label was done are a collected past. Their delays do not show whether the table
-    keeps up.
+    `passed`: for a deadline BY WATERMARK, maps an instant to the time at which the table's watermark reached it. If it
+    is None, `late` is None for such a deadline. Windows that ended before the first label was done are left out: their
+    delays do not show whether the table keeps up.
     """
     if not made:
         return None

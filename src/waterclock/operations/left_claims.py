@@ -14,7 +14,7 @@ Left = Mapping[int, str]
 
 
 def describe_abandoned_claims(ledger: Ledger, snapshot: LedgerSnapshot) -> Left:
-    """Return by claim a description of each whose runner is gone. Cost: nothing if no claim is open."""
+    """Map each open claim whose runner has ended to a description. Cost: nothing if no claim is open."""
     claims = [claim for facts in snapshot.tables.values() for claim in facts.open_claims]
     if not claims:
         return {}
@@ -23,7 +23,7 @@ def describe_abandoned_claims(ledger: Ledger, snapshot: LedgerSnapshot) -> Left:
 
 
 def mark_abandoned_claims(snapshot: LedgerSnapshot, left: Left) -> LedgerSnapshot:
-    """Return a snapshot whose open claims contain these descriptions."""
+    """Return a snapshot with these descriptions in its open claims."""
     changed = {
         name: replace(facts, open_claims=tuple(replace(each, left=left.get(each.claim, "")) for each in held))
         for name, facts in snapshot.tables.items()

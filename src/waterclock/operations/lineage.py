@@ -172,7 +172,7 @@ def column_impact(project: Project, table: str, column: str) -> ColumnImpact:
 
 
 def table_lineage(flow: Flow, name: str, depth: int | None = None) -> TableLineage:
-    """Return the tables around one, all of them or up to a depth."""
+    """Return the tables upstream and downstream of one: all, or those at most `depth` steps away."""
     up = {
         table.name: [(read.table, describe_read(table, read)) for read in table.reads if read.table in flow.tables]
         for table in flow.tables.values()
@@ -239,7 +239,7 @@ def _choices_of(table: Table, read: Read) -> list[str] | None:
 
 
 def map_inputs(flow: Flow) -> Arrows:
-    """Return for each table its direct inputs, each with how it is read."""
+    """Map each table to its direct inputs, each with how it is read."""
     return {
         table.name: {read.table: describe_read(table, read) for read in table.reads if read.table in flow.tables}
         for table in flow.tables.values()

@@ -74,7 +74,10 @@ class ColumnProfile:
 
 
 def count_labels_needed(table: Table, last: datetime, newest: int) -> int:
-    """Return how many labels are needed for the usual values of the `newest` ones: just these without `usual()`."""
+    """Return how many newest labels to read to compute the usual values of the `newest` ones.
+
+    Without a rule that compares with `usual()`, these are enough.
+    """
     if not _scales(table):
         return newest
     if table.cadence.next(last) - last > LONGER:
@@ -151,7 +154,7 @@ def _key(aggregate: str) -> str:
 
 
 def _scales(table: Table) -> Mapping[str, frozenset[float]]:
-    """Return by measure the distances of its rules' bounds from the usual value, in spreads."""
+    """Map each measure to the distances of its rules' bounds from the usual value, in spreads."""
     found: dict[str, set[float]] = {}
     for rule in list_batch_rules(table):
         for value in () if rule.comparison is None else rule.comparison.values:

@@ -42,7 +42,7 @@ class OfflineStand:
         return None if self.look is None else self.look.error
 
     def to_answer(self) -> OfflineStatus:
-        """Return the status for scripts and pages."""
+        """Build the JSON response with this status."""
         from waterclock.json_models.watching import OfflineStatus
 
         looked = None if self.look is None or self.look.looked_at == NEVER else self.look
@@ -60,7 +60,7 @@ class OfflineStand:
         )
 
     def due_words(self) -> str:
-        """Describe the measurement of the next run. Empty if it measures nothing."""
+        """Describe the offline measurement that the next run makes; empty if none is due."""
         if not self.is_due:
             return ""
         waiting = f": {count_words(self.waiting, 'label')} wait" if self.waiting > 1 else ""

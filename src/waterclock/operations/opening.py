@@ -46,7 +46,7 @@ class OpenedProject:
 
     @property
     def renames(self) -> Mapping[str, str]:
-        """By its new name, the current name of each table that the next run renames."""
+        """The tables that the next run renames: their current names by their new ones."""
         return {} if self.ledger is None else self.ledger.declared.pending_renames()
 
     @property
@@ -218,7 +218,7 @@ def nothing_ran() -> WaterclockError:
 def select_tables(
     flow: Flow, texts: list[str] | None, labels: str | None = None
 ) -> tuple[Selection, Mapping[str, Labels]]:
-    """Return the selected tables, and by table their labels: after its `@`, or of `--labels`. Raises  as `select`."""
+    """Return the selected tables, and by table the labels after its `@`, or else `labels`. Raises  as `select`."""
     found = select(flow, *(texts or ()))
     try:
         common = None if labels is None else parse_labels(labels)

@@ -1,4 +1,4 @@
-"""Finds the tables to pause or resume and their due batches, and carries it out."""
+"""Finds the tables to pause or resume and their due batches, and records the pause or its end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ class TablesToPause:
 
 
 def to_pause(at: OpenedProject, selection: str, labels: str | None) -> TablesToPause:
-    """Return the tables that are not paused by name yet; empty means all. Raises  E430 for labels; as `select`."""
+    """Return the selected tables that are not paused by name yet. An empty selection means a pause of all tables.
+
+    Raises  E430 for labels; as `select`
+    """
     names = select_paused_tables(at.flow, [selection] if selection else None, labels)
     if names is None:
         of_all = at.snapshot.paused
@@ -40,7 +43,10 @@ def to_pause(at: OpenedProject, selection: str, labels: str | None) -> TablesToP
 
 
 def to_resume(at: OpenedProject, selection: str, labels: str | None) -> TablesToPause:
-    """Return the tables that are paused by name, or whether all is; an empty selection means all. Raises  E430."""
+    """Return the selected tables that are paused by name. An empty selection means the pause of all tables.
+
+    Raises  E430 for labels; as `select`
+    """
     names, of_all = select_paused_tables(at.flow, [selection] if selection else None, labels), at.snapshot.paused
     by_name = {name: known for name in at.flow.tables if (known := at.snapshot.of(name).paused)}
     if names is None:
@@ -49,7 +55,7 @@ def to_resume(at: OpenedProject, selection: str, labels: str | None) -> TablesTo
 
 
 def due_of(at: OpenedProject, of: TablesToPause) -> dict[str, list[datetime]]:
-    """Return by table the due labels of the paused or resumed tables that no runner has started. Cost: a plan."""
+    """Map the paused or resumed tables to their due labels that no runner has started. Cost: a plan."""
     due: dict[str, list[datetime]] = {}
     if of.has_changes:
         listed = None if of.is_of_all else of.names

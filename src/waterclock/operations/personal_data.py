@@ -159,7 +159,7 @@ def _by_name(
 
 
 def _is_contradicted(path: str, kind: str, sample: SampledValues | None) -> bool:
-    """Return whether the sampled values show that a column does not contain what its name stands for."""
+    """Return whether the sampled values show that a column does not contain what its name suggests."""
     if sample is None or kind not in CHECKED_KINDS or sample.counts.get(path, 0) < _ENOUGH_VALUES:
         return False
     return all(match.kind != kind for match in sample.matches.get(path, ()))

@@ -1,7 +1,7 @@
 """Proposed actions on batches: the exact batches, their order and their cost.
 
-A proposal is shown first. Its digest names every batch of it, so that a user's decision applies to exactly what was
-shown.
+A proposal is shown to a user first. Its digest covers each of its batches, so that the user's decision applies to
+exactly these.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ def right_of(verb: Verb) -> Right:
 class Proposal:
     """A proposed action and its consequences.
 
-    `asked`: the requested batches. `following`: the batches that run after them; if batches are made again, those that
-    may run if rows turn out to differ; and those that a requested state needs. Both are by table, upstream first and
-    oldest first. `steps`: the step of each table in the order. `may_differ`: whether existing rows are made again.
-    `command`: the equivalent command line without the reason. `asking`: the restate requests for the ledger, by verb
-    and table. `of_tables`: the tables to pause or resume; `asked` are then the due batches that wait for it.
+    `asked`: the requested batches. `following`: the batches that run after them, also those that run only if rows turn
+    out to differ, and those that a requested state needs. Both are by table, upstream first and oldest first. `steps`:
+    the step of each table in the order. `may_differ`: whether existing rows are made again. `command`: the equivalent
+    command line without the reason. `asking`: the restate requests for the ledger, by verb and table. `of_tables`: the
+    tables to pause or resume; `asked` are then the due batches that wait for it.
     """
 
     verb: Verb
@@ -287,7 +287,7 @@ def _withdrawn(at: OpenedProject, selection: str, labels: str | None, _: int | N
 def _withdraw(
     at: OpenedProject, ledger: Ledger, labels: Mapping[str, Collection[datetime]], *, who: str, why: str
 ) -> None:
-    """Withdraw requests, and the follow requests of older states made only for them."""
+    """Withdraw requests, and those requests to recompute older states (FOLLOW) that were made only because of them."""
     for name, found in labels.items():
         is_of_late_rows = at.flow.tables[name].late_rows is not None
         ledger.decisions.withdraw(name, found, is_of_late_rows=is_of_late_rows, who=who, why=why)

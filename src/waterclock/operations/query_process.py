@@ -52,7 +52,7 @@ class QueryRequest:
 
 
 class QueryProcess:
-    """The process as seen by its parent: one query at a time."""
+    """The parent's side: starts and controls the child process, which runs one query at a time."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()

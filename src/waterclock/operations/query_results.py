@@ -28,7 +28,7 @@ _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"
 
 @dataclass(frozen=True, slots=True)
 class AnsweredQuestion:
-    """An answer, ready to be shown. `can_make`: missing or stale inputs of the answer can be made first."""
+    """The result of a query, with the zone in which to show it. `can_make`: missing or stale inputs can be made."""
 
     answer: AnsweredQuery
     zone: str = "UTC"

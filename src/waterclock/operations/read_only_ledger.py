@@ -17,10 +17,10 @@ _FILE = "sqlite:///"
 
 
 def read_ledger(url: str, ask: Callable[[Ledger], R], *, connect: bool = False) -> R | None:
-    """Return what `ask` reads in the ledger at a URL; None where there is none and where it cannot be read.
+    """Return the result of `ask` for the ledger at a URL; None if there is none or it cannot be read.
 
-    `run` updates a ledger of older code first, and `check --connect` reports one that does not answer. Without
-    `connect`, a ledger on a server counts as none. Loads the code that reads a ledger only where there is one.
+    Without `connect`, a ledger on a server is not read. Errors are reported elsewhere: `run` upgrades a ledger of older
+    code, and `check --connect` reports one that does not answer. SQLAlchemy is imported only if there is a ledger.
     """
     is_there = Path(url.removeprefix(_FILE).partition("?")[0]).is_file() if url.startswith(_FILE) else connect
     if not is_there:

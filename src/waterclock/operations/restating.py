@@ -70,7 +70,7 @@ def build_requests(
 
 
 def find_taken_late_rows(at: OpenedProject, ledger: Ledger, found: Found) -> Found:
-    """Return the batches of late rows whose rows recomputed closed windows may take over, newest last.
+    """Return the batches of late rows that may lose rows to closed windows that are recomputed, oldest first.
 
     A late row is stored in a slice after its window's end: where the books were closed, or later.
     """

@@ -1,4 +1,4 @@
-"""Reports the change logs that sources keep for collects BY CHANGES, as runs last saw them, and excessive ones."""
+"""Reports the change logs that sources keep for collects BY CHANGES, as runs last saw them, and their problems."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class TableLog:
         return said
 
     def fix(self) -> str:
-        """Describe the fix."""
+        """Describe how to correct a log that needs attention."""
         if not self.is_needed:
             return "`waterclock maintain` drops it"
         if self.condition in {LogSafety.GONE, LogSafety.LOST}:

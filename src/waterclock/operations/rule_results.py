@@ -79,7 +79,10 @@ class RuleResults:
 
 
 def rule_results(at: OpenedProject, tables: Sequence[Table], newest: int) -> tuple[RuleResults, ...]:
-    """Return the rules of tables with newest results, broken first. Cost: two queries for each table, and one."""
+    """Return the rules of some tables with their results in the `newest` batches of each, broken rules first.
+
+    Cost: two queries for each table with rules, and one for the notes.
+    """
     if at.ledger is None:
         return ()
     notes = at.ledger.past.rule_notes([table.name for table in tables])

@@ -27,7 +27,7 @@ def change_words(version: SchemaVersion, change: SchemaChange | None) -> str:
 
 
 def batch_versions(versions: Iterable[SchemaVersion], claim: int) -> dict[Side, SchemaVersion]:
-    """Return the versions that a claim introduced, or else the newest ones at that time."""
+    """Map each side to the newest version that a claim or an earlier one introduced."""
     known: dict[Side, SchemaVersion] = {}
     for each in sorted(versions, key=lambda one: one.number):
         if each.claim <= claim:

@@ -28,7 +28,7 @@ def skip(ledger: Ledger, table: Table, windows: Sequence[Window], *, who: str, w
 
 
 def _find_unread_windows(ledger: Ledger, table: Table, windows: Sequence[Window]) -> dict[datetime, datetime]:
-    """Return done windows within the LOOKBACK of a skipped batch, but not of the one after it, by the skipped label.
+    """Map done windows within the LOOKBACK of a skipped batch, but not of the next batch, to the skipped label.
 
     Windows that RETAIN or `drop` removed are not included: a late row would restore all their rows.
     """

@@ -20,7 +20,7 @@ class SourceWait:
     at: datetime
 
     def words(self) -> str:
-        """Return a line for people."""
+        """Describe the wait in a line for people."""
         return f"{self.table}@{self.label} waits for its source, as a run found at {self.at:%Y-%m-%d %H:%MZ}"
 
 
@@ -36,7 +36,7 @@ def source_waits(at: OpenedProject, plan: Plan) -> list[SourceWait]:
 
 
 def waits(batch: Batch, since: Mapping[str, str]) -> bool:
-    """Return whether a batch waits only for its source. `since` is by table the oldest window that waits."""
+    """Return whether a batch waits only for its source. `since` maps tables to their oldest waiting labels."""
     oldest = since.get(batch.table)
     is_new = batch.status is Status.READY and not batch.is_revision
     return is_new and oldest is not None and label_of(batch.label) >= oldest
@@ -56,5 +56,5 @@ def add_source_waits(plan: Plan, found: Collection[SourceWait]) -> Plan:
 
 
 def since_of(found: Collection[SourceWait]) -> dict[str, str]:
-    """Return by table the oldest window that waits."""
+    """Map each table to its oldest waiting label."""
     return {wait.table: wait.label for wait in found}

@@ -93,7 +93,7 @@ def build_timeline_bars(
 
 
 def causes_of(batches: Sequence[Batch]) -> dict[At, At]:
-    """Return for each blocked batch the root cause that it waits for, directly or indirectly."""
+    """Map each blocked batch to the root cause that it waits for, directly or indirectly."""
     return {
         (batch.table, batch.label): (batch.causes[0].table, batch.causes[0].window.start)
         for batch in batches

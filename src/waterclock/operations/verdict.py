@@ -117,7 +117,7 @@ def _places(flow: Flow, batches: Sequence[Batch], now: datetime) -> str:
 
 
 def _rest(counts: Counter[State], plan: Plan, counted: set[State]) -> tuple[VerdictPart, ...]:
-    """Describe the other states, each once."""
+    """Describe how many batches are in each of the other states: neither failed, held nor in `counted`."""
     clauses: list[tuple[VerdictPart, ...]] = []
     if running := counts[State.RUNNING]:
         clauses.append(

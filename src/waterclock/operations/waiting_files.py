@@ -1,4 +1,4 @@
-"""Reports the received files that were not collected yet, for tables whose source is sealed by a run."""
+"""Reports received files that are not collected yet, for sources to which writers on this machine add continuously."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def find_waiting_files(at: OpenedProject, names: Collection[str]) -> dict[str, Waiting]:
-    """Return the waiting files of each table with some, or with an active writer. Cost: a listing of each."""
+    """Map each table with received, uncollected files to their number and size. Cost: a listing for each table."""
     found: dict[str, Waiting] = {}
     for name in names:
         source = at.flow.tables[name].source
@@ -35,7 +35,7 @@ def find_waiting_files(at: OpenedProject, names: Collection[str]) -> dict[str, W
 
 
 def received_lines(found: Mapping[str, Waiting]) -> list[str]:
-    """Return a line for each table."""
+    """Format the waiting files of each table in a line."""
     return [
         f"{name}: {count_words(it.files, 'file')} of {bytes_words(it.size)} received since {it.since:%Y-%m-%d %H:%MZ}"
         f"{', and still written' if it.is_open else ''}"

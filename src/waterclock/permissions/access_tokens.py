@@ -44,7 +44,7 @@ def require_name(name: str) -> str:
 
 
 def streams_of_token(said: str | None, streams: Collection[str]) -> tuple[str | None, tuple[str, ...]]:
-    """Return the rights of `--may` without its streams, and the streams: of `look,send:a.b`, `look,send` and `a.b`.
+    """Split the value of `--may` into rights and streams: `look,send:a.b` into `look,send` and `a.b`.
 
     Without a stream, the right `send` is for all of them.
     Raises  E942 for an unknown stream, or for `send` both with and without one

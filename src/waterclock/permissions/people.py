@@ -137,7 +137,7 @@ class AccessRules:
 
 
 def is_user_name(name: str) -> bool:
-    """Return whether a name can be that of a user: the audit trail and tables of the terminal show it as it is."""
+    """Return whether a name can be that of a user: the audit trail and the terminal show it without escapes."""
     return _USER.fullmatch(name) is not None
 
 
@@ -147,7 +147,7 @@ def owner(name: str, sign_in: SignIn = SignIn.OWNER) -> Person:
 
 
 def expand_rights(rights: Collection[Right]) -> frozenset[Right]:
-    """Return the rights, with those that `administer` contains."""
+    """Return all rights if `administer` is among the given ones, otherwise the given ones."""
     return ALL_RIGHTS if Right.ADMINISTER in rights else frozenset(rights)
 
 

@@ -60,7 +60,7 @@ OF_PEOPLE = frozenset(
     "driver applicant lead kunde kunden benutzer nutzer mitarbeiter angestellter personal patienten mitglied "
     "mitglieder kontakt kontakte gast gaeste fahrer bewerber schueler lehrer ansprechpartner".split()
 )
-"""Words in the name of a table, singular or plural, whose rows are people: its `name` and `address` are theirs."""
+"""Words in the names of tables of people, singular or plural. Columns `name` and `address` there are personal data."""
 
 IN_TABLES_OF_PEOPLE: Mapping[str, str] = {"name": "name", "address": "address", "adresse": "address", "notes": "text"}
 
@@ -91,7 +91,7 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 def kind_by_name(column: str, type_name: str | None, table: str = "") -> str | None:
-    """Return the kind of personal data that the name of a column stands for, or None.
+    """Return the kind of personal data that the name of a column suggests, or None.
 
     Args:
         column: The column's name; for a field of a struct, the name of the field.
@@ -118,7 +118,7 @@ def kind_by_name(column: str, type_name: str | None, table: str = "") -> str | N
 
 
 def _contains(words: Sequence[str], name: Sequence[str]) -> bool:
-    """Return whether words contain a name, however it is split, and no word after it makes it another thing."""
+    """Return whether words contain a name, however it is split, without a later word such as `count` or `type`."""
     joined = "".join(name)
     for start in range(len(words)):
         for end in range(start + 1, len(words) + 1):

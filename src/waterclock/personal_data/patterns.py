@@ -117,7 +117,7 @@ def is_ip_address(text: str) -> bool:
 
 
 def is_phone_number(text: str) -> bool:
-    """Return whether a text has as many digits as a phone number."""
+    """Return whether a text has as many digits as a phone number: 8 to 15."""
     return 8 <= len(_digits(text)) <= 15
 
 

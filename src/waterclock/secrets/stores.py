@@ -48,7 +48,7 @@ def read_from_vault(place: VaultPlace, name: str, read_local: Callable[[str], st
 
     `read_local` returns the value of a secret by its name, for the login to Vault.
 
-    Raises  E225 as `read_local` does; E920 where Vault does not answer, refuses us, or the configuration is incomplete;
+    Raises  E225 as `read_local` does; E920 where Vault does not answer, refuses, or the configuration is incomplete;
             E921 where hvac is not installed
     Cost    one login and one request at most every five seconds: a check of a thousand tables of a connection makes one
             request
@@ -100,7 +100,7 @@ def read_from_vault(place: VaultPlace, name: str, read_local: Callable[[str], st
 
 
 def describe_vault_entry(place: VaultPlace, name: str) -> str:
-    """Return for display where a secret is looked up in Vault: `password of secret/shop/ops in Vault at https://…`."""
+    """Describe where a secret is looked up in Vault: `password of secret/shop/ops in Vault at https://…`."""
     path, _, key = _full(place, name).rpartition("/")
     return f"{key} of {place.mount}/{path} in Vault at {place.url}"
 

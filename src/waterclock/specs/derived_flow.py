@@ -28,7 +28,7 @@ _FAR = datetime(9000, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ScenarioFlow:
-    """The flow of a scenario.
+    """The flow of a scenario. `seeding` is the same flow, but tables in `seeds` read given rows instead of running.
 
     `seeds` maps each table that has given labels and also runs to the collect of its given rows. `seeding` is the same
     flow, but these tables read the given rows instead of running their queries.

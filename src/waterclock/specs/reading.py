@@ -150,7 +150,7 @@ class _StepReader:
 
 
 def _check_rule(meaning: StepMeaning, table: Table) -> None:
-    """Raise E363 if a step expects a failure or warning of a rule that the table can never report."""
+    """Raise an error for a rule name with which a table can neither fail nor warn."""
     if meaning.does not in {StepAction.FAILS, StepAction.WARNS} or _CODE.fullmatch(meaning.what):
         return
     known = list(_list_warnings(table) if meaning.does is StepAction.WARNS else _list_failures(table))
@@ -194,6 +194,6 @@ def _can_warn(ladder: RuleActions) -> bool:
 
 
 def _can_fail(ladder: RuleActions) -> bool:
-    """Return whether a rule may fail or hold a batch. Beyond the limit of its last action, a rule fails."""
+    """Return whether a rule may fail or hold a batch: beyond the last limit, it fails."""
     stops = any(rung.action in {RuleAction.FAIL, RuleAction.HOLD} for rung in ladder)
     return stops or ladder[-1].most is not None

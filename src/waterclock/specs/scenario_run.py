@@ -49,10 +49,7 @@ _NO_ROWS = StepRows((), {}, ())
 def open_bench(
     project: Project, typed: TypedScript, sessions: Sessions, folder: Path, empty: Path
 ) -> Iterator[ScenarioRunner]:
-    """Create a storage and a ledger for one scenario below `folder`, and yield the object that runs its steps.
-
-    The ledger is a copy of the file `empty`. The project's own storage is not used.
-    """
+    """Open a bench for one scenario below `folder`, without the project's storage, on a copy of the `empty` ledger."""
     derived = derive(project.flow, typed)
     folder.mkdir(parents=True)
     shutil.copy(empty, folder / LEDGER)

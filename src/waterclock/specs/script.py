@@ -15,7 +15,7 @@ from waterclock.timelabel.window import Window
 
 @dataclass(frozen=True, slots=True)
 class GivenStep:
-    """Gives rows of a table. `labels` maps each label to the indexes of its rows below the step."""
+    """Rows of a table's batches: for each label, the lines of the step's table."""
 
     meaning: StepMeaning
     table: Table
@@ -33,10 +33,7 @@ class ScriptRun:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedStep:
-    """The expected content of a table: its slices in `[low, high)`, or its state as of `high`.
-
-    `low` is None for all slices before `high`.
-    """
+    """The expected content of a table: its slices in `[low, high)`, or its state as of `high`. `low` None: all."""
 
     meaning: StepMeaning
     table: Table

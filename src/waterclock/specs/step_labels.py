@@ -19,7 +19,7 @@ _ANY_MONDAY = datetime(2000, 1, 3, 12, tzinfo=UTC)  # used if no step names a la
 
 
 def place(meanings: Sequence[StepMeaning], flow: Flow) -> tuple[tuple[Action, ...], tuple[WaterclockError, ...]]:
-    """Convert steps to actions with their labels. Return the actions, and the errors E512 to E514 of invalid labels."""
+    """Find the labels of each step. Errors: E512 to E514 for invalid ones."""
     placing = _Placing(tuple(meanings), flow)
     placing.place()
     return tuple(placing.actions), tuple(placing.errors)

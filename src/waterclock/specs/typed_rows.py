@@ -39,10 +39,7 @@ class StepRows:
 
 @dataclass(frozen=True, slots=True)
 class TypedScript:
-    """A script with typed rows, by the index of the action. `schemas` has all columns of each given table.
-
-    `extras` has the column types that steps set, by table.
-    """
+    """A script with typed rows. `schemas` are the complete columns of the given tables, by table."""
 
     script: Script
     rows: Mapping[int, StepRows]

@@ -156,7 +156,7 @@ def _find_older_files(table: OpenTable, before: str) -> list[LiveFile]:
 
 
 def keep_versions(folder: str, days: int, identity: Identity) -> bool:
-    """Set how many days the log keeps commits and claims' ids. Return whether that changed anything."""
+    """Set how many days the Delta log keeps commits and transaction identifiers. Return whether that changed."""
     wanted = dict.fromkeys(_KEPT, f"interval {days} days")
     with open_table(folder) as table:
         known = table.configuration
@@ -190,7 +190,7 @@ def _version(folder: str) -> int:
 
 @contextmanager
 def _set_commit_identity(spark: SparkSession, identity: Identity) -> Iterator[None]:
-    """Make commits of a session within the block carry our identity."""
+    """Record `identity` in the commits that a session makes within the block."""
     spark.conf.set(_METADATA, identity.to_json())
     try:
         yield

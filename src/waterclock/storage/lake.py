@@ -1,4 +1,4 @@
-"""Paths of everything a storage keeps, and a check that the storage supports put-if-absent."""
+"""The paths of tables, slices and histories in a storage, and a check that the storage supports put-if-absent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STAGE = "_stage"
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """The storage of a project: `root`, a folder or a URL; `folders` of renamed tables, relative to it."""
+    """The storage of a project: a folder or a URL. `folders` maps renamed tables to folders relative to `root`."""
 
     root: str
     folders: Mapping[str, str] = field(default_factory=dict, kw_only=True, compare=False)
@@ -52,7 +52,7 @@ def label_folder(label: datetime) -> str:
 
 
 def require_latch(root: str) -> None:
-    """Check that the storage creates a file only if it does not exist: else two runners could commit the same claim.
+    """Check that the storage supports put-if-absent, without which two runners could commit the same claim.
 
     Raises  E602 where it does not, E603 or E609 where it cannot be written
     """

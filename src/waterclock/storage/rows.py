@@ -29,10 +29,10 @@ _AS_TEXT = (CalendarIntervalType, NullType, YearMonthIntervalType)
 def rows_of(frame: DataFrame, limit: int) -> list[tuple[Any, ...]]:
     """Return at most `limit` rows of a frame, in its order, with each TIMESTAMP as a datetime in UTC.
 
-    A TIMESTAMP_NTZ becomes a datetime without zone. The rows are sent by Arrow. `collect` would return a datetime in
-    the zone of the Python process, and fails for the year 1, which some software writes for "never". It also unpickles
-    data from the JVM, and the JVM of queries is not trusted with that. A struct becomes a dict, a value that contains a
-    VARIANT its JSON text, and an interval of months a text.
+    A TIMESTAMP_NTZ becomes a datetime without zone, a struct a dict, a value that contains a VARIANT its JSON text, and
+    an interval of months a text. The rows are sent by Arrow. `collect` would return datetimes in the zone of the Python
+    process, and fail for the year 1, which some software writes for "never". It would also unpickle data from the JVM,
+    which is not trusted in queries.
     Cost: one job.
     """
     kinds = [field.dataType for field in frame.schema.fields]

@@ -62,7 +62,10 @@ def follow(folder: str) -> int:
 
 
 def stale(folder: str) -> list[str]:
-    """Return the labels whose manifest differs from the table's files, "" for all. Cost: a small file per label."""
+    """Return the labels whose manifest differs from the table's files. Cost: a small file per label.
+
+    An unpartitioned table has one manifest, returned as "".
+    """
     with open_table(folder) as table:
         wanted = _build_manifests(table, None)
     there = _there(folder)
@@ -116,7 +119,7 @@ def _read_followed_version(folder: str) -> int | None:
 
 
 def _find_changed_labels(table: OpenTable, seen: int) -> set[str] | None:
-    """Return the labels whose files changed after a version, or None if the log does not contain that."""
+    """Return the labels whose files changed after the version `seen`, or None if the log does not show all changes."""
     found: set[str] = set()
     newest = seen
     for version, actions in iterate_commits(table.folder, seen):

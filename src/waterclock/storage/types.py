@@ -23,7 +23,7 @@ def schema_text(schema: Schema) -> str:
     """Return the JSON of a table's schema: `timelabel` first, no metadata, everything nullable.
 
     The nullability in one plan must not bind later batches. Spark also rejects a table that delta-rs created with both
-    NOT NULL and TIMESTAMP_NTZ (its protocol lacks the feature). The audit of the sealed slice enforces NOT NULL.
+    NOT NULL and TIMESTAMP_NTZ: its protocol does not list the feature. The audit of a sealed slice enforces NOT NULL.
     """
     parsed = json.loads(schema if isinstance(schema, str) else schema.json())
     fields = [_loosen_field(field) for field in parsed["fields"] if field["name"].lower() != TIMELABEL]

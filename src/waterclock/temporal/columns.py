@@ -20,7 +20,7 @@ def exact_column(name: str) -> Column:
 
 
 def stop(refusal: str, *said: Column) -> Column:
-    """Return a column that makes the query fail with the message of `refusal` and these values of the row."""
+    """Return a column that makes the query fail with the message of `refusal` and the values of `said` in the row."""
     values = (sql.coalesce(value.cast("string"), sql.lit("NULL")) for value in said)
     return sql.raise_error(sql.concat(sql.lit(f"{stop_text(refusal)} ["), sql.concat_ws(", ", *values), sql.lit("]")))
 

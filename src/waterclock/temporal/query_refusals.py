@@ -39,8 +39,9 @@ def stop_text(refusal: str) -> str:
 def refusal_of(error: BaseException) -> WaterclockError | None:
     """Return the Waterclock error for a Spark error whose cause is a refusal of this module; None for any other error.
 
-    The whole text of a refusal is compared, so a `raise_error` of a user's that begins with a code is not one. It must
-    follow Spark's marker of a raised exception, because it also occurs in a plan that Spark prints below another error.
+    The whole text of a refusal is compared, so a `raise_error` of a user's that begins with a code is not one. The text
+    must follow Spark's marker of a raised exception, because a plan that Spark prints below another error contains it
+    too.
     """
     text = str(error)
     for refusal, (fix, says) in _TOLD.items():

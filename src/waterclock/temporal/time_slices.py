@@ -75,7 +75,7 @@ def over_periods(rows: DataFrame, cuts: TimeCuts, start: str, end: str, begins: 
 
 
 def has_null_key(keys: Sequence[str]) -> Column:
-    """Return whether any column of the key is null; such a key equals no other."""
+    """Return the condition that any column of the key is null; such a key equals no other."""
     return reduce(or_, (sql.col(key).isNull() for key in keys))
 
 

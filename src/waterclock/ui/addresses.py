@@ -31,10 +31,9 @@ from waterclock.ui.query_queue import Asker
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """A page: its addresses, the function that builds its content, its menu entry, and the right it needs.
+    """A page: its name, which is also that of its template, its addresses, its menu entry, and the right it needs.
 
-    `name` is also the name of its template. `tells` is the type of its JSON and `takes` the names of its query
-    parameters; /openapi.json describes both.
+    `tells` is the type of its JSON, `takes` the names of its query parameters. Both are described in /openapi.json.
     """
 
     name: str
@@ -62,15 +61,21 @@ def pages(asker: Asker, sessions: Callable[[], list[Content]] = list) -> tuple[P
             "table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog", table_pages.TablePage, Right.LOOK,
             ("at", "known", "against", "beside", "differing"),
         ),
-        PageRoute("batch", ("/batches/{table}/{labels}",), batch, "Grid", answers.OneBatch | answers.Batches, Right.LOOK, ()),
+        PageRoute(
+            "batch", ("/batches/{table}/{labels}",), batch, "Grid", answers.OneBatch | answers.Batches, Right.LOOK, (),
+        ),
         PageRoute("batch", ("/batches",), batches, "Grid", answers.Batches, Right.LOOK),
-        PageRoute("lineage", ("/lineage", "/lineage/{table}"), lineage, "Lineage", answers.Lineage, Right.LOOK, _LINEAGE),
+        PageRoute(
+            "lineage", ("/lineage", "/lineage/{table}"), lineage, "Lineage", answers.Lineage, Right.LOOK, _LINEAGE,
+        ),
         PageRoute("runs", ("/runs",), runs, "Runs", answers.Runs, Right.LOOK, (), is_of_ledger=False),
         PageRoute("run", ("/runs/{run}",), run, "Runs", answers.OneRun, Right.LOOK, ("against",), is_of_ledger=False),
         PageRoute("quality", ("/quality",), quality, "Quality", quality_pages.Quality, Right.LOOK, ("t",)),
         PageRoute("lag", ("/lag",), lag, "Quality", quality_pages.LagPage, Right.LOOK, ("t",)),
         PageRoute("errors", ("/errors",), errors, "Errors", answers.AllErrors, Right.LOOK, ("t",)),
-        PageRoute("plan", ("/plan",), plan, "Grid", answers.PlanPage, Right.LOOK, ("verb", "t", "l"), is_of_ledger=False),
+        PageRoute(
+            "plan", ("/plan",), plan, "Grid", answers.PlanPage, Right.LOOK, ("verb", "t", "l"), is_of_ledger=False,
+        ),
         PageRoute(
             "query", ("/query",), partial(query, asker=asker), "Query", answers.QueryPage, Right.QUERY, ("q", "as-of"),
             is_of_ledger=False, starts_spark=True,

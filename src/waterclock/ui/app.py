@@ -62,7 +62,7 @@ _NOT_THERE = {"E511", "E513", "E516", "E517", "E524"}
 def create_app(
     live: LiveProject, guard: Guard, asker: Asker | None = None, people: People | None = None
 ) -> GuardedApplication:
-    """Build the web application of a project behind a guard. `asker` runs queries, `people` has the users' rights."""
+    """Return the application of one project behind a guard. `asker` runs its queries, `people` send its requests."""
     people = people or People(live)
     asker = asker or Asker()
     queries = _Queries(CapacityLimiter(_MOST_QUERIES))
@@ -183,7 +183,7 @@ async def _record_query(people: People, asked: PageQuery, request: Request) -> N
 
 
 async def _record_rows(people: People, at: PageRoute, asked: PageQuery, request: Request) -> None:
-    """Record the access, if the page shows rows of a table."""
+    """Record a look at a page that shows rows of a table."""
     if at.name == "table":
         access = access_of(request, person_of(request), "see rows")
         await people.count(replace(access, tables=(asked.values.get("table", "")[:200],)))

@@ -92,7 +92,7 @@ def _log_of(asked: RunOptions) -> JsonLog | None:
 def execute_run(
     project: Project, asked: RunOptions, to: Console, *, sessions: Sessions | None = None
 ) -> Iterator[RunReport]:
-    """Run batches, with progress on `to`. Yield the result, so that it can be printed before the ledger is closed.
+    """Run the request, with progress on `to`. Yield the result, so that it can be printed before everything is closed.
 
     If `sessions` is given, Spark stays open and Ctrl-C never ends the process: the caller is responsible for both.
     """

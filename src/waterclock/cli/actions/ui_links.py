@@ -31,7 +31,7 @@ _MOST_BYTES = 4096
 
 @contextmanager
 def store_token(served: RunningServer) -> Iterator[bool]:
-    """Store a server's token in a file for `ui --link` while it serves. Yield False if the file cannot be written."""
+    """Keep a server's token in a file for `ui --link` while it serves. Yield False if the file cannot be written."""
     path = _file_of(place_of(served.host, served.port))
     certificate = "" if served.certificate is None else str(served.certificate.file.resolve())
     said = {"host": served.host, "port": served.port, "token": served.guard.token, "certificate": certificate}
@@ -46,7 +46,7 @@ def store_token(served: RunningServer) -> Iterator[bool]:
 
 @contextmanager
 def store_page(served: RunningServer) -> Iterator[str | None]:
-    """Write a private HTML file that redirects to a new link. Yield its URL, or None if it cannot be written."""
+    """Keep a page that leads a browser to a new link, for this user alone. Yield its address; None without a page."""
     path = _file_of(place_of(served.host, served.port)).with_suffix(".html")
     link = escape(served.new_link())
     has_kept = _write_private(path, f'<!doctype html><meta http-equiv="refresh" content="0;url={link}">\n')

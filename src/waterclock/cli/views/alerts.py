@@ -126,7 +126,7 @@ def _alert_answer(alert: Alert, words: Words) -> OpenAlert:
 
 
 def print_tried(to: Console, tried: Sequence[TestMessageResult], *, is_on: bool, env: str) -> None:
-    """Print whether the test message reached each target."""
+    """Print for each target whether the test message reached it."""
     for each in tried:
         said = Text.assemble((each.target.name, "name"), f"  {each.target.kind}  ")
         to.print(said.append(f"not reached: {each.error}", "fail") if each.error else said.append("sent", "ok"))
@@ -135,7 +135,7 @@ def print_tried(to: Console, tried: Sequence[TestMessageResult], *, is_on: bool,
 
 
 def tried_answer(tried: Sequence[TestMessageResult]) -> AlertsTestAnswer:
-    """Build the JSON answer with the results of the test messages."""
+    """Return the results of a test, for scripts."""
     from waterclock.json_models.alerts import AlertsTestAnswer
 
     return AlertsTestAnswer.build(ok=not any(each.error for each in tried), targets=tried)

@@ -38,7 +38,7 @@ _PLACE = re.compile(r"(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """The result of a check: the flow if there are no errors, otherwise all errors, sorted by file and line.
+    """The flow if there are no errors; otherwise all errors in the order of their places.
 
     A flow without errors can have `warnings`, sorted too. `is_refused` is true if every run would reject the whole
     flow. Otherwise the errors affect single tables, or the alerts and lineage events of runs.
@@ -247,7 +247,7 @@ def sort_errors(errors: Iterable[WaterclockError]) -> list[WaterclockError]:
 
 
 def print_checked(to: Console, found: CheckOutcome) -> None:
-    """Print every error or warning, and a summary line."""
+    """Print every error or warning as a card, and a summary line."""
     if found.errors:
         show_errors(to, found.errors)
         files = {match["file"] for error in found.errors if (match := _PLACE.match(error.where or ""))}

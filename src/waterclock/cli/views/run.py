@@ -194,7 +194,7 @@ def _count_source_waits(outcome: RunOutcome, plan: Plan) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """The result of a run and the details to print it. `beside` is the number of ready batches not requested."""
+    """The result of a run and the details to print it. `beside`: how many ready batches were not requested."""
 
     outcome: RunOutcome
     flow: Flow

@@ -139,7 +139,7 @@ class PythonText:
     def text(self, node: ast.expr | None, value: str, name: str, at: Span) -> SourceText:
         """Return the source text for a string that `node` evaluates to: a part of the file if it is a plain literal.
 
-        Otherwise the result is a `Composed` text with the position of `node`, or of the call `at` if `node` is None.
+        Otherwise the result is a `ComputedText` with the position of `node`, or of the call `at` if `node` is None.
         """
         if isinstance(node, ast.Constant) and node.value == value:
             span = self.span(node)

@@ -29,7 +29,7 @@ GROUP_AGGREGATES: Mapping[str, int] = {"k_anonymity": 1, "l_diversity": 2}
 They have no expansion, because Spark cannot nest aggregates: `group_measures` computes them.
 """
 EXAMPLES = {"k_anonymity": "k_anonymity(zip, age) >= 5", "l_diversity": "l_diversity(diagnosis, zip, age) >= 2"}
-"""An example rule for each aggregate in `GROUPED`."""
+"""An example rule for each aggregate in `GROUP_AGGREGATES`."""
 _BEHIND = frozenset({"FILTER", "OVER", "WITHIN"})  # words behind a call that change what it aggregates
 _FORMS = {"k_anonymity": "k_anonymity(column, ...)", "l_diversity": "l_diversity(sensitive, column, ...)"}
 

@@ -34,7 +34,7 @@ def find_token(database: LedgerDatabase, digest: str) -> AccessToken | None:
 def list_accesses(
     database: LedgerDatabase, *, since: datetime | None, who: str | None, most: int
 ) -> tuple[Access, ...]:
-    """Return the newest accesses, newest first: those since an instant, and those of one person, if given."""
+    """Return at most `most` recorded accesses, newest first, since an instant and of one person, if given."""
     asked = sa.select(accesses).order_by(accesses.c.at.desc(), accesses.c.id.desc()).limit(most)
     if since is not None:
         asked = asked.where(accesses.c.at >= since)

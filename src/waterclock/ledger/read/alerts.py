@@ -33,7 +33,7 @@ from waterclock.ledger.store.schema import (
 )
 
 LOOKED_BEFORE = timedelta(days=1)  # how far back a first check reads
-_OVERLAP = timedelta(hours=1)  # between the clock time of a claim's end and its sequence
+_OVERLAP = timedelta(hours=1)  # tolerance: clock times of claims may be in another order than their sequence numbers
 _ALERTS = sa.select(alerts).order_by(alerts.c.number)
 _UNSENT = sa.select(messages).where(messages.c.sent_at.is_(None)).order_by(messages.c.number)
 _LOOK = sa.select(alerts_look)
@@ -60,7 +60,7 @@ _NEWEST = (
 
 
 def list_alerts(database: LedgerDatabase, *, finished: int = 0) -> tuple[Alert, ...]:
-    """Return the alerts that are not finished and the newest `finished` of the others, all oldest first."""
+    """Return all unfinished alerts and the newest `finished` finished ones, oldest first."""
     with database.read() as connection:
         rows = list(map(alert_of_row, connection.execute(_ALERTS.where(sa.not_(alerts.c.is_finished)))))
         if finished:
@@ -76,10 +76,10 @@ def list_outgoing_messages(database: LedgerDatabase) -> tuple[Outgoing, ...]:
 
 
 def find_warned_batches(database: LedgerDatabase, up_to: int, also: Collection[str] = ()) -> WarningsSince:
-    """Return the batches with warnings about their rows, recorded since the last check and up to a sequence.
+    """Return the batches with row warnings that were recorded since the last check, up to the sequence `up_to`.
 
-    The result also has the warnings of the newest batch of their tables, and of the tables in `also`. Cost: a check of
-    the claims that ended since then, and one of each of these tables.
+    The result also has the newest batch of their tables and of the tables in `also`. Cost: one query of the claims that
+    ended since the last check, and one for each of these tables.
     """
     with database.read() as connection:
         seen = connection.execute(_LOOK).first()

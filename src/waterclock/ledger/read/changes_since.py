@@ -77,7 +77,7 @@ _READ = (
     .where(inputs.c.claim.in_(sa.bindparam("numbers", expanding=True)))
     .order_by(inputs.c.claim, inputs.c.label, inputs.c.position)
 )  # fmt: skip
-# recuts of a table into other windows: its older labels no longer are batches
+# rebuilds of a table with another cadence, after which its older labels are no batches any more
 _RECUTS = sa.select(events.c.table_name, events.c.at, events.c.data).where(
     events.c.table_name.in_(_NAMES), events.c.label.is_(None), events.c.kind.in_(BEGUN_ANEW),
     events.c.at > sa.bindparam("since"),
@@ -99,9 +99,9 @@ _Read = Mapping[str, Mapping[datetime, Mapping[int, tuple[AnyRow, ...]]]]
 def history(database: LedgerDatabase, flow: Flow, asked: Bounds, since: datetime) -> History:
     """Return how tables, and all of their inputs, have changed since an instant by the ledger's clock.
 
-    `asked` has an instant by table: only labels before it are included. Cost: a check of each claim that was done
-    since. For the included labels, three queries for each table with commits since, one for each changed span, and
-    the inputs of the batches that depend on these.
+    `asked` maps each table to an instant: only labels before it are included. Cost: one query of the claims done since
+    `since`; three queries for each table that they changed, one for each changed span, and the inputs of the batches
+    that depend on these.
     """
     with database.read() as connection:
         modes = {row.name: row.mode for row in connection.execute(_MODES)}
@@ -116,7 +116,7 @@ def history(database: LedgerDatabase, flow: Flow, asked: Bounds, since: datetime
 
 
 def _above(flow: Flow, asked: Bounds) -> dict[str, datetime]:
-    """Return the tables in `asked` and all their upstream tables. Labels before the instant of each are included.
+    """Map the tables in `asked` and all their upstream tables to the instants before which their labels are included.
 
     A batch reads data before its end, except by LATEST; a snapshot covers windows before its own.
     """
@@ -149,7 +149,7 @@ def _read_revisions(connection: sa.Connection, bounds: Bounds, since: datetime) 
 def _read_retired_labels(
     connection: sa.Connection, recut: AnyRow, bound: datetime, since: datetime
 ) -> Mapping[datetime, tuple[RevisionFact, ...]]:
-    """Return the labels that a table had before it was recut, each with a final revision that covers nothing."""
+    """Map each label that a table had before its cadence changed to its revisions, followed by an empty one."""
     values = {"of": recut.table_name, "claim_": recut.data["claim"]}
     labels = sorted(label for label in connection.execute(_RETIRED, values).scalars() if label < bound)
     known = _read_label_revisions(connection, recut.table_name, labels, since)
@@ -173,10 +173,10 @@ def _read_label_revisions(
 
 
 def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> RevisionFact:
-    """Build a revision from its row. A current one gets its weight from `now`: a rebuild may have changed the weight.
+    """Build a revision from its database row.
 
-    It counts as known from the time of its record on, but not earlier than the revision `before` it, even if clocks
-    disagree.
+    `now` is the row of its batch. If the revision is current, its weight is taken from there, since a rebuild may have
+    changed it. `before` is the time of the preceding revision: this one's is never earlier, even if clocks disagree.
     """
     if now is not None and now.current_claim == row.claim:
         weighs = (now.hash_high, now.hash_low)
@@ -188,13 +188,13 @@ def _one(row: AnyRow, now: AnyRow | None, before: datetime) -> RevisionFact:
 
 
 def _drop_replaced(of_label: list[RevisionFact], since: datetime) -> tuple[RevisionFact, ...]:
-    """Return the revisions without those replaced before `since`."""
+    """Return the revisions of a label without those that were replaced by `since`."""
     older = sum(made.at <= since for made in of_label)
     return tuple(of_label[max(0, older - 1) :])
 
 
 def _rows_read(connection: sa.Connection, flow: Flow, bounds: Bounds, made: _Made) -> _Read:
-    """Return the inputs of changed batches and of all batches that depend on them, directly or through others."""
+    """Return the inputs of changed batches and of all their dependents, by table, label and claim."""
     seeds: dict[Key, Span] = {
         (row.table_name, row.label): (row.stands_from or row.label, row.end)
         for row in connection.execute(_SUSPECT, {"names": sorted(bounds)})

@@ -16,7 +16,7 @@ _LEAST = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class ClockBack:
-    """A clock that shows an earlier time than the newest record. `place` is whose clock it is, in words."""
+    """A ledger's clock that shows an earlier time than its newest record. `place` names the machine of the clock."""
 
     shows: datetime
     last_recorded: datetime
@@ -32,7 +32,7 @@ class ClockBack:
 
 
 def measure_clock_lag(database: LedgerDatabase) -> ClockBack | None:
-    """Return how far the ledger's clock is behind the ledger's newest record now; None if it is not behind."""
+    """Return a `ClockBack` if the ledger's clock is now a second or more before its newest record; else None."""
     with database.read() as connection:
         last = connection.execute(_LAST_RECORDED).scalar()
     return compare_clock(database, database.clock(), last)

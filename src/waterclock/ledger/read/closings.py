@@ -64,12 +64,12 @@ def closings_of(
     reads: Mapping[str, Collection[AnyRow]],
     since: Mapping[str, datetime],
 ) -> Found:
-    """Return by table the closings of undone windows, of `doubted` windows, and of the last window before each gap.
+    """Map each table with CLOSE WHEN to the closings by label that the planner needs.
 
-    For a table that has a speed table (`spd_<table>`), all closings from `since` on are returned. A done window without
-    a stored closing was closed where its recorded input ends; `reads` are the inputs of doubted windows. Cost: two
-    queries for each table with CLOSE WHEN, one more for each in `since` and for each gap after a skipped window; none
-    for other tables.
+    These are the closings of undone windows, of `doubted` ones (their inputs may have changed) and of the last window
+    before each gap in `covered`. For a table in `since`, all closings from that tick on are added. `reads` has the
+    inputs of doubted windows: one without a stored closing was closed at the end of its input. Cost: two queries for
+    each of these tables, one more for each in `since` and for each gap after a skipped window.
     """
     found: defaultdict[str, dict[datetime, Closing]] = defaultdict(dict)
     for name in (name for name in covered if name in flow.tables and flow.tables[name].closes is not None):
@@ -94,10 +94,10 @@ def closings_of(
 def find_first_closing_ticks(
     flow: Flow, covered: Mapping[str, IntervalSet], *again: Mapping[str, Collection[datetime]]
 ) -> dict[str, datetime]:
-    """Return for each table that has a speed table (`spd_<table>`) the tick from which on all its closings are needed.
+    """Map each table that has a speed table (`spd_<table>`) to the tick from which on all its closings are needed.
 
-    The next state of the speed table needs the closings since its newest state. A state that is made `again` needs
-    those from its own tick on.
+    The next state of the speed table needs the closings since its newest state. `again` maps tables to labels that may
+    be made again: such a state needs the closings from its own tick on.
     """
     found: dict[str, datetime] = {}
     for name, table in flow.tables.items():
@@ -109,7 +109,7 @@ def find_first_closing_ticks(
 
 
 def ticks_from(database: LedgerDatabase, table: str, low: datetime) -> dict[datetime, datetime]:
-    """Return by label the ticks at which the windows of a table from `low` on first closed, without open windows."""
+    """Map the label of each closed window from `low` on to the tick at which it first closed."""
     with database.read() as connection:
         return {row.label: row.tick for row in connection.execute(_TICKS, {"of": table, "low": low})}
 
@@ -117,7 +117,7 @@ def ticks_from(database: LedgerDatabase, table: str, low: datetime) -> dict[date
 def closings_in(
     database: LedgerDatabase, table: str, labels: Collection[datetime] | None = None
 ) -> dict[datetime, Closing]:
-    """Return by label the closings of a table's windows: of the given labels, or of all that were ever checked."""
+    """Map the given labels, or all that were ever checked, to the closings of their windows."""
     with database.read() as connection:
         rows = (
             connection.execute(_OF_TABLE, {"of": table})
@@ -139,9 +139,10 @@ def _build_closing(row: AnyRow) -> Closing:
 
 
 def read_closed_since(database: LedgerDatabase, table: str, at: datetime, high: datetime) -> ClosedSince:
-    """Return data that shows for each window before `high` whether it was closed by `at`, or by any later tick.
+    """Return which windows before `high` were closed by the tick `at`, and which later.
 
-    Cost: a walk over the table's batches, three short queries, and one for each span before `high` that is not done.
+    Cost: a scan of the table's covered spans, three short queries, and one for each span before `high` that is not
+    done.
     """
     done = covered_windows(database, table)
     with database.read() as connection:

@@ -13,7 +13,10 @@ _ALL = sa.select(code_lineage.c.table_name, code_lineage.c.code, code_lineage.c.
 
 
 def code_lineages(database: LedgerDatabase, flow: Flow) -> dict[str, CodeLineage]:
-    """Return by table the column lineage of its current code. Cost: one query, some microseconds a table and code."""
+    """Map each table with recorded column lineage of its current code to that lineage.
+
+    Cost: one query, some microseconds a table and code.
+    """
     with database.read() as connection:
         rows = connection.execute(_ALL).all()
     return {

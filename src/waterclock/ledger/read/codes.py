@@ -28,7 +28,7 @@ _MADE = (
 
 
 def codes(database: LedgerDatabase, name: str, most: int = 1000) -> list[CodeVersion]:
-    """Return the newest codes of a table, newest first. Codes without a stored text, or older ones, come last.
+    """Return the last `most` declared code versions of a table, newest first, then others that its batches still have.
 
     The batches of a code that was declared again count for its newest declaration.
     Cost: a pass over the table's batches, in the database

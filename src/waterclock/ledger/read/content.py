@@ -1,4 +1,4 @@
-"""Computes the content of a table's interval, as one short text that differs where the data differs.
+"""Computes the *content* of a table's interval: a short text that differs whenever the rows differ.
 
 Each current slice has a weight, a 64-bit hash of (label, digest), stored as two 32-bit halves. The content of an
 interval is the sum of each half over its slices, so one SUM computes it, and it changes whenever a slice changes. A
@@ -6,9 +6,9 @@ slice without rows has no weight, as if there were no slice, unless it is a snap
 keys. A slice without a digest has a weight from its claim: it is immutable, so it equals itself but no other revision.
 For REPLACE tables the content is that of the one batch that covers the window.
 
-A state of a MERGE or TEMPORAL table has all slices from the first on. `tables` has the sum of all current slices, so a
-state is that sum minus the few newer slices: the newest states have the same cost after any history. A snapshot is part
-of the states from the first window on that it covers.
+A state of a MERGE or TEMPORAL table has all slices from the first on. The database table `tables` stores the sum of all
+current slices. A state's content is that sum minus the newer slices, so recent states cost little after any history. A
+snapshot is part of the states from the first window on that it covers.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _BESIDE = sa.union_all(  # the sum of all slices, and the sums to subtract from 
 _SUMS_OF_STATES = sa.select(_BESIDE.c.of, sa.func.sum(_BESIDE.c.high), sa.func.sum(_BESIDE.c.low)).group_by(
     _BESIDE.c.of
 )
-# only current slices: the spans for which these count are apart, so their starts are in the order of labels as well
+# The spans of current slices do not overlap, so sorting by label also sorts by the start of the span.
 _WEIGHTS, _WEIGHTS_OF_STATES = (
     sa.select(batches.c.label, counts_from.label("counts_from"), batches.c.hash_high, batches.c.hash_low)
     .where(
@@ -152,7 +152,7 @@ def _sum_few(
 def _find_few_covering(
     connection: sa.Connection, wanted: Sequence[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], str]:
-    """Return for windows of REPLACE tables the content of the batch that covers each, some windows in one statement."""
+    """Map each window of a REPLACE table to the content of the batch that covers it, several windows per statement."""
     texts = dict.fromkeys(wanted, NOTHING)
     asked = [each for each in wanted if each[1] < each[2]]
     for start in range(0, len(asked), MOST_AT_ONCE):
@@ -202,7 +202,7 @@ def _sum_many(
 
 
 def _many_states(connection: sa.Connection, table: str, intervals: set[Interval]) -> dict[Interval, str]:
-    """Return the contents of states: that of the oldest, plus the weight of each later slice up to the newest."""
+    """Map each interval to the content of its state: the oldest state's, plus the weights of the slices after it."""
     asked = sorted((each for each in intervals if each[0] < each[1]), key=lambda each: each[1])
     if len({low for low, _ in asked}) != 1:  # states start at different instants if START was moved
         return _sum_many(connection, table, intervals, are_states=True)

@@ -111,7 +111,7 @@ def list_tables(database: LedgerDatabase) -> list[TableRecord]:
 
 
 def read_covered_windows(database: LedgerDatabase, name: str) -> IntervalSet:
-    """Return the windows of a table that are done, skipped or covered by a snapshot, merged; empty if it is unknown."""
+    """Return the windows of a table that are done, skipped or covered by a snapshot; empty for an unknown table."""
     with database.read() as connection:
         return IntervalSet.from_intervals((row.low, row.high) for row in connection.execute(_COVERED, {"of": name}))
 
@@ -125,9 +125,10 @@ def slices(database: LedgerDatabase, name: str, low: datetime, high: datetime) -
 def state(database: LedgerDatabase, name: str, at: datetime) -> Slice | None:
     """Return the slice that made the table's state as of the boundary `at`, with the version of that state.
 
-    REPLACE: the slice of the window ending at `at`, or of the snapshot that covers it. TEMPORAL: that snapshot, or else
-    the newest done label before `at`. MERGE, APPEND: that label. The version is the stored one of exactly that state
-    (`NO_VERSION` where there is none); for APPEND, whose states are read by timelabel, the table's newest.
+    REPLACE: the slice of the window that ends at `at`, or the snapshot that covers this window. TEMPORAL: the snapshot
+    that covers it, or else the slice of the newest done label before `at`. MERGE, APPEND: the slice of the newest done
+    label before `at`. The version is the one that stores exactly this state (`NO_VERSION` if none does). For APPEND,
+    whose states are read by timelabel, it is the table's newest.
     """
     with database.read() as connection:
         found = connection.execute(_TABLE, {"of": name}).first()
@@ -189,16 +190,16 @@ def content(database: LedgerDatabase, name: str, low: datetime, high: datetime) 
 def contents(
     database: LedgerDatabase, wanted: Collection[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], str]:
-    """Return the contents of tables' intervals, all at one moment. Raises  E412 for an unknown table."""
+    """Map each interval `(table, low, high)` to its content, all at one moment. Raises  E412 for an unknown table."""
     with database.read() as connection:
         modes = {name: row.mode for name, row in _rows(connection, {name for name, _, _ in wanted}).items()}
         return contents_of(connection, modes, wanted)
 
 
 def pins(database: LedgerDatabase, wanted: Collection[tuple[str, datetime, datetime]]) -> list[Pin]:
-    """Bind references `(table, low, high)` to versions and contents of one moment, in the given order.
+    """Return a pin for each reference `(table, low, high)`: its Delta version and content, all at one moment.
 
-    Cost: a slice of an APPEND table is read once where many references include it, otherwise once for each of them.
+    Cost: a slice of an APPEND table is read once if many references include it, otherwise once for each of them.
 
     Raises  E412 for a table that no applied flow has declared
     """
@@ -214,7 +215,7 @@ def pins(database: LedgerDatabase, wanted: Collection[tuple[str, datetime, datet
 
 
 def list_collected_items(database: LedgerDatabase, name: str, names: Iterable[str] | None = None) -> set[str]:
-    """Return the names of source items, such as files, that a table has collected: those among `names`, or all."""
+    """Return the names of all source items, such as files, that a table has collected, or of those among `names`."""
     with database.read() as connection:
         if names is None:
             return set(connection.execute(_TAKEN, {"of": name}).scalars())
@@ -229,7 +230,10 @@ def list_collected_items(database: LedgerDatabase, name: str, names: Iterable[st
 def owned_items(
     database: LedgerDatabase, name: str, labels: Iterable[datetime], span: tuple[str, str]
 ) -> tuple[Mapping[datetime, tuple[Mapping[str, Any], ...]], tuple[datetime, Mapping[str, Any]] | None]:
-    """Return the source items that labels collected, and the label and the data of the last item named in `span`."""
+    """Return the data of source items by the label that collected them, and the last item of a range of names.
+
+    `span` is that range, `[low, high)`; its last item is returned as a label and its data, or None.
+    """
     found: dict[datetime, list[Mapping[str, Any]]] = defaultdict(list)
     with database.read() as connection:
         for row in connection.execute(_OWNED, {"of": name, "labels": list(labels)}):
@@ -262,7 +266,7 @@ def _pin(
     made: Slice | None,
     held: SlicesContent | None,
 ) -> Pin:
-    """Build the pin of one reference: the slices in `held` for an APPEND table, else a state with known content."""
+    """Build the pin of one reference: to the slices in `held` for an APPEND table, else to the state in `made`."""
     name, low, high = wanted
     if held is not None:
         return Pin(name, low, high, row.location, int(row.head_version), held.content, held.slices, row.changes)
@@ -281,7 +285,7 @@ class SlicesContent:
 def slices_of(
     connection: sa.Connection, wanted: Iterable[tuple[str, datetime, datetime]]
 ) -> dict[tuple[str, datetime, datetime], SlicesContent]:
-    """Return the slices and contents of APPEND tables' intervals. A table with many of them is read once in full."""
+    """Map each interval of an APPEND table to its slices and content. Many intervals of a table are read as one."""
     by_table: defaultdict[str, set[tuple[datetime, datetime]]] = defaultdict(set)
     for name, low, high in wanted:
         by_table[name].add((low, high))
@@ -303,7 +307,7 @@ def slices_of(
 def _read_hulls(
     connection: sa.Connection, hulls: Sequence[tuple[str, Collection[tuple[datetime, datetime]]]]
 ) -> list[list[AnyRow]]:
-    """Return the current slices within each hull of intervals, by label, in one statement."""
+    """Return the current slices of each group of intervals, from its first to its last instant, by label."""
     values: dict[str, Any] = {}
     for at, (name, hull) in enumerate(hulls):
         ends = {f"low_{at}": min(low for low, _ in hull), f"high_{at}": max(high for _, high in hull)}

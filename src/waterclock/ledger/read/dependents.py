@@ -45,13 +45,14 @@ def find_dependent_batches(
     most: int | None = None,
     besides: int = 0,
 ) -> Mapping[str, set[datetime]]:
-    """Return by table the labels of the seeds and of every done batch that depends on one, directly or through others.
+    """Map each table to the labels of the seeds and of all done batches that depend on them, directly or indirectly.
 
-    `within` limits the result to its tables, and to labels before an instant of each. The search goes from table to
-    table by merged spans, not from batch to batch. Tables that read each other in a cycle (through PREVIOUS) are
-    included in full from the oldest span on: an upper bound, found in one step instead of one per window.
+    `seeds` maps batches to the spans that they cover. `within` limits the result to its tables, and to labels before an
+    instant of each. The search goes from table to table by merged spans, not from batch to batch. Tables that read each
+    other in a cycle (through PREVIOUS) are included in full from the oldest span on: an upper bound, found in one step
+    instead of one per window.
 
-    Raises  E525 as soon as more than `most` batches depend on the seeds, beyond the `besides` already known
+    Raises  E525 as soon as more than `most` + `besides` batches depend on the seeds
     """
     circles = circles_of({name: {read.table for read in table.reads} for name, table in flow.tables.items()})
     readers = _Readers(connection, flow)
@@ -126,7 +127,7 @@ def _find_direct_readers(
     merged = IntervalSet.from_intervals(spans)
     asked = list(merged)
     oldest, newest = asked[0][0], asked[-1][1]
-    if len(asked) > _FEW:  # each query walks the long readers of all data newer than its interval
+    if len(asked) > _FEW:  # each query scans all long reads of data newer than its interval
         asked = [(oldest, newest)]
     for low, high in asked:
         for row in readers.of(name, low, high):

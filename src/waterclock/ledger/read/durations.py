@@ -32,9 +32,9 @@ _BY_LABEL = (
 def durations(
     database: LedgerDatabase, names: Collection[str], low: datetime, high: datetime
 ) -> dict[datetime, timedelta]:
-    """Return by label in `[low, high)` the total time of all claims that made it, including restatements.
+    """Map each label in `[low, high)` to the total time of the claims that made it in these tables, or made it again.
 
-    A claim of several labels counts in equal parts. Cost: some 3 µs a label and claim, in the database
+    The time of a claim is divided equally among its labels. Cost: some 3 µs a label and claim, in the database
     """
     with database.read() as connection:
         rows = connection.execute(_BY_LABEL, {"names": sorted(names), "low": low, "high": high})

@@ -66,22 +66,22 @@ def find_reads_starting_within(
 
 
 def input_of(row: AnyRow) -> Input:
-    """Build the input from a row of `inputs`, without the changes of its pin."""
+    """Build an `Input` from a row of the database table `inputs`; its `changes` is None."""
     return Input(row.table_name, row.read, row.kind, row.low, row.high, row.location, row.version, row.content)
 
 
 def extend_to_readers(query: sa.Select[Any], *, distinct: bool = False) -> sa.CompoundSelect[Any]:
-    """Extend a query of `inputs` to find all reads of an interval (`build_overlap_values`) without walking newer reads.
+    """Restrict a query of `inputs` to the reads that overlap an interval, without a scan of newer reads.
 
-    Reads are ordered by their ends. A short read that overlaps ends soon after the interval, so newer ones are not
-    walked. The few long reads are stored separately.
+    `build_overlap_values` makes the parameters of the result. The index is sorted by the ends of reads: a short read
+    that overlaps the interval ends soon after it, so the scan stops there. The few long reads have their own index.
     """
     short = query.where(*_OVERLAPS, inputs.c.high <= sa.bindparam("reach"), IS_SHORT)
     return (sa.union if distinct else sa.union_all)(short, query.where(*_OVERLAPS, IS_LONG))
 
 
 def any_readers() -> sa.ColumnElement[bool]:
-    """Build the condition that any batch, current or not, ever read an interval (`build_overlap_values`)."""
+    """Build the condition that any revision, current or not, read an interval (`build_overlap_values`)."""
     short = sa.exists().where(*_OVERLAPS, inputs.c.high <= sa.bindparam("reach"), IS_SHORT)
     return sa.or_(short, sa.exists().where(*_OVERLAPS, IS_LONG))
 

@@ -20,7 +20,7 @@ SEEN = "seen at a source"
 """The kind of event that records the state of a source's retained log when a run checked it."""
 
 WAITS = "waits for its source"
-"""The kind of event with the oldest due window that a table's source has not reached, or with none."""
+"""The kind of event that records the oldest due window that a table's source has not reached, or that none waits."""
 
 _TOLD = sa.select(events.c.kind, events.c.table_name, events.c.data).where(events.c.kind.in_([KEPT, LET_GO]))
 _OF = _TOLD.where(events.c.table_name == sa.bindparam("of"), events.c.label.is_(None)).order_by(events.c.id)
@@ -44,9 +44,10 @@ class SourceEvent:
 
 
 def list_retained_objects(database: LedgerDatabase, name: str | None = None) -> Mapping[str, Mapping[str, Any]]:
-    """Return by name the objects that sources retain for a table, or for all: their `table`, and the recorded data.
+    """Map the name of each object that a source retains, such as a replication slot, to its `table` and recorded data.
 
-    Cost: the events of the table that belong to no batch; without a table, all events
+    `name` restricts the result to one table. Cost: the events of the table that belong to no batch; without `name`, all
+    events
     """
     with database.read() as connection:
         return _collect_kept_entries(
@@ -55,21 +56,18 @@ def list_retained_objects(database: LedgerDatabase, name: str | None = None) -> 
 
 
 def read_kept_for_tables(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the same as `list_retained_objects` for some tables.
-
-    Cost: one query of their events that belong to no batch.
-    """
+    """Return the same as `list_retained_objects` for some tables. Cost: one query of their events without a label."""
     with database.read() as connection:
         return _collect_kept_entries(connection.execute(_OF_SOME, {"names": sorted(names)}))
 
 
 def read_retained_states(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SourceEvent]:
-    """Return by table the last recorded state of its retained objects. Cost: as of `read_kept_for_tables`."""
+    """Map each table to the last recorded state of the log that its source retains. Cost: one query."""
     return _read_newest_states(database, names, SEEN)
 
 
 def waits_for_sources(database: LedgerDatabase, names: Collection[str]) -> Mapping[str, SourceEvent]:
-    """Return by table the last recorded window that waits for its source: its `label`, or no data if none waits."""
+    """Map each table to its last event about waiting for its source: the waiting `label`, or no data if none waits."""
     return _read_newest_states(database, names, WAITS)
 
 

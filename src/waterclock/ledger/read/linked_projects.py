@@ -35,7 +35,7 @@ _TABLES = sa.select(
 
 @dataclass(frozen=True, slots=True)
 class LinkedInput:
-    """The input that a label's current revision, made by `claim`, read in `[low, high)` of another project's table."""
+    """The interval `[low, high)` of another project's table that a label's current revision, made by `claim`, read."""
 
     label: datetime
     claim: int

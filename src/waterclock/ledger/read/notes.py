@@ -10,7 +10,7 @@ from waterclock.batches.audit_records import RULE_NOTED, RuleNote
 from waterclock.ledger.store.database import LedgerDatabase
 from waterclock.ledger.store.schema import events
 
-_NOTED = (  # the index has events of a table without a label together
+_NOTED = (  # events of a table without a label are next to each other in the index
     sa.select(events.c.table_name, events.c.who, events.c.at, events.c.data)
     .where(
         events.c.table_name.in_(sa.bindparam("names", expanding=True)),
@@ -22,7 +22,7 @@ _NOTED = (  # the index has events of a table without a label together
 
 
 def rule_notes(database: LedgerDatabase, names: Collection[str]) -> dict[tuple[str, str], RuleNote]:
-    """Return by table and rule the last note, unless it was removed since."""
+    """Map each (table, rule) to its last note; rules whose note was removed are left out."""
     with database.read() as connection:
         rows = connection.execute(_NOTED, {"names": sorted(names)})
         found = [RuleNote(row.table_name, row.data["rule"], row.data["text"], row.who, row.at) for row in rows]

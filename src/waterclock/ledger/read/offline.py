@@ -1,4 +1,4 @@
-"""Reads offline measurements of tables: the newest runs of them, labels, and spans of labels."""
+"""Reads the results of offline measures: the last measurement of each table, its measured labels and periods."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SPANS = (
 
 
 def read_offline_runs(database: LedgerDatabase) -> dict[str, OfflineRun]:
-    """Return the newest measurement of each table that was ever measured offline. Cost: one statement."""
+    """Map each table that was ever measured offline to its last measurement. Cost: one statement."""
     with database.read() as connection:
         return {
             row.table_name: OfflineRun(
@@ -43,21 +43,24 @@ def read_offline_runs(database: LedgerDatabase) -> dict[str, OfflineRun]:
 
 
 def list_measured_labels(database: LedgerDatabase, table: str) -> dict[datetime, KeptLabel]:
-    """Return the labels of a table that were measured offline. Cost: one statement, a row a label."""
+    """Map each label that was measured offline to the claim and the code that were measured. Cost: one statement."""
     with database.read() as connection:
         rows = connection.execute(_KEPT, {"of": table})
         return {row.label: KeptLabel(row.claim, row.code, bool(row.has_states)) for row in rows}
 
 
 def states(database: LedgerDatabase, table: str, low: datetime, high: datetime) -> dict[datetime, tuple[int, Any]]:
-    """Return by label in `[low, high)` the claim and the mergeable states of its measurement, if it has states."""
+    """Map each label in `[low, high)` to the claim that was measured and its partial aggregates.
+
+    Labels without stored partial aggregates are left out.
+    """
     with database.read() as connection:
         rows = connection.execute(_STATES, {"of": table, "low": low, "high": high})
         return {row.label: (row.claim, row.states) for row in rows if row.states is not None}
 
 
 def newest_spans(database: LedgerDatabase, table: str, most: int) -> tuple[SpanMeasures, ...]:
-    """Return the results of the newest `most` spans of a table, newest first."""
+    """Return the offline results of the newest `most` periods (spans of labels) of a table, newest first."""
     with database.read() as connection:
         rows = connection.execute(_SPANS, {"of": table, "most": most})
         return tuple(

@@ -136,7 +136,7 @@ def downstream(database: LedgerDatabase, table: str, label: datetime, *, depth: 
 
 
 def _new(found: dict[tuple[str, datetime, int], Link], rows: Iterable[tuple[AnyRow, bool]], away: int) -> list[Link]:
-    """Add the batches that were not found before, and those now found to depend on replaced rows. Return both."""
+    """Add links for new batches to `found`, and mark known ones that depend on replaced rows. Return both."""
     new: dict[tuple[str, datetime, int], Link] = {}
     for row, is_replaced in rows:
         key = (row.table_name, row.label, row.claim)
@@ -160,10 +160,10 @@ def _read_by(connection: sa.Connection, label: datetime, claim: int) -> Iterator
 
 
 def _readers_of(connection: sa.Connection, edge: Mapping[_Batch, bool]) -> Iterator[tuple[AnyRow, bool]]:
-    """Yield the readers of batches, each with whether it depends on rows that others have replaced since.
+    """Yield the readers of batches, each with whether it depends on rows that were replaced since.
 
-    `edge` has, by batch, whether it depends on such rows itself. Cost: two statements for tables with the same labels,
-    and one for each period that they cover, independent of the number of tables.
+    `edge` maps each batch to whether it depends on such rows itself. Cost: two statements for tables with the same
+    labels, and one for each period that they cover, independent of the number of tables.
     """
     spans: dict[_Batch, AnyRow] = {}
     made: defaultdict[_Batch, list[AnyRow]] = defaultdict(list)
@@ -188,7 +188,7 @@ def _readers_of(connection: sa.Connection, edge: Mapping[_Batch, bool]) -> Itera
 
 
 def _together(edge: Iterable[_Batch]) -> Iterator[dict[str, list[Any]]]:
-    """Yield the parameters of combined queries: tables with the same labels."""
+    """Yield the parameters of combined queries: names of tables that have the same labels, and these labels."""
     labels: defaultdict[str, set[datetime]] = defaultdict(set)
     for name, label in edge:
         labels[name].add(label)

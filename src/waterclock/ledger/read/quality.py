@@ -57,7 +57,7 @@ def list_earlier_holds(database: LedgerDatabase, number: int) -> dict[datetime, 
 
 
 def list_quarantined_labels(database: LedgerDatabase, table: str) -> dict[datetime, tuple[int, str]]:
-    """Return the labels with quarantined rows, oldest first: the number of these rows, and the code that made them."""
+    """Map each label with quarantined rows to their number and the code that made them, oldest first."""
     with database.read() as connection:
         rows = connection.execute(_ASIDE, {"of": table}).all()
         return {row.label: (row.aside, row.code) for row in sorted(rows, key=lambda row: row.label)}

@@ -67,7 +67,10 @@ _Inputs = Mapping[tuple[int, datetime], Sequence[Input]]
 
 
 def read_lineage_events(database: LedgerDatabase, after: int, most: int) -> LineageEventPage:
-    """Return the outcomes in the next `most` events. Labels that a claim did not make follow those that it made."""
+    """Return the outcomes in the `most` events after the number `after`.
+
+    Labels that a claim did not make follow those that it made.
+    """
     with database.read() as connection:
         rows = connection.execute(_AFTER, {"after": after, "most": most}).all()
         numbers = sorted({row.claim for row in rows if row.claim is not None})
@@ -78,7 +81,10 @@ def read_lineage_events(database: LedgerDatabase, after: int, most: int) -> Line
 
 
 def openlineage_state(database: LedgerDatabase) -> OpenLineageState:
-    """Return how far outcomes were sent to OpenLineage, and how many wait. Cost: a check of the events since."""
+    """Return the state of sending to OpenLineage: the last event sent, its errors and the number of unsent events.
+
+    Cost: a count of the unsent events.
+    """
     with database.read() as connection:
         row = connection.execute(_SENT).first()
         waiting = connection.execute(_COUNT, {"after": 0 if row is None else row.event}).scalar_one()
@@ -141,7 +147,7 @@ def _inputs_of(connection: sa.Connection, numbers: Sequence[int]) -> _Inputs:
 def _find_unmade_labels(
     connection: sa.Connection, numbers: Sequence[int]
 ) -> dict[int, tuple[datetime, list[datetime]]]:
-    """Return by claim the last label that it made, and the labels that it did not make."""
+    """Map each claim that made only some of its labels to the last one made, and those not made."""
     last: dict[int, datetime] = {}
     left: dict[int, list[datetime]] = {}
     for row in connection.execute(_LABELS, {"numbers": numbers}) if numbers else ():

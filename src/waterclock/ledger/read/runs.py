@@ -12,7 +12,7 @@ from waterclock.ledger.store.schema import AnyRow, claim_labels, claims, events,
 
 _NEWEST = sa.select(runs).order_by(runs.c.started_at.desc(), runs.c.run).limit(sa.bindparam("most"))
 _RUN = sa.select(runs).where(runs.c.run == sa.bindparam("which"))
-_BEGAN_AND_ENDED = (  # the index has events without a batch together
+_BEGAN_AND_ENDED = (  # events without a batch are next to each other in the index
     sa.select(events.c.id, events.c.kind)
     .where(
         events.c.table_name.is_(None),
@@ -94,7 +94,7 @@ def newest_runs(database: LedgerDatabase, most: int = 20) -> list[RunRecord]:
 
 
 def find_run(database: LedgerDatabase, name: str) -> RunRecord | None:
-    """Return a run by its name, None where there is none."""
+    """Return a run by its name; None if there is none."""
     with database.read() as connection:
         row = connection.execute(_RUN, {"which": name}).first()
         return None if row is None else _run(row)

@@ -29,11 +29,11 @@ LAST_RESET = (
     .order_by(events.c.id.desc())
     .limit(1)
 )
-"""Selects the data of a table's last reset: its `claim` is after those of all batches before it."""
+"""Selects the data of a table's last reset. Its `claim` is higher than the claims of all batches before the reset."""
 
 
 def refused_tables(database: LedgerDatabase, flow: Flow) -> dict[str, WaterclockError]:
-    """Return E405 for each table whose declaration would change the meaning of its batches.
+    """Map each table whose declaration would change the meaning of its batches to its error E405.
 
     Such a table keeps its data, and no batch of it or of its readers is made until it is rebuilt or reset.
     """
@@ -43,7 +43,7 @@ def refused_tables(database: LedgerDatabase, flow: Flow) -> dict[str, Waterclock
 
 
 def refused_among(connection: sa.Connection, flow: Flow, rows: Mapping[str, AnyRow]) -> dict[str, WaterclockError]:
-    """Return the errors of `refused_tables`, with the ledger's rows of tables given by name."""
+    """Return the errors of `refused_tables`; `rows` maps the names of tables to their rows in the ledger."""
     found = {}
     for name, table in flow.tables.items():
         row = rows.get(name)

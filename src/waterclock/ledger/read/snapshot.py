@@ -93,7 +93,7 @@ _REQUESTED = sa.select(
     batches.c.label,
     batches.c.end,
     batches.c.stands_from,
-    # a held batch that is retried is no longer released as it was sealed
+    # a release applies only while the batch is held; after a retry the batch is made as any requested one
     sa.case(
         (sa.not_(batches.c.requested.startswith(RELEASE)), batches.c.requested),
         (batches.c.status == BatchStatus.HELD.value, RELEASE),
@@ -160,10 +160,10 @@ def snapshot(
     most: int | None = None,
     besides: int = 0,
 ) -> LedgerSnapshot:
-    """Return the facts that the planner needs about the flow's tables, or about those named, without unknown ones.
+    """Return the facts that the planner needs about the flow's tables, or those in `tables`; unknown ones are left out.
 
-    `asking` has labels by verb and table that a user may request to restate: they count as requested.
-    Raises  E525 where more than `most` batches may be stale, beyond the `besides` already known
+    `asking` maps (verb, table) to labels that a user considers to restate; they count as requested.
+    Raises  E525 where more than `most` + `besides` batches depend on such that may change
     Cost: ten queries, and one read of the inputs of each batch that may be stale; none of them grows with history. Done
     batches are read only for the named tables.
     """
@@ -231,7 +231,7 @@ def snapshot(
 
 
 def _read_requested_rows(connection: sa.Connection, asking: Asking) -> Rows:
-    """Return the rows that are requested, or may be. Of two requests for one batch the stronger one counts."""
+    """Return the batches requested in the ledger or in `asking`, by table. The stronger of two requests counts."""
     rows = defaultdict(list, _read_by_table(connection, _REQUESTED))
     for (verb, name), labels in asking.items():
         stronger = {row.label for row in rows[name] if STRENGTH[row.requested] >= STRENGTH[verb]}
@@ -342,7 +342,7 @@ def _input_facts(
 
 
 def _read_held_inputs(connection: sa.Connection, troubles: Rows) -> Mapping[str, list[AnyRow]]:
-    """Return by table the inputs of held attempts, without a query where there are none."""
+    """Map each table to the inputs of its held batches; without held batches, nothing is queried."""
     found: defaultdict[str, list[AnyRow]] = defaultdict(list)
     if any(row.status == BatchStatus.HELD for of_table in troubles.values() for row in of_table):
         for row in connection.execute(_READ_OF_HELD):
@@ -353,10 +353,9 @@ def _read_held_inputs(connection: sa.Connection, troubles: Rows) -> Mapping[str,
 def _latest(
     reads: Mapping[str, list[AnyRow]], reads_of_held: Mapping[str, list[AnyRow]]
 ) -> Mapping[str, Mapping[datetime, Mapping[str, datetime]]]:
-    """Return by table and label the ticks that LATEST picked.
+    """Map each table, its labels and their input tables to the ticks that LATEST picked.
 
-    For a done batch these are the ticks of its rows. Otherwise they are those of the held attempt, which a release
-    uses.
+    A done batch has the ticks of its current revision, any other batch those of its held attempt, which a release uses.
     """
     picked: defaultdict[str, defaultdict[datetime, dict[str, datetime]]] = defaultdict(lambda: defaultdict(dict))
     for of_table in (reads_of_held, reads):

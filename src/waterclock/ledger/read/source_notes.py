@@ -1,4 +1,4 @@
-"""Reads the notes of batches on their sources, newest claims first: how far each read."""
+"""Reads the source notes of batches, such as log positions: how far each batch read its source."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ _NOTED = (
 def list_source_notes(
     database: LedgerDatabase, name: str, low: datetime, high: datetime, *, most: int, past: int = 0
 ) -> list[tuple[datetime, Mapping[str, Any]]]:
-    """Return the source notes of a table's revisions of labels in `[low, high)`, current or not, since its last reset.
+    """Return the source notes of a table's revisions of labels in `[low, high)`, current or not, newest claims first.
 
-    After a reset the source is read as if for the first time. Within a claim, newer labels come first. Cost: the
-    revisions of the interval are sorted by their claims, and the notes of `most` of them are read
+    Each has its label; within a claim, newer labels come first. The first `past` notes are left out, and all from
+    before the table's last reset, after which its source is read as if for the first time. Cost: the revisions of the
+    interval are sorted by their claims, and the notes of `most` of them are read
     """
     values: dict[str, Any] = {"of": name, "low": low, "high": high, "most": most, "past": past}
     with database.read() as connection:

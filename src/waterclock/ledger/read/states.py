@@ -1,4 +1,4 @@
-"""Reads the slices that made the states of tables as of given boundaries, for any tables in one statement."""
+"""Reads the slices that made the states of tables as of given boundaries, several of them in one statement."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ _IS_HELD = sa.and_(versions.c.table_name == batches.c.table_name, versions.c.lab
 def states_of(
     connection: sa.Connection, wanted: Sequence[tuple[AnyRow, datetime]]
 ) -> dict[tuple[str, datetime], Slice | None]:
-    """Return the slices that made the states of tables (rows of `tables`) as of boundaries, as in `current.state`."""
+    """Map each (table name, boundary) to the slice that made that state, or to None (see `current.state`).
+
+    `wanted` has rows of the database table `tables`, each with a boundary.
+    """
     asked = [(row.name, at) for row, at in wanted]
     modes = {row.name: row.mode for row, _ in wanted}
     found = _first(connection, asked, _select_newest)
@@ -55,7 +58,7 @@ def _version_of(row: AnyRow) -> int:
 def _first(
     connection: sa.Connection, asked: Iterable[tuple[str, datetime]], of: Question
 ) -> dict[tuple[str, datetime], AnyRow]:
-    """Return the first row of a query for each table and instant that has one, many of them in one statement."""
+    """Map each table and instant to the first row of the query that `of` builds, if any, several per statement."""
     found: dict[tuple[str, datetime], AnyRow] = {}
     left = list(dict.fromkeys(asked))
     for start in range(0, len(left), MOST_AT_ONCE):
@@ -93,7 +96,7 @@ def _select_covering_batch(place: str) -> sa.Select[*tuple[Any, ...]]:
 
 
 def slice_of(row: AnyRow, version: int | None = None) -> Slice:
-    """Build a slice from a row of `PIECES`. `version` replaces the version of its own commit."""
+    """Build a slice from a row with the columns `PIECES`. `version` replaces the version of the slice's own commit."""
     return Slice(
         table=row.table_name,
         label=row.label,

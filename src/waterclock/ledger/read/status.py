@@ -93,8 +93,8 @@ _EVENTS = (
 )
 
 # The public columns of the status tables and their Spark types; the views in the database have the same, as text.
-# A batch's rows to version and timings to source are those of its current revision, the latter three as JSON; its
-# status, claim, error and who are those of its newest claim.
+# In `batches`, the columns `rows` to `version` and `timings` to `source` (as JSON) describe the current revision;
+# `status`, `claim`, `error` and `who` describe the newest claim.
 STATUS_TABLES: Mapping[str, Mapping[str, str]] = {
     "batches": {
         "table": "STRING", "timelabel": "STRING", "window_end": "TIMESTAMP", "status": "STRING", "claim": "BIGINT",
@@ -132,8 +132,8 @@ _ORDER = {
 _PAGE = 1000
 # A column, one of =, <, <=, >, >=, and values: = matches any of the values, the others compare with a single one.
 Condition = tuple[str, str, Sequence[str | int]]
-_NAMES_SAID = frozenset({"table", "input", "code"})  # columns whose names may differ from those in the database
-_READ = frozenset({"TIMESTAMP", "BOOLEAN"})  # types whose values differ in the views
+_NAMES_SAID = frozenset({"table", "input", "code"})  # columns whose values may be stored under former names
+_READ = frozenset({"TIMESTAMP", "BOOLEAN"})  # types that the views return as text or number
 
 
 def grid(
@@ -173,7 +173,7 @@ def oldest_label(database: LedgerDatabase, name: str) -> datetime | None:
 
 
 def amount(database: LedgerDatabase, name: str) -> tuple[int, int]:
-    """Return how many labels of a table readers see, and their rows. Cost: a pass over its batches, in the database."""
+    """Return the numbers of a table's visible labels and of their rows. Cost: a pass over its batches, in SQL."""
     with database.read() as connection:
         labels, rows = connection.execute(_AMOUNT, {"of": name}).one()
         return int(labels), int(rows)
@@ -182,7 +182,7 @@ def amount(database: LedgerDatabase, name: str) -> tuple[int, int]:
 def read_settled_labels(
     database: LedgerDatabase, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
 ) -> StoredStates:
-    """Return the done labels in `[low, high)`, and batches in other states. Cost: a pass over their batches."""
+    """Return the done labels of tables in `[low, high)`, and the batches in other states. Cost: a pass over them."""
     values = {"names": sorted(names), "low": low, "high": high}
     done: dict[str, Sequence[datetime]] = dict.fromkeys(names, ())
     labels_of = lru_cache(maxsize=1)(_labels)  # consecutive tables mostly have the same done labels
@@ -203,7 +203,7 @@ def _labels(listed: str) -> tuple[datetime, ...]:
 def read_row_warnings(
     database: LedgerDatabase, names: Collection[str], low: datetime = BEGINNING, high: datetime = FOREVER
 ) -> dict[tuple[str, datetime], tuple[str, ...]]:
-    """Return the warnings about rows that readers see, for batches with a label in `[low, high)` that have any."""
+    """Map each (table, label) in `[low, high)` to the warnings about its visible rows, if it has any."""
     with database.read() as connection:
         values = {"names": sorted(names), "low": low, "high": high}
         rows = connection.execute(_WARNED, values)
@@ -228,10 +228,11 @@ def audit(database: LedgerDatabase, table: str, label: datetime) -> Audit:
 def status_columns(
     database: LedgerDatabase, name: str, columns: Sequence[str], conditions: Iterable[Condition] = ()
 ) -> dict[str, list[Any]]:
-    """Return columns of a status table, ordered as in `status_rows`, of the rows that meet all conditions.
+    """Map the given columns of a status table to their values in the rows that meet all conditions.
 
-    Times are aware UTC. Without columns, the list under "" has one entry per row. While a rename of tables is pending,
-    conditions on names other than `=` are ignored, so the result may have rows that do not meet them.
+    Rows are in the order of `status_rows`; times are aware UTC. Without columns, the list under "" has one entry per
+    row. While a rename of tables is pending, conditions on names other than `=` are ignored, so the result may have
+    rows that do not meet them.
     """
     types = STATUS_TABLES[name]
     bound: dict[str, str | int] = {}
@@ -267,7 +268,7 @@ def _condition(bound: dict[str, str | int], column: str, operator: str, values: 
 
 
 def _type_name_columns(query: sa.TextClause, columns: Iterable[str]) -> sa.TextualSelect:
-    """Set the type of name columns, as in the ledger's other queries."""
+    """Give columns with names of tables or code the type that translates renamed ones."""
     return query.columns(**{column: NAME for column in columns if column in _NAMES_SAID})
 
 

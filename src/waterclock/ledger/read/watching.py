@@ -1,6 +1,6 @@
 """Reads the progress of tables: open claims, when the newest labels were done, and their numbers of rows.
 
-Each query is one statement, whatever the number of tables, and reads only the newest labels.
+Each query is one statement, whatever the number of tables.
 """
 
 from __future__ import annotations
@@ -118,15 +118,15 @@ def list_open_claims(database: LedgerDatabase, names: Collection[str]) -> tuple[
 
 
 def read_first_claim_times(database: LedgerDatabase, names: Collection[str]) -> dict[str, datetime]:
-    """Return by table the logical now of its first claim, if it has one. Cost: an index pass over the labels."""
+    """Map each table with claims to the logical now of its first one. Cost: an index pass over the labels."""
     with database.read() as connection:
         return {row.table_name: row.now for row in connection.execute(_BEGAN, {"names": sorted(names)})}
 
 
 def began_by(database: LedgerDatabase, names: Collection[str]) -> dict[str, datetime]:
-    """Return by table the logical now of the first claim of its oldest label: the table had begun by then.
+    """Map each table to a logical time by which it had its first claim: the first one of its oldest label.
 
-    It may have begun earlier if its history was made backwards. Cost: a check of one label of each table.
+    Its first claim may be earlier if its history was made backwards. Cost: a query of one label of each table.
     """
     with database.read() as connection:
         rows = connection.execute(_BEGAN_BY, {"names": sorted(names)})
@@ -134,7 +134,7 @@ def began_by(database: LedgerDatabase, names: Collection[str]) -> dict[str, date
 
 
 def list_newest_labels(database: LedgerDatabase, names: Collection[str], most: int) -> dict[str, tuple[MadeLabel, ...]]:
-    """Return by table the newest `most` labels that readers see, oldest first, as they were first done.
+    """Map each table to its newest `most` visible labels, oldest first, each with when and how fast it was first done.
 
     Real clock times are shifted by the difference to the logical clock of their run (`--now`).
     """
@@ -151,7 +151,7 @@ def list_newest_labels(database: LedgerDatabase, names: Collection[str], most: i
 
 
 def newest_rows(database: LedgerDatabase, names: Collection[str], most: int) -> dict[str, tuple[LabelRows, ...]]:
-    """Return by table the newest `most` labels that readers see with their rows, oldest first."""
+    """Map each table to its newest `most` visible labels, oldest first, with their rows, quarantined ones included."""
     found: dict[str, list[LabelRows]] = {}
     with database.read() as connection:
         for row in connection.execute(_ROWS, {"names": sorted(names), "most": most}):
@@ -160,7 +160,7 @@ def newest_rows(database: LedgerDatabase, names: Collection[str], most: int) -> 
 
 
 def empty_at_last(database: LedgerDatabase, names: Collection[str]) -> frozenset[str]:
-    """Return the tables whose newest label that readers see has no rows."""
+    """Return the tables whose newest visible label has no rows, not even quarantined ones."""
     with database.read() as connection:
         return frozenset(connection.execute(_EMPTY, {"names": sorted(names)}).scalars())
 
@@ -169,6 +169,6 @@ def _build_made_label(row: AnyRow) -> MadeLabel:
     put_forward = timedelta(0) if row.now is None else row.now - row.started_at
     if abs(put_forward) < _STARTING:
         put_forward = timedelta(0)
-    # not by `recorded_at`, which is right after the record before it where the clock went back
+    # not computed from `recorded_at`, which is later than the clock if the clock was set back
     took = timedelta(microseconds=max(float(row.took), 0.0))
     return MadeLabel(row.label, row.end, int(row.rows), row.recorded_at + put_forward, took)

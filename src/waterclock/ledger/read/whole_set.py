@@ -72,16 +72,17 @@ def list_skipped_windows(database: LedgerDatabase, name: str) -> list[tuple[date
 
 
 def recuts_of(database: LedgerDatabase, name: str) -> Mapping[int, datetime]:
-    """Return the versions at which a table was emptied, by a reset or for other windows, each with its instant."""
+    """Map each version at which a table was emptied, by a reset or a change of its windows, to the instant."""
     with database.read() as connection:
         rows = connection.execute(_RECUTS, {"of": name})
         return {int(row.data["version"]): row.at for row in rows if row.data.get("is_recut")}
 
 
 def list_emptying_claims(database: LedgerDatabase, name: str) -> list[tuple[int, datetime]]:
-    """Return each claim that emptied a table, by a reset or for other windows, with its instant; oldest first.
+    """Return the claims that emptied a table, by a reset or a change of its windows, each with its instant.
 
-    All revisions of earlier claims ended then. A publish that was only declared again has the claim 0.
+    The claims are in order. All revisions of earlier claims ended then. A publish that was only declared again has the
+    claim 0.
     """
     with database.read() as connection:
         rows = connection.execute(_RECUTS, {"of": name})

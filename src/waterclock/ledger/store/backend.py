@@ -1,4 +1,4 @@
-"""The interface of a database kind that can store a ledger. Everything else is written once for all, in SQLAlchemy."""
+"""The functions that each kind of database (SQLite, PostgreSQL) implements for a ledger. All other code is common."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Backend(Protocol):
         """Lock the schema, so that concurrent upgrades of one ledger take turns."""
 
     def count_on(self, connection: sa.Connection) -> None:
-        """Set the next event number after those of loaded events."""
+        """Make new events get numbers above those of the events that were loaded from an export."""
 
     def outcome_of(self, connection: sa.Connection, transaction: int) -> bool | None:
         """Return whether a transaction was committed; None where that is not decided yet."""

@@ -73,7 +73,7 @@ class Write:
         return self.connection.execute(statement, values)
 
     def execute_each(self, statement: sa.Executable, values: Sequence[Mapping[str, Any]]) -> None:
-        """Execute one statement for all values at once, since a call for each takes longer than its work."""
+        """Execute one statement for a list of values in one call, which is faster than a call for each."""
         if values:
             self.execute(statement, values)
 
@@ -109,7 +109,7 @@ class Write:
 
 
 class LedgerDatabase:
-    """An open ledger database of the newest schema; threads may share it, each transaction has its own connection.
+    """The database of a ledger. Threads may share it: each transaction has its own connection.
 
     `clock` is the server's own, where the database has a server, and this machine's where it is a file.
     """
@@ -120,13 +120,13 @@ class LedgerDatabase:
         self.patience = patience  # seconds to wait for a server that was reached once
         self.tell: Callable[[str], None] = _ignore_message
         self.clock: Clock = clock or self.backend.clock()
-        self.is_clock_back = False  # when this process last recorded a batch
+        self.is_clock_back = False  # whether the clock was behind the newest record when a batch was last recorded here
         self._one_at_a_time = self.backend.lock_of(url)
         # writing threads wait for each other here, since a database's own lock is polled by sleeping and retrying
         self._turn = threading.RLock()
         self._engine = self.backend.create_engine(url)
         self._was_reached = False
-        self.said: Mapping[str, str] = {}  # stored names that are displayed under other names
+        self.said: Mapping[str, str] = {}  # current names by stored name, of renamed tables and code
         self.said_since: datetime | None = None
         self._now: sa.Select[int] = sa.select(sa.literal_column(self.backend.NOW))
         returned: tuple[Any, ...] = (
@@ -157,7 +157,7 @@ class LedgerDatabase:
 
     @property
     def clock_place(self) -> str:
-        """The owner of `clock`, in words."""
+        """The machine whose time `clock` returns, in words for messages."""
         return "the ledger's server" if isinstance(self.clock, postgres.ServerClock) else "this machine"
 
     def close(self) -> None:
@@ -217,7 +217,10 @@ class LedgerDatabase:
                 _write_first_row(connection, self.clock())
 
     def carry_out(self, function: Callable[Concatenate[LedgerDatabase, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a function that is one transaction, and again if its connection broke. Raises  E423 if that lasts."""
+        """Call a function that runs one transaction; repeat the call if the connection breaks.
+
+        Raises  E423 if it breaks each time
+        """
         for _ in range(_MOST_TRIES - 1):
             try:
                 return function(self, *args, **kwargs)
@@ -262,7 +265,7 @@ class LedgerDatabase:
 
     @contextmanager
     def write_unordered(self) -> Iterator[tuple[sa.Connection, datetime]]:
-        """Change data that does not concern batches, without a turn among writers. The sequence stays unchanged."""
+        """Change data that does not concern batches; the sequence stays unchanged. Yields a connection and the time."""
         with self._turn, self._transaction(writes=True) as transaction:
             self._refresh_renames(transaction.connection)
             yield transaction.connection, self.clock()
@@ -297,7 +300,7 @@ class LedgerDatabase:
     def _begin_or_wait(self, *, writes: bool, first: Said | None = None) -> tuple[sa.Connection, Any]:
         """Open a connection and begin a transaction; wait for a server that was reached before.
 
-        It also waits for a server that refuses the login, since a changed password may follow here soon.
+        It also waits for a server that refuses the login, since a changed password may reach this process soon.
         """
         try:
             return self._begin(writes=writes, first=first)

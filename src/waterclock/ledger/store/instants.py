@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_TURN = timedelta(hours=1)
-"""Longer than any lease of a sender, and than any delay before a next attempt."""
+"""An upper bound of the leases of senders, and of the delays before a next attempt."""
 
 
 def to_micros(instant: datetime) -> int:
@@ -40,5 +40,8 @@ class Instant(sa.types.TypeDecorator[datetime]):
 
 
 def is_pending(until: datetime | None, now: datetime) -> bool:
-    """Return whether a lease or delay until `until` lasts at `now`. Over an hour from now, the clock was set back."""
+    """Return whether a lease or delay is still running at `now`. One that ends over an hour later is ignored.
+
+    Such an end means that the clock was set back.
+    """
     return until is not None and now < until <= now + LONGEST_TURN

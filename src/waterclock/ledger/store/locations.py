@@ -35,13 +35,13 @@ class LedgerPlace(Protocol):
         """Return whether the file or schema exists and is not empty."""
 
     def others(self, project: str) -> list[str]:
-        """Return the other places in the same database with a ledger of the project, closest name first."""
+        """Return other schemas of the database with a ledger of the project, closest name first; none for a file."""
 
     def empty_draft(self) -> str:
-        """Return the URL of the draft next to it, and remove any existing draft."""
+        """Remove any existing draft, and return the URL at which a new one is to be made."""
 
     def install_draft(self, at: datetime, *, replaces: bool) -> str | None:
-        """Move the draft into place. Return the new place of the ledger that it replaces, None for none.
+        """Move the draft into place. Return where the replaced ledger was moved to; None if there was none.
 
         `replaces` allows moving an existing ledger away.
         Raises  E416 where the place cannot be written; E417 where a ledger was created there meanwhile
@@ -49,7 +49,7 @@ class LedgerPlace(Protocol):
 
 
 def place_of(url: str) -> LedgerPlace:
-    """Return the place of a ledger by its URL."""
+    """Return the file or schema at a ledger's URL."""
     parsed = parse_url(url)
     return _LedgerFile(Path(str(parsed.database))) if parsed.get_backend_name() == "sqlite" else _Schema(parsed)
 

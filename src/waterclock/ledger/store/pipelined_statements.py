@@ -35,7 +35,7 @@ def send(connection: sa.Connection, texts: Sequence[str], *, answers: bool = Fal
 
 
 def render_statement(connection: sa.Connection, statement: sa.Executable, values: Mapping[str, Any]) -> str:
-    """Return a statement's text with its values, as the server parses it."""
+    """Return the SQL text of a statement with its values inserted."""
     import psycopg
 
     compiled, writers = _compile_statement(statement, tuple(values), connection.dialect)

@@ -68,7 +68,7 @@ def create_engine(url: sa.URL) -> sa.Engine:
 
 
 def _connect(*address: str, **settings: Any) -> Any:
-    """Connect to a server that answers also after the login. An error has its SQLSTATE."""
+    """Connect to a server, and check that it answers after the login. An error has its SQLSTATE."""
     connection = connect(*address, **settings, autocommit=True)
     with limit_first_statements(connection):
         connection.execute("SELECT 1")
@@ -131,7 +131,7 @@ class ServerClock:
         return at + timedelta(seconds=time.monotonic() - then)
 
     def set(self, at: datetime) -> datetime:
-        """Set the server's current time."""
+        """Set the server's current time, and return it."""
         self._asked = (at, time.monotonic())
         return at
 
@@ -219,7 +219,7 @@ def lock_schema(connection: sa.Connection) -> None:
 
 
 def count_on(connection: sa.Connection) -> None:
-    """Set the next event number after those of loaded events."""
+    """Make new events get numbers above those of the events that were loaded from an export."""
     connection.execute(
         sa.text("SELECT setval(pg_get_serial_sequence('events', 'id'), coalesce(max(id), 0) + 1, false) FROM events")
     )

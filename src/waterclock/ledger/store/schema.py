@@ -389,7 +389,7 @@ offline_looks = sa.Table(
     **_KEYED,
 )
 
-# the offline measurements of a label's rows of a claim; `states` are merged into spans, for as long as they are kept
+# the offline measures of the rows that a claim made for a label; `states` are partial aggregates, merged for periods
 offline_measures = sa.Table(
     "offline_measures",
     metadata,

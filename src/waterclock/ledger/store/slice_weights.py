@@ -1,4 +1,4 @@
-"""Recomputes the summed weights of each table's current slices, where they were not updated with every record."""
+"""The statement that recomputes `sum_high` and `sum_low` of tables from the weights of their current slices."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def begin(connection: sa.Connection, _url: sa.URL, *, writes: bool, first: tuple
     statement = "BEGIN IMMEDIATE" if writes else "BEGIN"
     driver: Any = connection.connection.dbapi_connection
     try:
-        # bypass SQLAlchemy twice per batch, without a listener, which would slow down every statement
+        # called on the driver directly: a listener of SQLAlchemy would slow down every statement
         driver.execute(statement)
     except sqlite3.Error as error:
         raise sa.exc.OperationalError(statement, None, error) from error
@@ -83,7 +83,7 @@ def exists(_engine: sa.Engine, url: sa.URL) -> bool:
 
 
 def make_room(_engine: sa.Engine, url: sa.URL) -> None:
-    """Create a new ledger's file and folder, which other users cannot read; SQLite's other files have its mode."""
+    """Create a new ledger's file and folder, unreadable for other users. SQLite gives its other files the same mode."""
     if is_in_memory(url):
         return
     path = Path(str(url.database))

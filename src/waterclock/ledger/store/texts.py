@@ -16,7 +16,7 @@ _STRICT = json.JSONEncoder(default=str, allow_nan=False)
 
 
 def storable(text: str) -> str:
-    r"""Return a text that every database can store: NUL is written as `\x00`, an unpaired surrogate as its number."""
+    r"""Return a text that every database can store: NUL is written as `\x00`, an unpaired surrogate as `\udc80`."""
     if text.isascii() and "\x00" not in text:
         return text
     return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()

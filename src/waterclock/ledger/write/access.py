@@ -1,7 +1,7 @@
-"""Records access tokens and accesses.
+"""Records access tokens, and the actions that users took or were refused.
 
-Neither concerns batches, so they leave the ledger's sequence unchanged. They are not exported: an old export would
-bring revoked tokens back.
+Neither concerns batches, so these writes leave the ledger's sequence unchanged. They are not exported: an old export
+would restore revoked tokens.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def revoke_token(database: LedgerDatabase, name: str, *, who: str) -> None:
 
 
 def record_accesses(database: LedgerDatabase, found: Sequence[Access]) -> None:
-    """Record accesses, which happened now unless they have an instant."""
+    """Record accesses; those without an instant get the current time."""
     with database.write_unordered() as (connection, at):
         connection.execute(
             sa.insert(accesses),
@@ -97,7 +97,7 @@ def record_accesses(database: LedgerDatabase, found: Sequence[Access]) -> None:
 
 
 def forget_accesses(database: LedgerDatabase, before: datetime) -> int:
-    """Delete the accesses before an instant, and the tokens that ended before it. Return the number of accesses."""
+    """Delete the accesses before an instant and the tokens that expired before it. Return the number of accesses."""
     with database.write_unordered() as (connection, _):
         connection.execute(_FORGET_TOKENS, {"before": before})
         return connection.execute(_FORGET, {"before": before}).rowcount

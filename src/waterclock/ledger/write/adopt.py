@@ -1,4 +1,4 @@
-"""Adopts commit records of claims that the ledger does not know, or that are still open in it."""
+"""Records committed claims that the ledger does not know, or has as open, from their commit records."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class CommittedClaim:
 
 
 def known_claims(database: LedgerDatabase, table: str) -> dict[int, str]:
-    """Return the status of every claim of a table by its number."""
+    """Map the number of each claim of a table to its status."""
     with database.read() as connection:
         return {row.number: row.status for row in connection.execute(_NUMBERS, {"of": table})}
 
@@ -86,14 +86,14 @@ def adopt(database: LedgerDatabase, found: CommittedClaim) -> bool:
                 _reset_recut_table(write, found)
             _claim(write, found)
         write.at = found.at
-        # as of the lease's end: the batch's duration follows from the claim's number and the commit's time
+        # the lease ends at the commit, so that the duration counts: from the claim's number to the commit's time
         record(write, Claim(found.number, found.request, found.at), found.results, recorded_at=found.at)
         record_closing_ticks(write, found.request.table, found.results, who=found.request.who)
         return True
 
 
 def _reset_recut_table(write: Write, found: CommittedClaim) -> None:
-    """Record that a rebuild of all tables recut this one into other windows: its earlier data no longer counts."""
+    """Record that `rebuild --all` gave this table other windows: its earlier data no longer counts."""
     table, version = found.request.table, found.results[0].version
     empty_table(write, table, found.number)
     write.at = found.at
@@ -118,7 +118,11 @@ def raise_claims(database: LedgerDatabase, number: int) -> None:
 
 
 def move_head(database: LedgerDatabase, table: str, version: int) -> None:
-    """Record that OPTIMIZE rewrote the newest state at a later version, except while a claim of the table is open."""
+    """Record the later version of a table that OPTIMIZE committed, and that it stores the newest state.
+
+    While a claim of the table is open, the version of the newest state does not change: the later version may contain
+    rows of that claim.
+    """
     with database.write() as write:
         row = write.execute(_TABLE, {"of": table}).first()
         if row is None or row.head_version >= version:
@@ -145,7 +149,7 @@ def record_drop(write: Write, table: str, before: datetime, version: int, *, who
 
 
 def find_drop_boundary(database: LedgerDatabase, table: str, *, by: datetime) -> datetime | None:
-    """Return the instant before which RETAIN had dropped all windows of a table, as of `by`; None for nothing.
+    """Return the instant before which all windows of a table had been dropped, as of `by`; None if none were.
 
     A drop no longer counts once the table was emptied, even after `by`, since its windows are made again then.
 

@@ -49,7 +49,7 @@ _NAMES = sa.select(tables.c.name)
 
 @dataclass(frozen=True, slots=True)
 class AppliedFlow:
-    """The flow whose fingerprint claims must have: the `number`-th applied here, at `at` by the ledger's real clock."""
+    """The applied flow, whose fingerprint all claims must have: the `number`-th one of this ledger, applied at `at`."""
 
     number: int
     fingerprint: str
@@ -120,7 +120,7 @@ def _request_recompute(write: Write, again: Mapping[str, Collection[datetime]], 
 
 
 def refuse_pending(database: LedgerDatabase, flow: Flow) -> None:
-    """Raise the errors that `apply` would raise for the declarations; change nothing. Raises  as `rename_tables`."""
+    """Raise the errors that `apply` would raise for WAS declarations; change nothing. Raises  as `rename_tables`."""
     said, since = database.said, database.said_since
     database.use_names({})
     try:

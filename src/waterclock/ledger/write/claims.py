@@ -105,7 +105,7 @@ def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
     """Give a claim of all labels of `request`, in one transaction, or refuse it.
 
     Raises  E406 under a flow that is not the applied one, E407 where another claim is open, E408 for a label that is
-            done, whole, and neither requested nor suspect (unless the request has a reason to restate), E409 for a
+            done, complete, and neither requested nor suspect (unless the request has a reason to restate), E409 for a
             skipped one, E410 (transient) where an input changed since it was looked up, E412 for an unknown table, E427
             (transient) where the table's pool is full, E429 (transient) where the table or all is paused, E456
             (transient) where a window was reopened since it was planned, E828 (transient) where a label was made by
@@ -134,7 +134,10 @@ def claim(database: LedgerDatabase, request: ClaimRequest) -> Claim:
 
 
 def restore_claim(write: Write, request: ClaimRequest, number: int, lease_until: datetime) -> None:
-    """Record a claim that a lost ledger had granted. Its inputs are compared when it is recorded."""
+    """Record a claim that a lost ledger had given.
+
+    Its inputs are compared with the current ones when its result is recorded.
+    """
     known, before = _read_tables_and_labels(write, request)
     _put(write, request, number, lease_until, before, dict.fromkeys(known, -1))
 
@@ -178,7 +181,7 @@ def _read_tables_and_labels(
 def _refuse_second(write: Write, request: ClaimRequest, table: AnyRow) -> None:
     rows = write.execute(_HOLDERS, {"of": request.table}).all()
     asked = set(request.labels)
-    # a delivery depends on the rows that earlier ones left at the destination, also where each label is delivered
+    # a delivery depends on the rows that earlier ones left at the destination, even if each label is delivered alone
     is_single = table.type == TableType.REGULAR or table.kind == Kind.PUBLISH
     for row in rows:
         if is_single or row.label in asked:

@@ -102,10 +102,11 @@ def close_books(
     late_tables: Sequence[str] = (),
     who: str,
 ) -> bool:
-    """Record the result of checking some windows, oldest first. Return False if another tick is already recorded.
+    """Record the closings that a check found for some windows, oldest first.
 
-    Nothing is recorded after a window with another tick, since later results were found without knowing that tick. The
-    late rows that `late_tables` recorded from a new tick on, while the window was open, are determined again.
+    Return False if another tick is already recorded for a window. Nothing is recorded after such a window, since later
+    results were found without knowing that tick. The late rows that `late_tables` recorded from a new tick on, while
+    the window was open, are determined again.
     """
     with database.write() as write:
         return add_closings(write, table, found, late_tables=late_tables, who=who)
@@ -173,7 +174,7 @@ def reopen(
 
 
 def _ask(write: Write, asked: Sequence[tuple[str, datetime]], how: sa.Update = _REOPEN_LATE) -> None:
-    """Request that batches are made again that are done or running. Others will be made with the new tick anyway."""
+    """Request that those of the batches that are done or running are made again. Others will use the new tick."""
     for table, label in asked:
         of = {"of": table, "label_": label}
         if (row := write.execute(_RELEASING, of).first()) is not None:  # a held batch is missing the late rows
@@ -183,9 +184,9 @@ def _ask(write: Write, asked: Sequence[tuple[str, datetime]], how: sa.Update = _
 
 
 def record_late_rows(write: Write, table: str, labels: Collection[datetime], late_tables: Sequence[str]) -> None:
-    """Request that late rows of some windows are determined again: while the windows were skipped, none were late.
+    """Request that the late rows of windows that were skipped until now are determined again.
 
-    Open windows have no late rows; these are determined once the windows close.
+    While a window is skipped, none of its rows are late. The late rows of an open window are determined once it closes.
     """
     if late_tables and labels:
         known = write.execute(_KNOWN, {"of": table, "labels": sorted(labels)}).all()
@@ -194,7 +195,7 @@ def record_late_rows(write: Write, table: str, labels: Collection[datetime], lat
 
 
 def find_complete_windows(write: Write, table: str, labels: Collection[datetime]) -> dict[datetime, bool]:
-    """Return, by label of closed windows, whether their rows include all slices before the current tick."""
+    """Map the label of each closed window to whether its rows include all slices before its current tick."""
     if not labels:
         return {}
     rows = write.execute(_READ_TO, {"of": table, "labels": sorted(labels)}).all()
@@ -202,7 +203,7 @@ def find_complete_windows(write: Write, table: str, labels: Collection[datetime]
 
 
 def _request_late_rows(write: Write, late_tables: Sequence[str], tick: datetime) -> None:
-    """Request that late rows of slices from a tick on are determined again, since a window was open before."""
+    """Request that the late rows of slices from a tick on are determined again, after a window closed at the tick."""
     if late_tables:
         made = write.execute(_MADE_FROM, {"names": list(late_tables), "at": tick}).all()
         _ask(write, [(row.table_name, row.label) for row in made])

@@ -22,7 +22,7 @@ _MORE = sa.update(code_lineage).where(*_KEY).values(lineage=sa.bindparam("told")
 
 
 def record_code_lineage(database: LedgerDatabase, table: str, code: str, found: CodeLineage) -> CodeLineage:
-    """Merge lineage found in a plan into the recorded lineage of a table's code. Return both. Cost: one transaction."""
+    """Merge lineage found in a plan into the recorded one of a table's code, and return it. Cost: one transaction."""
     with database.write_unordered() as (connection, now):
         connection.execute(_FIRST, {"table_name": table, "code": code, "lineage": found.to_json(), "at": now})
         key = {"of": table, "by": code}

@@ -111,7 +111,10 @@ _NEWEST_WEIGHS = 0.2
 
 
 def record_done(database: LedgerDatabase, held: Claim, results: Sequence[BatchResult]) -> Recorded:
-    """Record the results of a committed claim; other labels return to their state. Raises  E411, E413, E414."""
+    """Record the results of a committed claim; its labels without a result get back their earlier status.
+
+    Raises  E411, E413, E414
+    """
     with database.write() as write:
         recorded = record(write, held, results)
     _report_clock(database, write)
@@ -121,7 +124,7 @@ def record_done(database: LedgerDatabase, held: Claim, results: Sequence[BatchRe
 def record(
     write: Write, held: Claim, results: Sequence[BatchResult], *, recorded_at: datetime | None = None
 ) -> Recorded:
-    """Do the same as `record_done`, in a transaction; `recorded_at` is given for batches of a lost ledger."""
+    """Do the same as `record_done`, within a transaction. `recorded_at` is given for batches of a lost ledger."""
     at = _instant_of_record(write) if recorded_at is None else recorded_at
     table = held.request.table
     claimed = close(write, held.number, BatchStatus.DONE.value)
@@ -155,16 +158,16 @@ def record(
 
 
 def _instant_of_record(write: Write) -> datetime:
-    """Return the time of the record: now, or right after the last one where the clock went back.
+    """Return the time to record: now, or 1 µs after the newest record if the clock was set back.
 
-    So no later record changes the result of `--known-at` for an instant up to the last one.
+    So no later record changes the result of `--known-at` for an instant up to the newest record.
     """
     last = write.last_recorded
     return write.at if last is None or write.at >= last else last + timedelta(microseconds=1)
 
 
 def _report_clock(database: LedgerDatabase, write: Write) -> None:
-    """Report a clock that went back by a second or more, once until it has passed the last record again."""
+    """Report a clock that was set back by a second or more. It is reported once until it is past the newest record."""
     back = compare_clock(database, write.at, write.last_recorded)
     if back is not None and not database.is_clock_back:
         database.tell(back.words())
@@ -172,7 +175,7 @@ def _report_clock(database: LedgerDatabase, write: Write) -> None:
 
 
 def _read_previous(write: Write, held: Claim, results: Sequence[BatchResult]) -> tuple[AnyRow, dict[datetime, AnyRow]]:
-    """Return the row of the table, and the rows of the labels before they are recorded."""
+    """Return the database rows of the table and, by label, of the batches before they are recorded."""
     labels = [found.label for found in results]
     spans = [_span(found) for found in results]
     values = {"of": held.request.table, "labels": labels, "number_": held.number}
@@ -262,7 +265,10 @@ def _find_changed_spans(
 
 
 def _map_versions(write: Write, held: Claim, row: AnyRow, results: Sequence[BatchResult]) -> None:
-    """Record the version of the state at each label. The head only moves forward in labels."""
+    """Record which version stores the newest state, and drop the stored versions of states that changed.
+
+    A REPLACE batch of an older label drops only the stored version of its own state.
+    """
     if row.mode == Mode.APPEND:
         return
     newest = max(results, key=lambda found: found.label)
@@ -288,7 +294,7 @@ def _move_head(
     *,
     changes: bool,
 ) -> None:
-    """Record the table's new head. `more` has the weight of each slice minus that of the slice it replaces."""
+    """Record the table's newest version and label. `more` has each slice's weight minus that of the one it replaces."""
     newest = max(results, key=lambda found: found.label)
     is_history = row.mode == Mode.REPLACE and row.head_label is not None and newest.label < row.head_label
     version = row.head_version if is_history else max(row.head_version, newest.version)

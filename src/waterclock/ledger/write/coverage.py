@@ -37,7 +37,7 @@ Interval = tuple[datetime, datetime]
 
 
 def cover(connection: sa.Connection, table: str, spans: IntervalSet) -> None:
-    """Record that spans of a table are done, skipped or stood for by a snapshot, and merge adjacent ones."""
+    """Record that spans of a table are done, skipped or covered by a snapshot, and merge adjacent ones."""
     for low, high in spans:
         if connection.execute(_LENGTHEN, {"name": table, "since": low, "until": high}).rowcount:
             continue
@@ -48,7 +48,7 @@ def cover(connection: sa.Connection, table: str, spans: IntervalSet) -> None:
 
 
 def uncover(connection: sa.Connection, table: str, spans: IntervalSet) -> None:
-    """Remove spans from the covered ones."""
+    """Record that spans of a table are not done, skipped or covered by a snapshot any more."""
     for low, high in spans:
         found = _read_touching_intervals(connection, table, low, high)
         _put(connection, table, found, IntervalSet.from_intervals(found) - IntervalSet.from_intervals([(low, high)]))

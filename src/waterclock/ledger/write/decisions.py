@@ -109,7 +109,7 @@ def retry(
     who: str,
     why: str = "",
 ) -> tuple[datetime, ...]:
-    """Make failed, held and skipped batches due again, with a new count of attempts. Return which of `labels` were.
+    """Make the failed, held and skipped batches among `labels` due again, with a new count of attempts. Return them.
 
     The late rows that `late_tables` recorded for slices after the tick of a skipped window are determined again. The
     newest state of the table `open_windows` is made again if it was made without a skipped window. A request to release
@@ -228,7 +228,7 @@ def add_restate_requests(
 def request_backfill(
     database: LedgerDatabase, table: str, labels: Collection[datetime], *, who: str, why: str = ""
 ) -> tuple[datetime, ...]:
-    """Request that labels are made that are not done, even if no batch needs them. Return the newly requested ones.
+    """Request that labels without a batch are made, even if no other batch needs them. Return the new requests.
 
     Labels that are done, skipped, failed, held or being made do not change. Raises  E412 for an unknown table
     """
@@ -324,8 +324,8 @@ def withdraw(
 
     If a done batch has a failed or held attempt to make it again, that attempt is discarded: its rows stay as if there
     had been no request. A batch to release stays held. A window that late rows have reopened meanwhile is still made
-    again. So is a slice of a table that `is_of_late_rows`: a stronger request than that of a reopened window took its
-    place.
+    again. In a table of late rows (`is_of_late_rows`), the withdrawn request may have replaced that of a reopened
+    window, so the slice is still made again.
 
     Raises  E413 for a label under an open claim, E412 for an unknown table
     """
@@ -397,7 +397,7 @@ def _refuse_running(table: str, row: AnyRow, done: str) -> None:
 
 
 def _refuse_stood_for(write: Write, table: str, troubled: Sequence[AnyRow]) -> None:
-    """Refuse to revoke the skip of an old snapshot: its source has only its current data, so it could not be made."""
+    """Refuse to revoke the skip of an old snapshot. It could not be made, since its source has only current data."""
     newest = write.execute(_NEWEST_SNAPSHOT, {"of": table}).scalar()
     for row in troubled:
         if newest is not None and row.status == BatchStatus.SKIPPED and row.label < newest:

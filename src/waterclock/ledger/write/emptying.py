@@ -38,7 +38,7 @@ _ASK_AGAIN = (
 
 
 def request_recompute(write: Write, names: Iterable[str]) -> None:
-    """Request that all done or running batches of some tables are made again: equal content now means other rows."""
+    """Request that all done or running batches of some tables are made again, even if their inputs' digests agree."""
     for name in names:
         write.execute(_ASK_AGAIN, {"of": name, "then": write.sequence})
 

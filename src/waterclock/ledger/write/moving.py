@@ -51,6 +51,6 @@ def require_closed_for(database: LedgerDatabase, to: str) -> None:
 
 
 def unlock_ledger(database: LedgerDatabase) -> None:
-    """Allow writing again, because the move was not completed."""
+    """Allow writes to the ledger again, because its move was not completed."""
     with database.write(even_moved=True) as write:
         write.execute(_SET, {"to": None})

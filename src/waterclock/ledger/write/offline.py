@@ -73,7 +73,10 @@ _FORGET = (
 
 
 def take_look(database: LedgerDatabase, table: str, *, seen: datetime | None, lease: timedelta) -> bool:
-    """Reserve the next measurement of a table, after the one at `seen`; False if another runner has it or made it."""
+    """Reserve the next offline measurement of a table. Return False if another runner has reserved or made it.
+
+    `seen` is the logical time of the last measurement that the caller knows; the reservation lasts for `lease`.
+    """
     with database.write_unordered() as (connection, now):
         connection.execute(_FIRST, {"of": table, "never": NEVER})
         values = {"of": table, "seen": seen or NEVER, "now": now, "until": now + lease}
@@ -81,7 +84,7 @@ def take_look(database: LedgerDatabase, table: str, *, seen: datetime | None, le
 
 
 def keep_found(database: LedgerDatabase, table: str, code: str, found: Iterable[LabelMeasures]) -> None:
-    """Record the measurements of labels, replacing those recorded before."""
+    """Record the offline measurements of labels, replacing those recorded before."""
     with database.write_unordered() as (connection, now):
         rows = [
             {
@@ -111,7 +114,11 @@ def end_look(  # noqa: PLR0913 - each is a part of the outcome
     forget_before: datetime | None = None,
     error: str | None = None,
 ) -> None:
-    """Record the outcome of a measurement and the merged spans. Delete the states of labels before `forget_before`."""
+    """Record the outcome of a measurement and end its reservation.
+
+    Without an `error`, store the results for periods (`spans`), and delete the partial aggregates of labels before
+    `forget_before`.
+    """
     with database.write_unordered() as (connection, now):
         values = {"of": table, "by": code, "as_of": looked_at, "now": now, "count": labels, "took": seconds}
         connection.execute(_END, {**values, "said": error})

@@ -1,4 +1,4 @@
-"""Records up to which event outcomes were sent to a lineage tool. Concurrent senders take turns by locking one row.
+"""Records the last event that was sent to a lineage tool. Concurrent senders take turns by locking one row.
 
 These writes do not concern batches, so they leave the ledger's sequence unchanged and wake no runner.
 """
@@ -41,9 +41,9 @@ _AGAIN = sa.update(lineage_sent).values(
 
 
 def take_sending_turn(database: LedgerDatabase, lease: timedelta, *, at_once: bool = False) -> int | None:
-    """Take the turn to send, so that no other runner does for a while. Return the event up to which all was sent.
+    """Take the turn to send, for the time of `lease`. Return the number of the last event that was sent.
 
-    Return None where another runner is sending, or where the next attempt is not due yet; `at_once` ignores the latter.
+    Return None if another runner is sending, or if the next attempt is not due yet; `at_once` ignores the latter.
     """
     with database.write_unordered() as (connection, now):
         if not connection.execute(_TAKE_TURN).rowcount:
@@ -56,7 +56,7 @@ def take_sending_turn(database: LedgerDatabase, lease: timedelta, *, at_once: bo
 
 
 def record_sent(database: LedgerDatabase, up_to: int, lease: timedelta) -> None:
-    """Record that all events up to one have arrived, and keep the turn."""
+    """Record that all events up to the number `up_to` have arrived, and extend the turn by `lease`."""
     with database.write_unordered() as (connection, now):
         connection.execute(_SENT, {"up_to": up_to, "at_": now, "until": now + lease})
 
@@ -78,12 +78,12 @@ def record_rejected(database: LedgerDatabase, refused: Sequence[tuple[LineageEve
 
 
 def end_turn(database: LedgerDatabase) -> None:
-    """End the turn."""
+    """End the turn to send without a result."""
     with database.write_unordered() as (connection, _):
         connection.execute(_GIVE_BACK)
 
 
 def reset_progress(database: LedgerDatabase) -> None:
-    """Reset the progress, so that all outcomes are sent once more."""
+    """Reset the progress of sending, so that all outcomes are sent once more."""
     with database.write_unordered() as (connection, _):
         connection.execute(_AGAIN)

@@ -75,7 +75,7 @@ def resume_tables(database: LedgerDatabase, names: Collection[str], *, who: str,
 
 
 def resume_all(database: LedgerDatabase, *, who: str, why: str = "") -> None:
-    """End the pause of all tables. Tables that are paused by name stay paused. Raises  E430 where all is not paused."""
+    """End the pause of all tables; tables that are paused by name stay paused. Raises  E430 if there is none."""
     with database.write() as write:
         if write.paused is None:
             names = [row.name for row in write.execute(_TABLES) if row.paused_at is not None]
@@ -89,19 +89,19 @@ def resume_all(database: LedgerDatabase, *, who: str, why: str = "") -> None:
 
 
 def hold_in(why: str | None) -> tuple[str, int | None]:
-    """Split a pause's reason into the user's own part and the claim of the reset or rebuild that keeps the pause."""
+    """Split a pause's reason into the user's part and the claim of an unfinished reset or rebuild, if there is one."""
     found = _HOLD.search(why or "")
     return (why or "", None) if found is None else ((why or "")[: found.start()], int(found[2]))
 
 
 def find_holds(database: LedgerDatabase) -> dict[str, str]:
-    """Return by declared table the text of a reset or rebuild that has begun and not ended."""
+    """Map each declared table with an unfinished reset or rebuild to "being reset" or "being rebuilt"."""
     with database.read() as connection:
         return {row.name: found[1] for row, found in _search_holds(connection.execute(_DECLARED))}
 
 
 def refuse_holds(write: Write, name: str | None = None) -> None:
-    """Raise E407 if a reset or rebuild of a declared table (of `name`, if given) has begun and not ended.
+    """Raise E407 if a reset or rebuild of a declared table (of `name`, if given) is unfinished.
 
     The error names the table, and the command that finishes the reset or rebuild.
     """
@@ -115,7 +115,7 @@ def _search_holds(rows: Iterable[AnyRow]) -> Iterator[tuple[AnyRow, re.Match[str
 
 
 def hold(write: Write, row: AnyRow, claim: int, command: str, *, who: str) -> int | None:
-    """Pause a table until its RESET or REBUILD ends. Return the claim of an earlier one that this one takes over."""
+    """Pause a table until its reset or rebuild ends. Return the claim of an unfinished one that this one takes over."""
     reason, before = hold_in(row.paused_why)
     mark = f"{_BEING[command]} (claim {claim}): `waterclock {command} {row.name}` finishes it"
     said = {"paused_at_": row.paused_at, "paused_by_": row.paused_by} if reason else _build_pause_values(write, who, "")
@@ -126,7 +126,7 @@ def hold(write: Write, row: AnyRow, claim: int, command: str, *, who: str) -> in
 
 
 def rename_hold(write: Write, name: str) -> None:
-    """Name a renamed table in the command that finishes its reset or rebuild."""
+    """Use a table's new name in the stored command that finishes its reset or rebuild."""
     why = write.execute(_TABLES.where(tables.c.name == name)).one().paused_why or ""
     if (found := _HOLD.search(why)) is not None:
         command = RESET if found[1] == _BEING[RESET] else REBUILD

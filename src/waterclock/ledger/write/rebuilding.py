@@ -71,9 +71,9 @@ def end_rebuilding(database: LedgerDatabase, token: str, *, who: str, why: str) 
 
 
 def forget_rebuilding(database: LedgerDatabase, *, who: str) -> None:
-    """Release the lock of a rebuild that an export contains, even one that had begun to move its tables in.
+    """Release the rebuild lock that was loaded from an export, even if that rebuild was moving its tables in.
 
-    The commits show how far the move came, and each table that was moved is adopted by itself.
+    The commits show which tables were moved, and each of these is recorded by itself.
     """
     with database.write() as write:
         known = write.rebuilding
@@ -99,7 +99,7 @@ def clear(write: Write) -> None:
     """Release the rebuild lock; the current tables stay in use."""
     known = write.rebuilding
     left = None
-    if known is not None and known.standing is not None:  # shows queries that no other set was moved in
+    if known is not None and known.standing is not None:  # queries see that the set of tables in use did not change
         left = replace(known, token=known.standing, standing=None, is_moving=False, is_done=True)
     write.execute(_SET, {"said": None if left is None else left.to_json()})
     write.rebuilding = left
@@ -111,7 +111,7 @@ def end(write: Write, known: Rebuilding) -> None:
 
 
 def require_no_rebuild(write: Write, where: str) -> None:
-    """Raise E644 (transient) for a claim while all tables are rebuilt. The first one after the lease ends the lock."""
+    """Raise E644 (transient) for a claim while all tables are rebuilt. If the lock's lease has expired, release it."""
     known = write.rebuilding
     if known is None or known.is_done:
         return

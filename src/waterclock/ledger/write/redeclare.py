@@ -60,7 +60,7 @@ _SUM_ANEW = SET_SUMS.where(tables.c.name == sa.bindparam("of"))
 
 
 def differences(database: LedgerDatabase, flow: Flow) -> dict[str, list[Difference]]:
-    """Return, by table with batches, the declaration changes that only `rebuild` may make."""
+    """Map each table with batches to the changes of its declaration that only `rebuild` may make, if it has any."""
     with database.read() as connection:
         known = {row.name: row for row in connection.execute(_TABLES)}
         busy = set(connection.execute(_WITH_BATCHES).scalars())

@@ -1,7 +1,7 @@
 """Renames tables with all of their records in the ledger, in the transaction that applies the flow with WAS.
 
-The data is not moved: a table keeps its folder, and files in the storage keep the names of their time. Code of the
-table and of its readers that differs only by the name gets its current name.
+The data is not moved: a table keeps its folder, and files in the storage keep the names with which they were written.
+Code of the table and of its readers that differs only by the name gets its current name.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ _LINEAGES_OF = sa.select(code_lineage.c.code).where(code_lineage.c.table_name ==
 
 
 def apply_pending_renames(database: LedgerDatabase, flow: Flow) -> None:
-    """Apply the next run's renames of tables and code to everything read and written from now on.
+    """Translate names of tables and code in all later reads and writes as the next run will rename them.
 
     Cost: no query for a flow without WAS, three if all renames are done, otherwise five; none of them scans batches.
     """
@@ -131,9 +131,10 @@ def apply_pending_renames(database: LedgerDatabase, flow: Flow) -> None:
 def pending_renames(
     connection: sa.Connection, flow: Flow, known: set[str]
 ) -> tuple[dict[str, str], list[WaterclockError]]:
-    """Return the next run's renames by new name, and the errors it would raise, by the names in the database.
+    """Map new to former names of the tables that the next run renames. Also return the errors that this would raise.
 
-    Cost: one query, and one more where the flow has WAS or a table was renamed before
+    `known` has the names of all tables in the ledger. Cost: one query, and one more if the flow has WAS or a table was
+    renamed before
     """
     found = _former(connection)
     if not found.tables and not any(table.was for table in flow.tables.values()):
@@ -143,12 +144,12 @@ def pending_renames(
 
 
 def list_pending_renames(database: LedgerDatabase) -> dict[str, str]:
-    """Return, by new name, the stored name of each table that the next run renames."""
+    """Map the new name of each table that the next run renames to its stored name."""
     return {now: was for was, now in database.said.items() if "." in now}
 
 
 def read_former_names(database: LedgerDatabase) -> FormerNames:
-    """Return all former names with the current ones."""
+    """Return the renames of tables and of code, from former to current name, and the folders of renamed tables."""
     with database.read() as connection:
         found = _former(connection)
         rows = connection.execute(_TABLES).all()
@@ -161,10 +162,11 @@ def read_former_names(database: LedgerDatabase) -> FormerNames:
 def rename_tables(write: Write, flow: Flow, who: str) -> dict[str, str]:
     """Rename all tables whose WAS was not applied yet, and the code of these tables and of their readers.
 
-    Return the former name of each renamed table, by its new name. Cost: one statement for each column with table names;
+    The result maps each new name to the former one. Cost: one statement for each column with table names;
     minutes for a ledger of millions of batches.
-    Raises  E318 where there is nothing to rename, or both have data, or two were one table, or the flow uses a former
-            name again; E407 (transient) while a batch of one is running, E644 (transient) while all tables are rebuilt
+    Raises  E318 where there is nothing to rename, or both names have data, or two tables declare one former name, or
+            the flow uses a former name again; E407 (transient) while a batch of one is running, E644 (transient) while
+            all tables are rebuilt
     """
     found = _former(write.connection)
     if not found.tables and not any(table.was for table in flow.tables.values()):
@@ -189,14 +191,14 @@ def rename_tables(write: Write, flow: Flow, who: str) -> dict[str, str]:
 
 
 def take_folder(database: LedgerDatabase, table: str, was: str, location: str) -> None:
-    """Record, while a ledger is rebuilt, that a table uses the folder of a table with a former name of it."""
+    """Record, while a ledger is rebuilt, that `was` is a former name of a table and `location` is its folder."""
     with database.write() as write:
         write.execute(_SET_FOLDER, {"of": table, "to": location})
         _note(write, was, table, is_code=False)
 
 
 def free_location(location: str, taken: Iterable[str]) -> str:
-    """Return a folder for a new table. It differs from the name's folder if a renamed table still uses that."""
+    """Return `location`, the folder for a new table, with a number appended if a renamed table still uses it."""
     taken, found, number = set(taken), location, 2
     while found in taken:
         found, number = f"{location}.{number}", number + 1
@@ -204,7 +206,7 @@ def free_location(location: str, taken: Iterable[str]) -> str:
 
 
 def _renames(flow: Flow, known: Iterable[str], former: Mapping[str, str]) -> dict[str, str]:
-    """Return, by new name, the name under which a renamed table is known."""
+    """Map the new name of each table that is to be renamed to its name in the ledger."""
     known, found = set(known), dict[str, str]()
     for name, table in flow.tables.items():
         was = table.was
@@ -218,11 +220,10 @@ def _renames(flow: Flow, known: Iterable[str], former: Mapping[str, str]) -> dic
 def _codes(
     flow: Flow, former: Mapping[str, str], held: Mapping[str, set[str]], renames: Mapping[str, str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield the tables whose code was renamed, with its former and its current name.
+    """Yield each table whose code gets a new name, with the former and the new name of the code.
 
-    A table may still declare a rename of long ago. Its readers' code has another name since then, and that name is
-    used. This does not apply where a table has the code itself (`held`, by stored names), because one of its inputs
-    took the old name of another table.
+    If a declared rename was recorded long ago, the code may have been renamed since, and the recorded name counts as
+    the former one. The declared one counts if the table has batches of it: `held` maps stored table names to codes.
     """
     for name, table in flow.tables.items():
         was = table.code_before
@@ -240,7 +241,7 @@ def _group_codes_by_table(rows: Iterable[Any]) -> dict[str, set[str]]:
 
 
 def _find_tables_with_batches(connection: sa.Connection, names: Iterable[str]) -> set[str]:
-    """Return which tables have batches, or had a claim. Cost: an index lookup for each, no history."""
+    """Return those of the tables that have batches or had a claim. Cost: an index lookup for each."""
     asked = sorted(names)
     return set(connection.execute(_WITH_BATCHES, {"of": asked}).scalars()) if asked else set()
 

@@ -61,7 +61,10 @@ def end_runner(database: LedgerDatabase, runner: str) -> None:
 
 
 def list_runners(database: LedgerDatabase) -> list[RunnerSeen]:
-    """Return the active runners with their open claims, also unregistered ones; oldest first. Cost: a scan of both."""
+    """Return the registered runners with their open claims, oldest first, then others with open claims.
+
+    Cost: a scan of the runners and of the open claims
+    """
     with database.read() as connection:
         seen = connection.execute(_ALL).all()
         held: dict[str, list[AnyRow]] = {}

@@ -1,4 +1,4 @@
-"""Records the start and end of runs (one call of the project each), and events that have no other source."""
+"""Records the start and end of runs (calls of a command that runs batches), and events that have no other source."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _END = (
 
 
 def begin_run(database: LedgerDatabase, *, who: str, command: str, now: datetime) -> str:
-    """Record the start of a run, for the logical `now`. Return the name that its claims carry."""
+    """Record the start of a run with the logical `now`. Return the run's name, which its claims record."""
     name = uuid4().hex[:12]
     with database.write() as write:
         values = {"run": name, "who": who, "command": command, "now": now, "started_at": write.at}

@@ -26,9 +26,9 @@ _MARK = (
 def mark_restated(
     database: LedgerDatabase, table: str, made_by: Mapping[datetime, int], *, upstream: str, who: str
 ) -> int:
-    """Mark labels, by the claims that made them, whose inputs another project has restated. Return the number marked.
+    """Mark labels whose inputs another project (`upstream`) has restated. Return the number of labels newly marked.
 
-    Each revision is marked once, however many runners check it and however often.
+    `made_by` maps the labels to the claims that made them. A label is left out if it has been made again since then.
     """
     marked = []
     with database.write() as write:

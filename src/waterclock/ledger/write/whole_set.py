@@ -71,7 +71,7 @@ class MovedTable:
     """A table whose new rows were moved in at `version`, with its declaration and its new revisions.
 
     `is_recut`: none of its earlier data counts any more, since its labels changed their meaning. `found` is None where
-    the table is empty. `claim` is the claim number of the move. `dropped_before`: its windows before it stay dropped.
+    the table is empty. `claim` is the claim number of the move. Windows before `dropped_before` stay dropped.
     """
 
     name: str
@@ -94,12 +94,12 @@ def record_set(
     asked_again: Iterable[str] = (),
     flow: str | None = None,
 ) -> None:
-    """Record all tables of a set, upstream first, in one transaction. From then on `query` reads only the new ones.
+    """Record all tables that a `rebuild --all` made, upstream first, in one transaction. Queries read them afterwards.
 
     Claims may be taken again afterwards. Readers of the old tables outside the set become suspect where their inputs
-    differ. `asked_again` are publishes whose table has other rows with the same content. `flow` is the fingerprint of
-    the flow that made the set: runners with another flow can claim nothing more, since its labels may have another
-    meaning.
+    differ. `asked_again` are publishes to deliver again: the rows of their table changed, although its digests did not.
+    `flow` is the fingerprint of the flow that made the set: runners with another flow can claim nothing more, since its
+    labels may have another meaning.
 
     Requests to make batches again stay, except those that the set meets: `follow` and `recompute` of transforms from
     before the rebuild began.
@@ -158,7 +158,7 @@ def _unmet_requests(write: Write, moved: MovedTable, begun: int) -> list[dict[st
 
 
 def _inputs(found: CommittedClaim, heads: Mapping[str, int]) -> Mapping[datetime, tuple[Input, ...]]:
-    """Return the inputs that were read next to the live tables with their new location: an APPEND's newest version."""
+    """Map each label to its inputs, with the moved tables' versions: the newest one for slices, none for states."""
     return {
         label: tuple(
             replace(read, version=heads[read.table] if read.kind == "slices" else NO_VERSION)
@@ -177,7 +177,7 @@ def seed(
     head_version: int,
     states: Mapping[datetime, int] | None = None,
 ) -> None:
-    """Fill a new ledger with committed claims, whose slices exist; `states` has the version of each label's state."""
+    """Record a table's committed claims in a new ledger. `states` maps labels to the versions of their states."""
     with database.write() as write:
         for each in found:
             restore_claim(write, each.request, each.number, each.at)

@@ -1,4 +1,4 @@
-"""Commits sealed slices by Spark's `replaceWhere` where pointers alone are not enough, under the same claim's id."""
+"""Writes sealed slices to a table by Spark, under the same claim's id, if a commit cannot just point to their files."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ _MOST_TRIES = 5
 def commit_by_spark(
     spark: SparkSession, folder: str, identity: Identity, manifests: Sequence[Manifest], *, mode: str
 ) -> int:
-    """Write the rows of sealed slices into the table by Spark, in place of their labels' (or all: mode 'replace').
+    """Write the rows of sealed slices into the table by Spark, in place of the rows of their labels.
 
-    Return the version that carries the claim's id, also if it was committed before. Cost: a read of the slices and a
-    Delta write, about a second; needed only where `commit_slices` raises NeedsSpark.
+    With mode 'replace' they replace all rows. Return the version that carries the claim's id, also if it was committed
+    before. Cost: a read of the slices and a Delta write, about a second; needed only where `commit_slices` raises
+    NeedsSpark.
 
     Raises  ClaimKilledError where the claim was killed first, E633 where Spark cannot commit to the store, E751 where
             another writer changed the table after the identity's known version
@@ -79,9 +80,9 @@ def _save(writer: DataFrameWriter, folder: str, claim: int) -> None:
 
 
 def version_of(folder: str, claim: int) -> int:
-    """Return the version of the claim's commit by Spark, which skips a claim used before.
+    """Return the version that Spark committed under a claim, or an earlier one under it: Spark skips an id used before.
 
-    Raises  ClaimKilledError, E632
+    Raises  Killed, E632
     """
     found = find_claim(folder, claim, newest=head(folder))
     if found.kind == "killed":

@@ -27,7 +27,7 @@ _BARS = frozenset({"delta.appendOnly", "delta.enableInCommitTimestamps", "delta.
 
 
 class NeedsSpark(WaterclockError):
-    """Raised when a commit cannot be made by pointers alone. Spark must write it, under the same claim's id."""
+    """Raised when a commit cannot just point to sealed files. Spark must write the rows, under the same claim's id."""
 
     def __init__(self, reason: str, *, where: str | None = None) -> None:
         super().__init__("E631", f"the commit needs Spark: {reason}", where=where, fix="commit it by Spark")
@@ -35,7 +35,7 @@ class NeedsSpark(WaterclockError):
 
 
 def change_for(table: OpenTable, manifests: Sequence[Manifest], mode: str) -> Change:
-    """Return the change that puts slices in place of their labels' older ones, or of all files (mode 'replace').
+    """Return the file changes by which slices replace their labels' older slices, or all files (mode 'replace').
 
     Cost: proportional to the number of files added and removed.
 
@@ -57,7 +57,10 @@ def change_of_state(table: OpenTable, files: Sequence[DataFile], instead_of: Seq
 
 
 def may_rewrite(table: OpenTable) -> bool:
-    """Return whether a commit of pointers may replace all files. Not with a change feed: it would list every row."""
+    """Return whether a commit may replace all files of a table by others, without a write of rows by Spark.
+
+    It may not if the table has a change data feed, which would list every row.
+    """
     try:
         require_known_layout(table)
     except NeedsSpark:

@@ -47,7 +47,7 @@ def commit_slices(
     mode: str,
     schema: AnySchema | None = None,
 ) -> int:
-    """Commit sealed slices, each in place of its label's older one (or of all files: mode 'replace').
+    """Commit sealed slices to a table, each in place of its label's older slice (mode 'replace': of all files).
 
     Return the version that carries the claim's id, also if it was committed before. `schema` is the table's new schema;
     without one, the slices' new columns are added to the table. Cost: 10 ms at 100 commits, 20 ms at 1,000.
@@ -82,9 +82,10 @@ def commit_slices(
 
 @dataclass(frozen=True, slots=True)
 class MergeStart:
-    """The table as it is before a MERGE, or `done`: the version that already carries the claim's id.
+    """A table as it was read before a MERGE. `done` is the version that already carries the claim's id, or None.
 
-    `base` is the version that was read, `schema` is the table's. `may_rewrite`: a whole new state may be committed.
+    `base` is the version that was read, `schema` and `live` are its columns and files. `may_rewrite`: a whole new state
+    may be committed.
     """
 
     done: int | None
@@ -127,7 +128,7 @@ def add_new_columns(folder: str, identity: Identity, manifests: Sequence[Manifes
 def commit_state(
     folder: str, identity: Identity, path: str, *, base: int, instead_of: Sequence[LiveFile] | None = None
 ) -> int | None:
-    """Commit the files written below `path` in place of files live at version `base`: those given, or all of them.
+    """Commit the files below `path` in place of live files of version `base`: of `instead_of`, or of all if it is None.
 
     Return the version, also if the claim was committed before. Return None if another commit came after `base`: the
     files were made from outdated rows, and are removed.

@@ -161,7 +161,7 @@ def _empty_table(folder: str, identity: Identity) -> int | None:
 
 
 def move_log(folder: str, name: str) -> str:
-    """Move a table's log to `_delta_log.<name>` next to it and return that path. The folder then holds no table."""
+    """Move a table's log to `_delta_log.<name>` next to it and return that path. The folder is no Delta table then."""
     forget(folder)
     aside = entry_path(folder, f"_delta_log.{name}")
     move_folder(entry_path(folder, "_delta_log"), aside)
@@ -169,7 +169,10 @@ def move_log(folder: str, name: str) -> str:
 
 
 def _point_partitions(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
-    """Swap pointers in a partitioned table. Return None if its layout differs or it has labels without a manifest."""
+    """Make the slices a partitioned table's only content by pointers to their files. Return the version, or None.
+
+    None means that this is impossible: the layout differs, or the table has labels without a manifest.
+    """
     with open_table(folder) as table:
         live = {(file.label, file.path) for file in table.files.values()}
         is_so = table.partition_columns == [TIMELABEL]
@@ -186,7 +189,10 @@ def _point_partitions(folder: str, identity: Identity, manifests: Sequence[Manif
 
 
 def _point(folder: str, identity: Identity, manifests: Sequence[Manifest]) -> int | None:
-    """Swap pointers in a table without partitions. Return None if that is not allowed or other commits come first."""
+    """Make the slices an unpartitioned table's only content by pointers to their files. Return the version, or None.
+
+    None means that the table does not permit this, or that other commits came first at every attempt.
+    """
     wanted = {file.path: (file, manifest) for manifest in manifests for file in manifest.files}
     for _ in range(_MOST_LOOKS):
         with open_table(folder) as table:

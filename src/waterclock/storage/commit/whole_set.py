@@ -105,9 +105,9 @@ def remove_linked_content(folder: str, claim: int) -> None:
 
 
 def commit_content(folder: str, identity: Identity, content: Content) -> int:
-    """Make this a table's only content, in one commit that writes no data. Return its version.
+    """Make `content` a table's only content, in one commit that writes no data. Return its version.
 
-    A missing table is created. An earlier commit under the claim's id is left as it is.
+    A missing table is created. If the claim's id was committed before, that version is returned and nothing is written.
 
     Raises  ClaimKilledError       where the claim was killed first
             NeedsSpark   where pointers alone are not enough; nothing was committed then

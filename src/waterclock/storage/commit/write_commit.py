@@ -169,7 +169,7 @@ def _info(change: Change, identity: Identity, table: OpenTable) -> Action:
 
 
 def _build_txn_actions(identity: Identity) -> list[Action]:
-    """Return the action with the claim's id and a time, without which Spark does not see it (M2)."""
+    """Return the `txn` action with the claim's id. Spark ignores such an action if it has no time (M2)."""
     if not identity.claim:
         return []
     return [{"txn": {"appId": app_id(identity.claim), "version": 1, "lastUpdated": _now()}}]

@@ -46,11 +46,11 @@ def commit_winners(
     identity: Identity,
     look: MergeStart,
 ) -> int:
-    """Commit the winners of some slices to the table in one commit. Return the version that carries the claim's id.
+    """Commit the winning rows of some slices in one commit. Return the version that carries the claim's id.
 
     Cost: one Spark job while the table is small. Beyond that, a read of its keys and the files that change, or a Delta
-    MERGE (seconds) where pointers alone are not enough. The MERGE runs under the session's confs, so the session must
-    be the batch's own.
+    MERGE (seconds) if the table does not permit to replace files. The MERGE runs under the session's confs, so the
+    session must be the batch's own.
 
     Raises  ClaimKilledError where the claim was killed first
     """
@@ -69,7 +69,7 @@ def commit_winners(
 
 @contextmanager
 def set_commit_identity(spark: SparkSession, identity: Identity, *, materialize: str = "none") -> Iterator[None]:
-    """Make every Delta commit of the session within the block carry the claim's id and identity."""
+    """Record the claim's id and identity in every Delta commit that the session makes within the block."""
     confs = {
         _APP_ID: app_id(identity.claim),
         _APP_VERSION: "1",

@@ -146,7 +146,7 @@ def _copy(folder: Path, paths: Sequence[str], gone: Mapping[str, pa.Array], copy
 
 
 def _read_remaining(path: Path, gone: pa.Array, repeating: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a file that are not gone."""
+    """Yield the rows of a file without those at the positions `gone`, batch by batch."""
     at = 0
     with pq.ParquetFile(readable(path), read_dictionary=repeating) as file:
         for batch in file.iter_batches(_ROWS_AT_ONCE, use_threads=False):

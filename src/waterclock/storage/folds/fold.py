@@ -43,7 +43,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class FoldBase:
-    """The base onto which slices are folded: a state, and earlier slices with deletes that may beat later rows."""
+    """The base onto which slices are folded: a state, and earlier slices with deletes that may sort after new rows."""
 
     state: DataFrame | None = None
     deletes: tuple[Manifest, ...] = ()
@@ -76,7 +76,10 @@ def winners_of(
     schema: str,
     past: FoldBase,
 ) -> DataFrame:
-    """Return the winning row of each of `keys`, with deletes marked. Cost: a shuffle of their rows, a read of all."""
+    """Return the row of each of `keys` that wins the fold; the column DELETED marks deletes.
+
+    Cost: a read of all rows, a shuffle of those with these keys
+    """
     rows = _read_rows(spark, folder, manifests, merge, schema, past)
     same = [F.col(quote_name(key)).eqNullSafe(F.col(f"_asked{index}")) for index, key in enumerate(merge.keys)]
     asked = keys.select(*(F.col(quote_name(key)).alias(f"_asked{index}") for index, key in enumerate(merge.keys)))
@@ -91,12 +94,12 @@ def keys_in(spark: SparkSession, folder: str, manifests: Sequence[Manifest], mer
 
 
 def last_rows(rows: DataFrame, merge: Merge) -> DataFrame:
-    """Return per key the last row by ORDER BY, NULL lowest, or any one of several equal rows."""
+    """Return the last row of each key by ORDER BY, with NULL lowest, or any one of several equal rows."""
     return last_row_by_key(rows, merge.keys, order_struct(merge.order_by) if merge.order_by else None)
 
 
 def last_row_by_key(rows: DataFrame, keys: Sequence[str], order: Column | None) -> DataFrame:
-    """Return per key the row with the highest `order`: any one of several equal rows, or of all if it is None."""
+    """Return the row of each key with the highest `order`: any one of several equal rows, or of all if it is None."""
     every = F.struct(*(F.col(quote_name(name)) for name in rows.columns))
     last = F.first(every) if order is None else F.max_by(every, order)
     return rows.groupBy(*_keys(keys)).agg(last.alias("_last")).select("_last.*")
@@ -137,7 +140,7 @@ def add_ordering_columns(schema: str, table: Table) -> str:
 
 
 def can_lose_to_deletes(merge: Merge) -> bool:
-    """Return whether an earlier label's delete may beat a later label's row. Without ORDER BY the later label wins."""
+    """Return whether an earlier label's delete may remove a later label's row. Without ORDER BY a later label wins."""
     return bool(merge.delete_when and merge.order_by)
 
 
@@ -178,7 +181,7 @@ def later_slices_with_deletes(
 def highest_deletes(
     spark: SparkSession, folder: str, manifests: Sequence[Manifest], merge: Merge, schema: str
 ) -> DataFrame:
-    """Return per key the last delete of the slices: columns `_key<n>`, and its order and label."""
+    """Return the last delete of each key in the slices: columns `_key<n>`, and its order and label."""
     rows = mark_deletes(frame_of_slices(spark, folder, manifests, schema), merge).where(DELETED)
     return rows.groupBy(*_keys(merge.keys)).agg(F.max(F.expr(place_sql(merge.order_by))).alias(_ORDER))
 
@@ -228,7 +231,7 @@ def _add_order(rows: DataFrame, merge: Merge, place: str, carries: int) -> DataF
 
 
 def _deletes_only(keys: DataFrame, merge: Merge, schema: str, place: str) -> DataFrame:
-    """Return for each key a delete that sorts below all other rows, so that an unknown key counts as gone."""
+    """Return a delete for each key that sorts below all other rows, so that an unknown key counts as gone."""
     rows = fill_columns(keys, schema).withColumn(DELETED, F.expr("true"))
     return _add_order(rows, merge, f"'{place}'", _ALL)
 
@@ -253,7 +256,7 @@ def _select_winners(rows: DataFrame, manifests: Sequence[Manifest], merge: Merge
 
 
 def _carry_values(rows: DataFrame, lacking: Mapping[str, Sequence[int]], merge: Merge) -> DataFrame:
-    """Return the winners where some slices have no value for a column: that of the last row with the column wins."""
+    """Return the winning rows if some slices have no value for a column: the last row with the column provides it."""
     from pyspark.sql import Window
 
     keys = [F.col(quote_name(key)) for key in merge.keys]

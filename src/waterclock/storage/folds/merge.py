@@ -49,7 +49,7 @@ def merge_slice(
     """Merge a new label's sealed slice into its table, in one commit under the claim's id. Return its version.
 
     `manifest` is newer than every label of the table. `earlier` are the paths of the slices before it, whose deletes
-    may beat late rows. Cost: 10 ms into an empty table where keys are unique, else as `commit_winners`.
+    may sort after late rows. Cost: 10 ms into an empty table where keys are unique, else as `commit_winners`.
 
     Raises  ClaimKilledError where the claim was killed first
             E620 for two different rows of one key and order
@@ -85,13 +85,14 @@ def restate_slices(
     *,
     is_whole: bool = False,
 ) -> int:
-    """Commit sealed slices of late, restated or new labels in one commit on the head. Return its version.
+    """Commit sealed slices of late, restated or new labels in one commit on the newest state. Return its version.
 
     `steps` are the current slices of all labels, including replaced ones, with the versions that hold their states.
     Where the head's rows decide about one slice (`is_decided_by_head`), only the label's slices and those with deletes
-    that may beat it are read. Otherwise the winners are recomputed for the keys that the old and the new slices touch.
-    They are computed from the newest stored state before their labels and the slices after it, and from START only if
-    no state is stored. The head never moves back to an older label. Cost: a read of those, and as `commit_winners`.
+    that may sort after its rows are read. Otherwise the winners are recomputed for the keys that the old and the new
+    slices touch. They are computed from the newest stored state before their labels and the slices after it, and from
+    START only if no state is stored. The head never moves back to an older label. Cost: a read of those slices, and as
+    `commit_winners`.
 
     `is_whole`: a replaced slice is damaged and not among `steps`, so the keys it touched are unknown. The whole table
     is then recomputed from that stored state and those slices: one fold, and one write of all rows.

@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 # VACUUM removes old versions' files: after this many versions in a row without files, earlier ones have none either
 _MOST_VERSIONS_TRIED = 20
-_MADE = "_made"  # names the folder next to it that contains the whole state
+_MADE = "_made"  # a file with the name of the folder that contains the complete state
 
 
 def frame_of_resolved(spark: SparkSession, lake: Lake, table: Table, resolved: ContentLocation) -> DataFrame:
-    """Return the rows of the content that `resolve` found, in the table's current columns. No steps mean no rows.
+    """Return the rows of the content that `resolve` found, in the table's current columns: none without steps.
 
     Cost: no job, as `frame_at` and `frame_of_slices`. Only a MERGE or TEMPORAL state that must be recomputed costs a
     fold of the slices since the newest stored state before it, once.
@@ -97,8 +97,8 @@ def state_of(spark: SparkSession, lake: Lake, table: Table, steps: Sequence[LogS
 def state_from(spark: SparkSession, folder: str, manifests: Sequence[Manifest], table: Table) -> DataFrame:
     """Return the state that all slices of a MERGE or TEMPORAL table fold into.
 
-    It has the columns of the versions, or those of a MERGE table and its slices: a table that was TEMPORAL has no
-    column for the time of a row.
+    It has the columns of the versions, or those of a MERGE table and its slices: if the table was TEMPORAL before, only
+    the slices have the column with the time of a row.
     """
     if table.merge is None:
         return versions_of(spark, folder, manifests, table)

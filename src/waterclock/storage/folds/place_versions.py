@@ -139,7 +139,7 @@ def resulting_versions(
 def _find_rivals(
     folder: str, table: Table, manifests: Sequence[Manifest], steps: Sequence[LogStep], *, is_whole: bool
 ) -> _NewSlices | None:
-    """Find the new slices that differ from the current ones, and their rivals. Return None if nothing changes."""
+    """Find the new slices that differ from the current ones, and those they replace. Return None if nothing changes."""
     new = {each.label: each for each in manifests}
     known = manifests_of(folder, [step for step in steps if step.label in new])
     for each in known:
@@ -180,10 +180,11 @@ def _previous_snapshot(others: Sequence[Manifest], manifest: Manifest) -> tuple[
 
 @contextmanager
 def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _NewSlices) -> Iterator[DataFrame | None]:
-    """Return the distinct keys that new slices change, or None if there are none.
+    """Yield the keys that new slices touch, or None if there are none.
 
-    A slice of changes touches its own keys and those of the slice that it replaces. A snapshot contains every key: it
-    touches those whose rows differ from the snapshot that it replaces or follows. These are computed once.
+    A slice of changes touches its own keys and those of the slice that it replaces; some may occur twice. A snapshot
+    contains every key, and touches those whose rows differ from the snapshot that it replaces or follows. These are
+    computed once and cached within the block.
     """
     if not table.is_snapshot:
         yield _read_keys(spark, folder, table, among)
@@ -197,7 +198,7 @@ def _keys_touched(spark: SparkSession, folder: str, table: Table, among: _NewSli
 
 
 def _read_keys(spark: SparkSession, folder: str, table: Table, among: _NewSlices) -> DataFrame:
-    """Return the keys of the new slices and their rivals; some may occur twice, which costs less than a shuffle."""
+    """Return the keys of the new slices and of those they replace. Some may occur twice; a shuffle would cost more."""
     slices = [*among.new, *among.rivals]
     rows = frame_of_slices(spark, folder, slices, raw_schema(slices))
     return _broadcast_if_small(rows.select(*map(quote_name, temporal_of(table).keys)), among.most)

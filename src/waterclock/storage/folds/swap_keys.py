@@ -45,7 +45,7 @@ Make = Callable[["DataFrame | None"], "DataFrame"]
 def swap_rows(
     spark: SparkSession, folder: str, make: Make, keys: DataFrame, identity: Identity, look: MergeStart
 ) -> int | None:
-    """Replace all rows of `keys` in the table by their new rows.
+    """Replace all rows of `keys` in the table by the rows that `make` returns for them.
 
     Return the version. Return None if another commit came since the table was read, or if Spark's name for a file is
     not in the log. Cost: a write of the new rows. For a small table, one job also writes the rows that stay. For a
@@ -97,7 +97,7 @@ class _Touched:
 
 
 def _find_touched_files(spark: SparkSession, folder: str, keys: DataFrame, look: MergeStart) -> dict[str, _Touched]:
-    """Return by path the files with rows of these keys. At most `MOST_PLACES` positions are fetched to this process."""
+    """Find the files with rows of these keys, by path. At most `MOST_PLACES` positions are fetched to this process."""
     there = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     most = MOST_PLACES // max(len(look.live), 1)
     found = (

@@ -232,7 +232,7 @@ def _may_be_missing(name: str, rows: DataFrame, labels_lacking: Mapping[str, Seq
 
 
 def _labels_lacking(raw: str, manifests: Sequence[Manifest]) -> dict[str, list[str]]:
-    """Return by column the labels whose slices do not contain it."""
+    """Map each column to the labels whose slices do not contain it, if there are any."""
     found: dict[str, list[str]] = {}
     for manifest in manifests:
         own = fields_of(manifest.schema)
@@ -253,7 +253,7 @@ def _wrap_value(name: str, labels_lacking: Mapping[str, Sequence[str]], *, has_m
 
 
 def _windows(spark: SparkSession, manifests: Sequence[Manifest], table: Table) -> DataFrame:
-    """Return for each label its number, its window's end, and the ends of the previous and the next label's windows.
+    """Return a row for each label: its number, its window's end, and the ends of the previous and the next windows.
 
     For the first label, the start of its window takes the place of the previous end. The frame has few rows and is
     built in this process.
@@ -268,7 +268,7 @@ def _windows(spark: SparkSession, manifests: Sequence[Manifest], table: Table) -
 
 
 def _extend_lives(said: DataFrame, windows: DataFrame, keys: Sequence[str], order: Sequence[str]) -> DataFrame:
-    """Extend the lives of keys as far as the snapshots allow.
+    """Extend the lives of keys (the spans in which they exist) as far as the snapshots allow.
 
     A snapshot contains a key if the last of its rows with the key is not a delete. Deletes before that row are ignored.
     A life begins at the end of the last snapshot without its key: the key appeared at some time after that, and facts

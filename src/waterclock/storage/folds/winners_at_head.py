@@ -1,9 +1,9 @@
-"""Finds the rows with which a late or restated label changes the head, without the state before it.
+"""Finds the rows by which a late or restated label changes the newest state (the head), without reading older states.
 
 The head's row of a key is the last of all the key's rows by (ORDER BY, label). So a new row wins exactly if it sorts
 after the head's row and after the key's deletes, which only slices contain. All other rows of slices and older states
-are irrelevant. A replaced slice matters only through the rows it takes back: keys that the new slice does not have, or
-has with a lower order. For these alone the fold recomputes the winners.
+are irrelevant. A replaced slice matters only for keys that the new slice does not have, or has with a lower order. For
+these alone the fold recomputes the winners.
 
 All this requires that a winner has a value for every column of its key. A late slice without some columns is decided by
 the head as well if none of its rows sorts after a row of a newer slice. Its rows then win only over rows of older
@@ -71,9 +71,9 @@ class Restatement:
 
 
 def is_decided_by_head(asked: Restatement) -> bool:
-    """Return whether the head's rows, and deletes in slices, are enough to decide without the older states.
+    """Return whether the head's rows, and the deletes in slices, are enough to find the winning rows.
 
-    They are enough if the slices at the label and after it have all columns. If some have not, a late slice (one that
+    They are enough if the slices at the label and after it have all columns. If some do not, a late slice (one that
     replaces none) must meet three conditions. Each newer slice has all its columns. No newer row sorts below one of its
     rows. It has no deletes if a newer slice has only some columns.
     """
@@ -102,8 +102,8 @@ def _may_pass(asked: Restatement, later: Manifest) -> bool:
 def winners_at_head(spark: SparkSession, asked: Restatement, *, is_unique: bool) -> Winners:
     """Return the rows that may replace those of the newest state. `is_unique`: the new slice has one row per key.
 
-    Cost: a read of both slices of the label, and of the slices whose deletes may beat it. If the new slice lacks rows
-    of the old one, also a fold of their keys.
+    Cost: a read of both slices of the label, and of the slices with deletes that may sort after its rows. If the new
+    slice does not have all rows of the old one, also a fold of their keys.
 
     Raises  E640 where slices that are needed are gone
     """
@@ -135,7 +135,7 @@ def _drop_unchanged(rows: DataFrame, was: DataFrame, asked: Restatement, old: Ma
     """Remove the rows that the older slice has unchanged (the head has them), and those of `_find_lost_keys`."""
     fields = fields_of(asked.schema)
     passed = f"NOT {is_newer(asked.merge.order_by)}"
-    # maps are not compared
+    # Spark cannot compare maps
     if fields.keys() <= set(was.columns) and not any('"map"' in json.dumps(field["type"]) for field in fields.values()):
         new_row, old_row = (", ".join(f"{side}.{quote_name(name)}" for name in rows.columns) for side in "st")
         passed += f" OR struct({new_row}) <=> struct({old_row})"

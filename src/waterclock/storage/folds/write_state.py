@@ -53,7 +53,7 @@ class Winners:
 
     `beats` is the condition under which a winner (`s`) replaces the table's row of its key (`t`). Columns that the
     winners do not have keep the table's values. `is_work`: computing the rows is expensive and should happen only once.
-    `may_be_null`: a key of theirs may be NULL.
+    `may_be_null`: a key of the winners may be NULL.
     """
 
     rows: DataFrame
@@ -114,8 +114,9 @@ def rewrite_files(
     """Rewrite the files in which `winners` change a row, add the new rows, and commit them in place of the old files.
 
     Return the version. Return None if another commit came since the table was read, or if Spark's name for a file is
-    not in the log. Cost: the winners are cached and counted, the columns that decide are scanned, the winners are
-    written, and the files that change are copied. The table's rows are never shuffled while the winners are few.
+    not in the log. Cost: the winners are cached and counted, the columns that decide which rows win are scanned, the
+    winners are written, and the files that change are copied. The table's rows are never shuffled while the winners are
+    few.
 
     Raises  ClaimKilledError where the claim was killed first
     """
@@ -149,7 +150,7 @@ def _write(rows: DataFrame, folder: str, path: str) -> None:
 
 
 def _match_winners(spark: SparkSession, folder: str, winners: Winners, look: MergeStart) -> DataFrame:
-    """Return the winners' keys that the table has: its row's position, whether the winner wins, and values to keep."""
+    """Return each winner's key that the table has, its row's position, whether it is replaced, and values to keep."""
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     joined = add_row_positions(old).alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "inner")
     keys = [f"s.{quote_name(key)} AS {quote_name(key)}" for key in winners.keys]
@@ -159,14 +160,14 @@ def _match_winners(spark: SparkSession, folder: str, winners: Winners, look: Mer
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Positions of the rows that winners beat, by file (as Spark names it), and whether all matched winners won."""
+    """Positions of the rows that winners replace, by file (as Spark names it), and whether each match is replaced."""
 
     by_uri: dict[str, pa.Array]
     all_won: bool
 
 
 def _places(met: DataFrame, *, is_counted: bool) -> _Places:
-    """Find, by file, the positions of the rows that winners beat; only the files unless `is_counted`."""
+    """Find the files, and with `is_counted` the positions in them, of the rows that winners replace."""
     places = f"collect_list(if({_WINS}, {PLACE}, NULL))" if is_counted else "CAST(array() AS ARRAY<BIGINT>)"
     places_of = met.groupBy(FILE).agg(
         F.expr(places).alias(PLACE), F.expr(f"any({_WINS})").alias(_WINS), F.expr(f"every({_WINS})").alias("_all")
@@ -178,7 +179,7 @@ def _places(met: DataFrame, *, is_counted: bool) -> _Places:
 
 
 def _new(winners: Winners, met: DataFrame, schema: str, *, all_won: bool) -> DataFrame:
-    """Return the rows to add: winners that beat the table's row, or whose keys the table does not have."""
+    """Return the rows to add: winners that replace the table's row, or whose keys the table does not have."""
     lacking = set(_list_missing_columns(winners, schema))
     if all_won and not lacking:
         return winners.rows.where(f"NOT {DELETED}").select(*map(quote_name, fields_of(schema)))

@@ -42,7 +42,7 @@ class LogStep:
 
 @dataclass(frozen=True, slots=True)
 class ContentLocation:
-    """Where the content of a table as of `tick` is, as known at `known_at` (None: now).
+    """The slices and the Delta version with a table's content as of `tick`, as known at `known_at` (None: now).
 
     `steps` are the current sealed slices it consists of, oldest first. For APPEND they are those in `[low, high)`, for
     REPLACE the one of the state. For MERGE they are all before the tick, which fold into the state; for TEMPORAL also
@@ -64,7 +64,7 @@ class ContentLocation:
 def resolve(
     table: Table, tick: datetime, records: Iterable[DataCommit], *, known_at: datetime | None = None
 ) -> ContentLocation:
-    """Resolve where the content of `table` as of `tick` is, by its data commits as far as known at `known_at`.
+    """Find the slices and the version with the content of `table` as of `tick`, from its commits known at `known_at`.
 
     The content of an APPEND table is its rows with labels before the tick (cut at RETAIN), that of a MERGE table its
     state there. That of a REPLACE table is the state of the window that ends at `⌊tick⌋`, or the snapshot that stands
@@ -82,7 +82,7 @@ def resolve(
 
 
 def version_map(mode: Mode, records: Sequence[DataCommit]) -> dict[datetime, int]:
-    """Return by label the version that contains its state, given the records in the order of versions.
+    """Map each label to the version that contains its state, given the records in the order of versions.
 
     After a commit the table has the state of its newest label. If a commit restates an older label of a MERGE or
     TEMPORAL table, no version contains the states from that label on any more. An older REPLACE state does not change
@@ -107,7 +107,7 @@ def version_map(mode: Mode, records: Sequence[DataCommit]) -> dict[datetime, int
 
 
 def current(records: Iterable[DataCommit]) -> dict[datetime, DataCommit]:
-    """Return by label the record of its current slice, which is the newest commit that names it. Labels are ordered."""
+    """Map each label, in order, to the record of its current slice: the newest commit that names the label."""
     found = {label: record for record in records for label in record.slices}
     return dict(sorted(found.items()))
 

@@ -300,7 +300,7 @@ def _cache_entry(folder: str) -> _Kept:
 
 
 def _identity_of_log(folder: str) -> tuple[int, ...]:
-    """Return device and inode of a table's log folder, which differ once the log was replaced; nothing for a store."""
+    """Return the device and inode of a table's log folder, which change if the log is replaced. Empty for a store."""
     if is_remote(folder):
         return ()
     try:

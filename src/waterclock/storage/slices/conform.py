@@ -148,7 +148,7 @@ def row_error(error: BaseException, *, table: str) -> WaterclockError | None:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The table's columns, and the frame's column and the cast for each."""
+    """The columns of the table, each with the frame's column that it is cast from."""
 
     table: str
     names: tuple[str, ...]
@@ -367,7 +367,10 @@ def _refusal(source: str, wanted: str, name: str) -> str:
 
 
 def _parse_local_times(frame: DataFrame, declared: Columns, zone: str, loose: Mapping[str, str] | None) -> DataFrame:
-    """Parse columns declared TIMESTAMP but of another type in a zone: Spark's own cast uses the session's zone, UTC."""
+    """Convert columns that are declared TIMESTAMP and have another type, interpreting them in `zone`.
+
+    Spark's own cast would use the session's zone, UTC.
+    """
     there = {field.name.lower(): field for field in frame.schema.fields}
     columns = {}
     for column in declared.named:

@@ -45,7 +45,7 @@ def digest_columns(schema: StructType) -> list[Column]:
 
 
 def digest_texts(hashed: str, *, suffix: str = "") -> list[str]:
-    """Return the digest's aggregates as SQL over a hash, NULL in rows that do not count. Each is one call to Spark."""
+    """Return the digest's aggregates as SQL over the hash expression `hashed`, which is NULL in rows to leave out."""
     return [
         f"count({hashed}) AS {ROWS}{suffix}",
         f"sum(shiftright({hashed}, 32)) AS {HIGH}{suffix}",
@@ -54,7 +54,7 @@ def digest_texts(hashed: str, *, suffix: str = "") -> list[str]:
 
 
 def digest_of_row(row: Mapping[str, Any]) -> str:
-    """Return the digest from the aggregates' values: 'rows:high:low'."""
+    """Format the values of a digest's aggregates as its text: 'rows:high:low'."""
     return f"{row[ROWS]}:{row[HIGH] or 0}:{row[LOW] or 0}"
 
 
@@ -66,7 +66,7 @@ def rows_of(digest: str) -> int:
 def digests(frame: DataFrame, measures: Sequence[tuple[str, Column]] = ()) -> dict[str, dict[str, Any]]:
     """Digest a frame by label, with further aggregates: one scan, one exchange. A label without rows is absent.
 
-    Return, by label text, the aggregates' values under the names of the digest's columns and the measures.
+    The result maps each label's text to the values of the digest's columns and of the measures, by their names.
     """
     columns = [*digest_columns(frame.schema), *(column.alias(name) for name, column in measures)]
     rows = frame.groupBy(F.col(TIMELABEL).alias(_LABEL)).agg(*columns).collect()

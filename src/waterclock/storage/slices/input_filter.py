@@ -124,7 +124,7 @@ def scratch_of(claim: int) -> str:
 def quarantine_input_rows(
     rows: DataFrame, of_input: InputFilter, folder: str, scratch: str, labels: Sequence[datetime]
 ) -> dict[datetime, Counter[int]]:
-    """Write the input rows to quarantine. Return by label how many rows broke each set of rules (a bit mask).
+    """Write the input rows to quarantine. Map each label to the number of rows by set of broken rules (a bit mask).
 
     For rows that pass or are dropped only the broken rules are written. So all counts are exact, whichever tasks ran
     twice. Cost: one job over the inputs

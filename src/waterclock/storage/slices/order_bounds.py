@@ -41,10 +41,10 @@ def order_measures(merge: Merge) -> list[tuple[str, Column]]:
 
 
 def measured_for(fold: Merge | Temporal | None) -> str:
-    """Return a text for the manifest of a slice, which differs if the same rows give another state.
+    """Return a text that changes whenever a declaration turns the same rows into another state; manifests store it.
 
-    For a MERGE it is ORDER BY and DELETE WHEN, by which the slice is measured. For a TEMPORAL table it is only what the
-    ledger does not compare: the HIDDEN columns, and the code of functions in DELETE WHEN.
+    For a MERGE it has ORDER BY and DELETE WHEN, by which the slice is measured. For a TEMPORAL table it has only what
+    the ledger does not compare: the HIDDEN columns, and the code of functions in DELETE WHEN.
     """
     if fold is None:
         return ""
@@ -86,12 +86,12 @@ def order_struct(order_by: Sequence[str]) -> Column:
 
 
 def place_sql(order_by: Sequence[str], side: str = "") -> str:
-    """Return the value that orders a key's rows, the last of which wins: ORDER BY, then label (`side`: 's.')."""
+    """Return SQL for the value by which the last of a key's rows wins: ORDER BY, then label. `side` may be 's.'."""
     return "struct(" + ", ".join(f"{side}{quote_name(name)}" for name in (*order_by, TIMELABEL)) + ")"
 
 
 def may_beat(delete_high: str | None, order_low: str | None, types: Sequence[Any], *, is_later: bool = False) -> bool:
-    """Return whether a delete ordered at most `delete_high` may beat a row of another label.
+    """Return whether a delete ordered at most `delete_high` may sort after a row of another label, and so remove it.
 
     `order_low` is the lowest order of that label's rows. At equal order the later label wins: the rows', or the
     delete's if it `is_later`. Return True if it is unknown. `types` are those of the ORDER BY columns as in a schema's

@@ -39,8 +39,7 @@ def quarantined_frame(spark: SparkSession, folder: str, manifests: Sequence[Mani
 def rows_as_they_came(spark: SparkSession, folder: str, manifest: Manifest) -> DataFrame | None:
     """Return the quarantined rows of one slice in their original columns, or None if there are none.
 
-    A column that a row does not have is NULL: one batch may have quarantined rows of two shapes, such as kept and new
-    ones.
+    A column that a row does not have is NULL: one batch may have quarantined rows with different columns.
     """
     if not manifest.aside:
         return None

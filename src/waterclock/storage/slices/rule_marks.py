@@ -84,7 +84,10 @@ ROW_TEXT = f"{HIDDEN}row"
 
 
 def row_json(raw: Mapping[str, str]) -> str:
-    """Return SQL for the received row as JSON: its columns, each found under another name in the frame, or its line."""
+    """Return SQL for the received row as JSON: its columns, or the text of a line that could not be read.
+
+    `raw` maps the received columns to their names in the frame.
+    """
     parts = ", ".join(f"{sql_text(name)}, {quote_name(at)}" for name, at in raw.items() if at != UNREAD)
     columns = f"to_json(named_struct({parts}), {JSON_OPTIONS_SQL})"
     if UNREAD not in raw.values():
@@ -153,7 +156,7 @@ def _key_mark(row_filter: RowFilter, tie: str, *, has_label: bool, has_past: boo
     lacking = f"({BROKEN} & {alone}L = 0 AND ({lacking}))" if alone else lacking
     if not row_filter.is_unique:
         return f"CASE WHEN {lacking} THEN {bit}L ELSE 0L END"
-    # rows with a past are of one label
+    # if earlier keys are given, all new rows have one label
     by = ", ".join([*([TIMELABEL] if has_label and not has_past else []), *map(quote_name, row_filter.keys)])
     stays = f"({BROKEN} & {out}L = 0" + (f" AND NOT {_IS_PAST})" if has_past else ")")
     others = f"count_if({stays}) OVER (PARTITION BY {by}) > 1"
@@ -167,7 +170,7 @@ def _key_mark(row_filter: RowFilter, tie: str, *, has_label: bool, has_past: boo
 
 
 def masks_in(folder: str, files: Sequence[DataFile]) -> Counter[int]:
-    """Count the rows of files that broke rules, by the set of rules. Cost: one column of each file, no Spark job."""
+    """Count the rows of files by the set of rules that they broke (a bit mask). Cost: a column per file, no Spark."""
     found: Counter[int] = Counter()
     for file in files:
         with pq.ParquetFile(readable(entry_path(folder, file.path), file.size)) as parquet:

@@ -113,9 +113,8 @@ def write_slices(  # noqa: PLR0913 - each argument is a part of a slice's manife
 ) -> WrittenSlices:
     """Write and seal one slice per label: one Spark job, and a scan if a group has measures or more than 16 labels.
 
-    Measures of one label whose rows are filtered cost a scan of the columns that they name.
-
-    A frame created with `of_nothing` that has no rows needs no job: Spark mostly detects that in its plan.
+    Measures of one label whose rows are filtered cost a scan of the columns that they name. `of_nothing`: the frame is
+    probably empty, which Spark then mostly detects in its plan; no job runs for an empty one.
 
     A frame for several labels has them as text in the column `timelabel`; a single label is set here. A label without
     rows gets a sealed slice without files. Each slice's files have `timelabel` as the first column, for readers of the

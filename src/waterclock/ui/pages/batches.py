@@ -39,7 +39,7 @@ def batches(at: OpenedProject, asked: PageQuery) -> Content:
 
 
 def describe_batches(at: OpenedProject, tables: Sequence[Table], labels: Mapping[str, Labels], words: str) -> Content:
-    """Return the counts of due labels by state, and the labels that need attention, newest first.
+    """Return the counts of due labels by state, and the labels that are not quiet, newest first.
 
     If none needs attention and there are only a few labels, all are listed.
 

@@ -62,7 +62,7 @@ def grid(at: OpenedProject, asked: PageQuery) -> Content:
 
 
 def axis_of(at: OpenedProject, tables: Sequence[Table], labels: Iterable[Labels], newest: int = NEWEST) -> TimeAxis:
-    """Return the grid's columns for the selected labels, or else the newest. If there are many, periods are longer."""
+    """Return the grid's columns: of the selected labels, or else of the newest. They are wider if there are many."""
     zones = {table.cadence.zone for table in tables}
     by = column_cadence(tables, at.zone if at.zone in zones or not zones else min(zones))
     due = newest_span(tables, by, at.now, newest)
@@ -97,7 +97,7 @@ def _labels_within(tables: Iterable[Table], low: datetime, high: datetime) -> in
 
 
 def _took(at: OpenedProject, tables: Sequence[Table], axis: TimeAxis) -> list[Content]:
-    """Return a bar for each column, with the time that its batches took. Return none if there are too many labels."""
+    """Return a bar for each column with a duration, in proportion. Empty if there are too many labels."""
     if at.ledger is None or not axis.columns or _labels_within(tables, *axis.span) > _MOST_TIMED:
         return []
     found = at.ledger.past.durations([table.name for table in tables], *axis.span)
@@ -250,7 +250,7 @@ def cadence_words(cadence: Cadence) -> str:
 
 
 def describe_piece(table: Table, piece: BarPiece, now: datetime) -> Content:
-    """Describe one piece of a table's row in the grid: its columns, state, counts, labels and cause."""
+    """Return one piece of a ribbon for the page."""
     last = table.cadence.previous(piece.high) if piece.high > piece.low else piece.low
     first = table.cadence.ceil(piece.low)
     content: Content = {"column": piece.column, "columns": piece.columns, "state": str(piece.state), "of": piece.of}

@@ -14,7 +14,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Create both tables, and their indexes."""
+    """Create the tables of access tokens and accesses, and their indexes."""
     op.create_table(
         "access_tokens",
         sa.Column("name", TEXT, primary_key=True),
