@@ -53,9 +53,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _MOST_QUERIES = 2 * MOST_WAITING  # threads for queries: more than may wait, so that excess queries are rejected at once
-_HOLD_GRANTS = {"/query"}
-"""Pages that show only what is granted. All others are closed to people who do not see all tables."""
-_WITHOUT_TABLES = {"/openapi"}
 _NOT_THERE = {"E511", "E513", "E516", "E517", "E524"}
 
 
@@ -69,14 +66,8 @@ def create_app(
     routes: list[GuardedRoute] = []
 
     def add(path: str, answer: Endpoint, *rights: Right, methods: Sequence[str] = ("GET",)) -> None:
-        page = path.partition(".")[0]
-        require = people.require_declarations if page in _HOLD_GRANTS else people.require_all_tables
-        is_open = not rights or page in _WITHOUT_TABLES
-        routes.append(
-            GuardedRoute(
-                path, answer, rights=rights, rules=people.rules, methods=methods, require=None if is_open else require
-            )
-        )  # fmt: skip
+        require = people.find_requirement(path) if rights else None
+        routes.append(GuardedRoute(path, answer, rights=rights, rules=people.rules, methods=methods, require=require))
 
     for at in pages(asker, partial(list_sessions, guard.sessions)):
         for path in at.paths:

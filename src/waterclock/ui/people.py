@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -20,6 +21,10 @@ from waterclock.secrets.reader import SecretPlaces, Secrets
 from waterclock.ui.browser_sessions import Credential
 from waterclock.ui.live import LiveProject
 from waterclock.ui.oidc.provider import Provider
+
+_HOLD_GRANTS = {"/query"}
+"""Pages that show only what is granted. All others are closed to people who do not see all tables."""
+_WITHOUT_TABLES = {"/openapi"}
 
 
 @dataclass(slots=True)
@@ -58,6 +63,13 @@ class People:
             project = self.live.project()
             self._rules, self._secrets = project.access, project.secrets
         return self._rules
+
+    def find_requirement(self, path: str) -> Callable[[Person], None] | None:
+        """Return the check of a page that needs a right: whether its person sees all that it shows. None for none."""
+        page = path.partition(".")[0]
+        if page in _WITHOUT_TABLES:
+            return None
+        return self.require_declarations if page in _HOLD_GRANTS else self.require_all_tables
 
     def require_declarations(self, person: Person) -> None:
         """Raise E946 as `require_all_tables` while the project has errors: these quote its declarations."""
