@@ -68,7 +68,7 @@ OPEN = [(1, AT, "one"), (3, AT, "three")]
 def project(root: Path, spark: SparkSession, *, letter: str, pay: int, others: int) -> Tiny:
     tiny = Tiny(root, spark, toml=USERS)
     hidden = [(3 + number, AT, "FR", f"{letter * 3}{number}@fr", pay + number) for number in range(others)]
-    # a label of its own, whose rows are all hidden, and a batch that fails at a value of a hidden row
+    # rows of a second label, in one project alone
     hidden += [(9 + number, NEXT, "FR", f"{letter * 3}{number}@fr", pay) for number in range(others - 2)]
     own = [(1, AT, "DE", f"{letter}nn{letter}@de", pay), (2, AT, "DE", f"{letter}ob@de", pay * 2)]
     tiny.source("people", "id INTEGER, at TEXT, land TEXT, email TEXT, pay INTEGER", [*own, *hidden])
@@ -131,12 +131,12 @@ def test_ticks_reveal_neither_errors_of_batches_nor_names(pair: tuple[Tiny, Tiny
     assert found["leaked"] == []
     with pair[0].opened() as one, pair[1].opened() as other:
         _, shown = outcome(one, "SELECT * FROM shop.failed", anna_of(one), tick)
-        assert "@fr" not in str(shown)
+        assert "@" not in str(shown[1:3])
         if tick.startswith("shop."):  # a table that is not granted, and one that does not exist
             assert shown[0] == "E511"
             assert "shop.wages" not in str(shown).replace(tick.partition("@")[0], "")
         if tick == "2020-01-02":
-            assert "@fr" in str(outcome(one, "SELECT * FROM shop.failed", None, tick))
+            assert "anna@de" in str(outcome(one, "SELECT * FROM shop.failed", None, tick))
             assert outcome(one, "SELECT * FROM shop.failed", None, tick) != outcome(
                 other, "SELECT * FROM shop.failed", None, tick
             )
