@@ -42,6 +42,7 @@ def is_recursive(schema: Any, known: set[str] | None = None) -> bool:
     """Return whether a parsed schema uses a named type within its own definition, so that values have no maximum depth.
 
     `known` are the names of types whose definition is complete.
+    Raises  RecursionError for a schema that is too deep for either reader
     """
     known = set(_PLAIN) if known is None else known
     if isinstance(schema, str):

@@ -52,6 +52,8 @@ def match(columns: Columns, found: Sequence[SourceColumn], *, where: str) -> Col
     `,;{}()=` are replaced by `_`. A column `timelabel` is never collected: the engine adds its own. Untyped columns are
     STRING, and with ON SCHEMA CHANGE TEXT all columns without a declared type are. With ADD, IGNORE or TEXT, a nullable
     column may be missing in the source.
+    Raises  E805 for declared columns that the source does not have, all of them at once; E808 for two columns of one
+            name; E890 for an open list, if the source has too many columns
     """
     if columns.is_open and len(found) > MOST_COLUMNS:
         raise too_many_columns_error(len(found), where)

@@ -44,7 +44,7 @@ def batches_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[pa.Recor
 
 
 def stored_type(spark_type: str) -> pa.DataType:
-    """Return the Arrow type in which a slice stores a Spark type. Raises E815 if there is none, as for VARIANT."""
+    """Return the Arrow type in which a slice stores a Spark type. Raises  E815 if there is none, as for VARIANT."""
     if is_plain(spark_type):
         return arrow_type(spark_type)
     # its parser takes long to import, and `check` imports this module

@@ -89,7 +89,8 @@ def instant(value: str, type_name: str, zone: str) -> str:
     """Return SQL that converts a value to an instant.
 
     Values without a zone are in `zone`; a text may have its own offset. The result is NULL for a text that is not a
-    time. Raises E815 for a type that is not a time
+    time.
+    Raises  E815 for a type that is not a time
     """
     kind = type_name.lower()
     if kind == "timestamp":

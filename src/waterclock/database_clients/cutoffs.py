@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager, suppress
 
 @contextmanager
 def limit_connection_time(seconds: float, fileno: int) -> Iterator[None]:
-    """Shut down the connection of a socket if the block takes longer than `seconds`. Raises TimeoutError then."""
+    """Shut down the connection of a socket if the block takes longer than `seconds`. Raises  TimeoutError then."""
     own = socket.socket(fileno=os.dup(fileno))  # if the block closes the socket, another file may get its number
 
     def shut_down() -> None:

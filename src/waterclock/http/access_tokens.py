@@ -16,7 +16,7 @@ _MOST_SLOWED = 32
 
 
 def require_length(token: str, named: str, *, where: str | None = None) -> str:
-    """Return the token if it has at least 20 characters. Raises E923 for a shorter one."""
+    """Return the token if it has at least 20 characters. Raises  E923 for a shorter one."""
     if len(token) >= MIN_LENGTH:
         return token
     raise WaterclockError(

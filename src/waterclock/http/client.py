@@ -110,7 +110,7 @@ def send_once(  # noqa: PLR0913 - two by place, the others by name
     content: bytes | None = None,
     trusted: ssl.SSLContext | None = None,
 ) -> HttpResponse:
-    """Send one request over a new connection, and return the response. Raises TooBig; NoResponse."""
+    """Send one request over a new connection, and return the response. Raises  TooBig; NoResponse."""
     import httpx2
 
     try:

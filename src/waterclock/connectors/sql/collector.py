@@ -81,7 +81,7 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
     def _time_kind(self, column: _Column, unit: Unit) -> str:
         """Return the kind of time of a column, as `WindowFilter` uses it.
 
-        Raises E815 for a column that is not a time.
+        Raises  E815 for a column that is not a time.
         """
 
     @abstractmethod

@@ -12,7 +12,7 @@ from waterclock.errors import WaterclockError
 
 
 def require_option(setting: Setting, name: str, kind: str, fix: str) -> str:
-    """Return a required option of a connection, `url` or `path`. Raises E803 if it is missing.
+    """Return a required option of a connection, `url` or `path`. Raises  E803 if it is missing.
 
     `kind` describes what such a connection is, `fix` is an example of the option.
     """
@@ -42,7 +42,7 @@ def file_of(setting: Setting, type_name: str) -> tuple[str, float, bool]:
 
 
 def url_of(setting: Setting, type_name: str, example: str) -> str:
-    """Return the URL of a database on a server. Raises E803 if it is missing."""
+    """Return the URL of a database on a server. Raises  E803 if it is missing."""
     return require_option(setting, "url", f"a connection of type {type_name} is a database on a server", example)
 
 
@@ -61,7 +61,7 @@ class ServerAddress:
 def parse_address(
     setting: Setting, schemes: tuple[str, ...], port: int, parameters: frozenset[str] = frozenset()
 ) -> ServerAddress:
-    """Parse the URL of a connection. Raises E803 if it is missing or invalid."""
+    """Parse the URL of a connection. Raises  E803 if it is missing or invalid."""
     example = f"{schemes[0]}://user@host:{port}/database"
     url = url_of(setting, schemes[0], example.replace(f":{port}", ""))
     if has_separator_in_password(url):
