@@ -92,10 +92,10 @@ class Positions:
 class Item:
     """One complete item that arrived, such as a file.
 
-    Manifests list it by `name`, which never changes; `path` may change. `stamp` is its arrival time. A stamp in the
-    future is treated as now. `is_archived`: it was moved to the archive. An item that a manifest lists and that is not
-    archived was left behind by a crash, and is archived again. `positions`: the range, if the item is a range of a log.
-    `changed`: the file's last modification when it was listed.
+    Manifests list it by `name`, which never changes; `path` may change. `stamp` is its arrival time. If it is in the
+    future, the item is not collected yet. `is_archived`: it was moved to the archive. An item that a manifest lists and
+    that is not archived was left behind by a crash, and is archived again. `positions`: the range, if the item is a
+    range of a log. `changed`: the file's last modification when it was listed.
     """
 
     name: str

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def is_protected(path: str) -> bool:
-    """Return whether the folders of a socket are not writable for every user. `path` is the socket or its folder.
+    """Return whether no folder of a socket is writable for every user. `path` is the socket or its folder.
 
     False for a path that is not absolute: a name, or an abstract socket.
     """

@@ -142,7 +142,7 @@ class DuckdbCollector(ServerCollector["duckdb.DuckDBPyConnection", DuckdbColumn]
     database: DuckdbDatabase
 
     def clock(self, unit: Unit) -> None:
-        """Return None: a database file has no clock of its own."""
+        """Return None: a database file has no clock."""
 
     @property
     def _source(self) -> DuckdbDatabase:

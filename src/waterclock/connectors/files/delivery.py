@@ -281,7 +281,7 @@ class FilesDeliverer:
     def _latch(
         self, records: Path, project: str, claim: int, entries: Sequence[_Entry], newest: Delivered | None
     ) -> tuple[Delivered, ...]:
-        """Create the claim's record unless it exists, and return the outcomes in the record that exists then."""
+        """Create the claim's record unless it exists. Return the outcomes of the new or existing record."""
         brought = [entry.delivered for entry in entries if entry.delivered.outcome is DeliveryOutcome.DELIVERED]
         tops = sorted([*([newest] if newest else []), *brought], key=lambda one: (one.label_text, one.claim))
         record = {

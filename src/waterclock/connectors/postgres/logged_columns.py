@@ -22,7 +22,7 @@ class Presence(Enum):
 
     ALWAYS = auto()
     ADDED = auto()
-    """The column was added within or after the range."""
+    """The column exists now, and may have been added within the range."""
     DROPPED = auto()
     """The column no longer exists, and may have existed within the range."""
 

@@ -185,8 +185,6 @@ def require_same(
     """Raise E863 for changes of the table's definition that hide changes of rows, or change rows without a log entry.
 
     A new column that is NULL in all older rows is allowed, and so is a dropped one.
-
-    Raises  E863
     """
     wanted = set(taken)
     if facts.oid != before["oid"]:
@@ -243,8 +241,6 @@ def require_logged(
     changes that `facts` show.
 
     Return the position up to which the log must be read to be certain; None if nothing is suspicious.
-
-    Raises  E863
     """
     if before.get("file", facts.file) == facts.file:
         return None

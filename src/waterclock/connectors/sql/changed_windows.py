@@ -52,8 +52,8 @@ def find_changed_windows(
 ) -> ChangedWindows:
     """Return the windows whose counts differ from those that the last scan recorded, with new counts to record.
 
-    `tally` counts the changes at or above a bound for each window. The last scan recorded its bounds in the request's
-    marks; the new tallies use a newer bound.
+    `tally` counts the changes at or above a bound for each window. The marks in the request have the bounds and counts
+    of the last scan. The counts to record use a newer bound.
     """
     bounds: dict[datetime, datetime | None] = dict.fromkeys(window.start for window in request.windows)
     known: list[datetime] = []

@@ -72,8 +72,7 @@ def replaced_rows(
 def refuse_changed(unit: Unit, delivery: Delivery, newest: Delivered | None) -> None:
     """Raise E831 if a delivery's condition differs from that of the last delivery, unless the option `adopt` is set.
 
-    Otherwise old rows would remain, or rows of others would be deleted.
-    Raises  E831, unless the option `adopt` is set
+    With another condition, old rows would remain, or rows of others would be deleted.
     """
     before = newest.note if newest is not None and newest.note.startswith(_WHERE) else ""
     now = condition_text(delivery.where)

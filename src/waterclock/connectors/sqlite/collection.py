@@ -225,7 +225,7 @@ class SqliteCollector(ChangedWindowsCollector["sqlite3.Connection", "SqlColumn"]
     database: SqliteFile
 
     def clock(self, unit: Unit) -> None:
-        """Return None: a database file has no clock of its own."""
+        """Return None: a database file has no clock."""
 
     def has_sign(self, unit: Unit, awaits: Awaits, window: Window, zone: str) -> bool:
         """Return whether the query of AWAIT shows a complete window: its first value is a number other than 0.
