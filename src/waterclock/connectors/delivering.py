@@ -130,7 +130,7 @@ class Deliverer(Protocol):
         ...
 
     def find(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered | None:
-        """Return the outcome of a claim, or of its newest label if it had several; None without one."""
+        """Return the outcome of a claim, or that of its newest label if it had several; None if it has none."""
         ...
 
     def last(self, unit: Unit, project: str, publish: str) -> Delivered | None:

@@ -109,7 +109,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A file or item that is skipped and reported. `problem` is a short fixed phrase, `detail` is for people."""
+    """A file or item that is skipped and reported. `problem` is a short fixed phrase, `detail` explains it to users."""
 
     path: str
     problem: str
@@ -289,16 +289,17 @@ class PositionCollector(ItemReader, Protocol):
     """A log, read by positions (BY ARRIVAL TIME). Each label has a range, which starts where the last one ends.
 
     The range of a label is recorded with its claim, before anything is read, and never changes. A retry of the label
-    and a later revision read the same range. The position that the source itself remembers is not used.
+    and a later revision read the same range. Positions that the source itself stores, such as those of a consumer
+    group, are not used.
     """
 
     def next_range(self, unit: Unit, reached: Positions | None, first: datetime) -> Positions | None:
         """Return the range from `reached` to the current end of the log; None if the log has nothing new.
 
-        Each part continues where it ends in `reached`; a new part is read from its beginning. Without `reached` the
-        range starts at the beginning of the log, or as an option declares, such as at `first`: the start of the first
-        window.
-        Raises an error if the next positions no longer exist: none are skipped unless an option declares it.
+        Each partition continues at its end in `reached`; a new partition is read from its beginning. Without `reached`
+        the range starts at the beginning of the log, or as an option declares, such as at `first`: the start of the
+        first window. Raises an error if the next positions no longer exist: none are skipped unless an option declares
+        it.
         """
         ...
 
@@ -452,7 +453,7 @@ class LinkedCollector(Collector, Protocol):
         ...
 
     def contents(self, unit: Unit, spans: Sequence[tuple[datetime, datetime]]) -> Sequence[str]:
-        """Return for each interval a text that identifies its current content: equal texts mean equal rows."""
+        """Return a text for each interval that identifies its current content: equal texts mean equal rows."""
         ...
 
     def pins(self, unit: Unit, spans: Sequence[tuple[datetime, datetime]]) -> Sequence[Pin]:

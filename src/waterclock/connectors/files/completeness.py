@@ -32,7 +32,7 @@ _BLANK = b" \t\r\n\0"  # UTF-16 text may end with zeros
 
 @lru_cache(maxsize=1 << 16)
 def problem_of(path: str, size: int, changed: object, kind: tuple[str, str]) -> tuple[str, str] | None:
-    """Return the problem of a file as (problem, detail), or None. `changed` is a part of the cache key.
+    """Return the problem of a file as (problem, detail), or None. `changed` is only a part of the cache key.
 
     Cost    Parquet, plain JSON: its last bytes. gzip up to 64 MB and bzip2 up to 8 MB: one pass, up to 1 GB or 256 MB
             unpacked. Larger files and zstd: the first bytes; the scan itself finds other problems.

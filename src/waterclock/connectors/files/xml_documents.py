@@ -15,7 +15,7 @@ _MOST_PROLOG = 1 << 20
 
 
 class _RootReached(Exception):
-    """The parser has reached the root element."""
+    """Raised when the parser has reached the root element."""
 
 
 def refuse_entities(file: IO[bytes], path: str, encoding: str) -> None:

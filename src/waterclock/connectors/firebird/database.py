@@ -135,7 +135,7 @@ class FirebirdDatabase:
 
     @contextmanager
     def open_for_reading(self, where: str) -> Iterator[FirebirdConnection]:
-        """Open a transaction. All reads see one moment."""
+        """Open a transaction. All reads see the same state of the database."""
         with self.open_for_writing(where) as connection:
             connection.main.begin()
             yield connection

@@ -78,7 +78,7 @@ class MysqlDatabase:
 
     @contextmanager
     def open_for_reading(self, where: str) -> Iterator[Connection]:
-        """Open a read-only transaction. All reads of InnoDB tables see one moment."""
+        """Open a read-only transaction. All reads of InnoDB tables see the same state."""
         with self.open_connection(where) as connection:
             run_statement(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             run_statement(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")

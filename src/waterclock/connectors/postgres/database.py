@@ -60,7 +60,7 @@ class PostgresDatabase:
 
     @contextmanager
     def open_for_reading(self, where: str, *, snapshot: str | None = None) -> Iterator[Connection]:
-        """Open a read-only transaction. All reads see one moment: that of `snapshot`, if one is given."""
+        """Open a read-only transaction. All reads see the same state of the database: that of `snapshot`, if given."""
         with self.open_connection(where) as connection:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # it is idle while workers read

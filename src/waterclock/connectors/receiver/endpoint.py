@@ -423,7 +423,7 @@ _NOT_SERVED: _Answer = (421, {"error": "this host name is not served"}, ())
 
 
 class _GoneError(Exception):
-    """The sender disconnected before its request was complete."""
+    """Raised if the sender disconnects before its request is complete."""
 
 
 async def _read_asgi_body(receive: Receive) -> AsyncIterator[bytes]:
@@ -452,7 +452,7 @@ def _too_large_error(most: int) -> RefusedError:
 
 
 async def _encode_in_loop(body: bytes, headers: Mapping[str, str], limits: RequestLimits) -> tuple[int, bytes]:
-    """Return the number of events in a body, and the bytes to store."""
+    """Parse a body in the event loop. Return the number of its events, and the bytes to store."""
     return _encode_events(body, headers, limits)
 
 

@@ -42,7 +42,7 @@ class Pace:
         return 0.0
 
     def pause(self, seconds: float) -> None:
-        """Do nothing: each request that was asked to wait does so itself."""
+        """Do nothing: without a rate limit, only the request that the server asked to wait does so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,12 @@ class Response(HttpResponse):
 
     @property
     def is_good(self) -> bool:
-        """True for 2xx."""
+        """True if the status is 2xx."""
         return 200 <= self.status < 300
 
     @property
     def is_not_found(self) -> bool:
-        """True if the resource does not exist: 404 and 410."""
+        """True if the resource does not exist (404 or 410)."""
         return self.status in {404, 410}
 
     @property

@@ -71,7 +71,7 @@ class SqlCollector(ABC, Generic[_Connection, _Column]):
     @property
     @abstractmethod
     def _source(self) -> ReadableDatabase[_Connection]:
-        """The database."""
+        """The database from which rows are collected."""
 
     @abstractmethod
     def _columns(self, connection: _Connection, unit: Unit) -> Sequence[_Column]:

@@ -56,7 +56,7 @@ class DatabaseDeliverer(ABC, Generic[_Connection]):
     @property
     @abstractmethod
     def _destination(self) -> WritableDatabase[_Connection]:
-        """The database."""
+        """The database to which rows are delivered."""
 
     @abstractmethod
     def _session(self, connection: _Connection) -> SqlSession:

@@ -17,7 +17,7 @@ class ReadableDatabase(Protocol[_Opened_co]):
     """A database that can be opened for reading, in one transaction."""
 
     def open_for_reading(self, where: str) -> AbstractContextManager[_Opened_co]:
-        """Open a read transaction. All reads see one moment."""
+        """Open a read transaction. All reads see the same state of the database."""
 
 
 @dataclass(frozen=True, slots=True)

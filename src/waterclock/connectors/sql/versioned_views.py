@@ -26,7 +26,7 @@ Columns = Sequence[tuple[str, str]]
 
 
 def is_behind(unit: Unit) -> bool:
-    """Return whether a unit is published behind a view."""
+    """Return whether a unit is published to tables behind a view."""
     return unit.options.get("behind") == "view"
 
 

@@ -37,7 +37,7 @@ class SqliteFile:
 
     @contextmanager
     def open_for_reading(self, where: str) -> Iterator[sqlite3.Connection]:
-        """Open a read transaction. All reads see one moment."""
+        """Open a read transaction. All reads see the same state of the database."""
         with self._open_connection("ro", where) as connection:
             connection.execute("BEGIN")
             yield connection
