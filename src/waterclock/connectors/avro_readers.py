@@ -166,7 +166,7 @@ def _least_size(schema: Any, known: dict[str, tuple[int, int]], most: int) -> tu
     if kind not in ("record", "error", "fixed"):
         return _least_size(kind, known, most)
     name = str(schema.get("name"))
-    known[name] = 1, 0  # within itself: such a field is of a union, array or map, which takes a byte
+    known[name] = 1, 0  # within itself the type can only occur in a union, array or map, which takes a byte
     if kind == "fixed":
         sizes = [(int(schema["size"]), 0)]
     else:

@@ -20,7 +20,7 @@ def is_protected(path: str) -> bool:
     try:
         real = Path(path).resolve(strict=True)
         return not any(stat.S_ISDIR(mode) and mode & stat.S_IWOTH for mode in map(_mode_of, (real, *real.parents)))
-    except (OSError, RuntimeError):  # there is none, or links without an end
+    except (OSError, RuntimeError):  # the path does not exist, or has a cycle of links
         return False
 
 

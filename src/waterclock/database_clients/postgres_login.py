@@ -33,9 +33,7 @@ _LOGIN = re.compile(
 _LOGIN_STATES = frozenset({"28000", "28P01"})
 _NO_DATABASE_STATES = frozenset({"3D000"})
 _SECONDS = 10
-_FIRST_SECONDS = (
-    150  # PgBouncer keeps a first statement waiting for a server by up to 120, as it is configured at first
-)
+_FIRST_SECONDS = 150  # by default PgBouncer lets a first statement wait up to 120 seconds for a server
 _VERIFIED = frozenset({"verify-ca", "verify-full"})
 _REVEALING = "server requested a cleartext password"
 _NOT_REVEALED = (
@@ -138,7 +136,7 @@ def _protect_password(conninfo: str, settings: dict[str, Any]) -> dict[str, Any]
     of_environment = {each.keyword.decode(): each.val.decode() for each in pq.Conninfo.get_defaults() if each.val}
     said = {**of_environment, **conninfo_to_dict(conninfo), **settings}
     hosts = [str(said[name]) for name in ("host", "hostaddr") if said.get(name)]
-    # a service names its host in a file of its own
+    # a service defines its host in a separate file
     is_socket = not said.get("service") and all(is_protected(each) for host in hosts for each in host.split(","))
     if pq.version() < _REQUIRES or "require_auth" in said or is_socket or said.get("sslmode") in _VERIFIED:
         return settings

@@ -355,7 +355,7 @@ def _copy(path: str | Path, target: Path) -> bool:
 def is_same_content(one: str | Path, other: str | Path) -> bool:
     """Return whether two files have the same content. Raises  FileNotFoundError if one does not exist."""
     if not is_remote(one) and not is_remote(other):
-        filecmp.clear_cache()  # it serves an earlier comparison for a file of the same size and time of change
+        filecmp.clear_cache()  # it would reuse an earlier result for files of equal size and modification time
         return Path(one).samefile(other) or filecmp.cmp(one, other, shallow=False)
     if stat_file(one).size != stat_file(other).size:
         return False

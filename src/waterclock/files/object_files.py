@@ -56,7 +56,7 @@ def written_object(store: Store, key: str) -> Iterator[IO[bytes]]:
     import obstore
 
     where = f"{store.bucket}/{key}"
-    # leaving it by an error leaves the upload unfinished
+    # an error in the block leaves the upload unfinished, so that no object is created
     with (
         translate_store_errors(where),
         obstore.open_writer(store.objects, key, buffer_size=_PART, max_concurrency=_PARTS_AT_ONCE) as to,
@@ -262,13 +262,15 @@ def _list_in_time(listing: Callable[[], Coroutine[Any, Any, _T]], where: str) ->
 
     def run() -> _T:
         try:
-            with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # it cancels what Ctrl-C leaves
+            with asyncio.Runner(
+                loop_factory=asyncio.new_event_loop
+            ) as runner:  # it cancels unfinished tasks after Ctrl-C
                 return runner.run(asyncio.wait_for(listing(), _LISTING_SECONDS))
         except TimeoutError as error:
             why = f"its listing gave nothing for {_LISTING_SECONDS} seconds but pages that refer to further pages"
             raise wrong_response_error(where, why, transient=True) from error
         except ValueError as error:
-            if str(error).startswith("Could not parse path"):  # of a name, which the caller's refusal explains
+            if str(error).startswith("Could not parse path"):  # an invalid name, which the caller reports
                 raise
             raise wrong_response_error(where, f"its listing has an invalid time: {error}") from error
 

@@ -19,7 +19,7 @@ _MOST_BYTES = 1 << 20
 _FIRST, _LONGEST = timedelta(seconds=30), timedelta(minutes=10)
 
 
-_REFUSALS = frozenset({400, 413, 422})  # rejections of the content itself, whichever client sends it and whenever
+_REFUSALS = frozenset({400, 413, 422})  # rejections of the content, which a retry cannot change
 
 
 class NotDelivered(Exception):

@@ -153,7 +153,7 @@ class Events:
             versions[each.table] = max(versions.get(each.table, (-1, "")), (each.version, each.location))
         if table is not None and table.source is not None:
             namespace, name = self._unit(table.source.unit)
-            # of another project's table, whose name there is not one of ours
+            # for a table of another project, the input is known under the name of the source
             found = [str(version) for version, _ in versions.values() if version >= 0]
             facets = {"version": dataset_version_dataset.DatasetVersionDatasetFacet(found[0])} if found else {}
             yield ol.InputDataset(namespace, name, facets=dict(facets))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LIBRARY = "openlineage"
 SECONDS_OF_A_RUN = 10.0
 """A cycle of a run sends no event after this time. The next cycle, or `waterclock openlineage send`, continues."""
-_NOTED_EVERY = 10.0  # seconds between two records of the progress; with an event's ten it is less than the lease
+_NOTED_EVERY = 10.0  # seconds between records of the progress; with ten for an event, less than the lease
 _PAGE = 200
 _MOST_REFUSED = 20  # events that may be skipped before a server counts as rejecting everything
 

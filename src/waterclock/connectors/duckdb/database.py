@@ -30,7 +30,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     # extensions are never downloaded implicitly
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
-    # a view in a stranger's file could read any file of this machine, /proc/self/environ among them
+    # a view in a file of unknown origin could read any file of this machine, such as /proc/self/environ
     "enable_external_access": "false",
 }
 _PAUSE = 0.05

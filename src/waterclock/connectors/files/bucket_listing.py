@@ -66,7 +66,9 @@ def _list_matching_files(root: str, names: Names) -> Iterator[tuple[str, str, Fi
     head = f"{inner}/" if inner else ""
     pattern = _parts_of(names.path)
     folder = entry_path(root, inner)
-    marks = files_below(folder, f".{begin}") if begin else ()  # else the second listing contains them
+    marks = (
+        files_below(folder, f".{begin}") if begin else ()
+    )  # without `begin`, the second listing contains the marker objects
     arrived: dict[str, datetime] = {}
     matching: list[tuple[str, FileInfo]] = []
     for found in chain(marks, files_below(folder, begin)):

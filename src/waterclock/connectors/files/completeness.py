@@ -22,7 +22,7 @@ DAMAGED = "damaged"
 """The problem of a file that will not become complete by waiting."""
 _CHUNK = 1 << 20
 _READ_THROUGH = {"gz": 64 << 20, "bz2": 8 << 20}
-_MOST_UNPACKED = {"gz": 1 << 30, "bz2": 256 << 20}  # some seconds, even of a file that unpacks to a thousand times more
+_MOST_UNPACKED = {"gz": 1 << 30, "bz2": 256 << 20}  # takes some seconds, even for an extreme compression ratio
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "zst": b"\x28\xb5\x2f\xfd"}
 _PARQUET = b"PAR1"
 _AVRO = b"Obj\x01"

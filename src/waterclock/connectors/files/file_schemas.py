@@ -280,7 +280,7 @@ def _are_small(paths: Sequence[str]) -> bool:
     room = _LOOKED_THROUGH - sum(map_each(paths, _size_of, at=paths[0]))
 
     def unpack(path: str) -> None:
-        nonlocal room  # threads may miss each other's chunks by a few: the limit is about speed
+        nonlocal room  # threads may lose some of each other's updates: the limit only saves time
         kind = format_of(Path(path).name)
         if room < 0 or kind is None or not kind[1]:
             return

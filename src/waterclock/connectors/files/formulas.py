@@ -60,7 +60,7 @@ def check_cells(file: IO[bytes], sheet: str) -> FormulaCells:
             with packed.open(path) as content:
                 _CellParser(found).parse(content)
         if len(paths) > 1:
-            found.errors.clear()  # some are of other sheets
+            found.errors.clear()  # some belong to other sheets
     return found
 
 
@@ -166,7 +166,7 @@ class _CellParser:
     def _end(self, name: str) -> None:
         if self._value:
             self._parser.CharacterDataHandler = None
-        elif name.endswith("sheetData"):  # formulas of validations and sparklines follow, which are of no cell
+        elif name.endswith("sheetData"):  # the formulas that follow belong to validations and sparklines, not to cells
             self._end_cell()
             self._parser.StartElementHandler = self._parser.EndElementHandler = None
 

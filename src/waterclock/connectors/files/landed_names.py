@@ -52,7 +52,7 @@ _COMPRESSED = frozenset(("csv", "json", "parquet", "xml", "fixed"))
 _UNFINISHED = (".part", ".partial", ".tmp", ".temp", ".crdownload", ".filepart", "._copying_", "~")
 WILDCARD = re.compile(r"[*?\[]")
 _SUPPLIER_SOURCE = re.compile(r"[^./*?\[\]]+\.[^./*?\[\]]+")
-_NO_TEXT = re.compile("[\ud800-\udfff]")  # as Python shows the bytes of a name that are not UTF-8
+_NO_TEXT = re.compile("[\ud800-\udfff]")  # Python's representation of bytes in a name that are not UTF-8
 _DATE_FOLDER = re.compile(r"(?:[a-z]+=)?[0-9]{1,4}(?:[-_][0-9]{2}){0,2}", re.IGNORECASE)
 
 
@@ -272,7 +272,7 @@ def parse_file_name(
 
     Raises  FileNotFoundError if the file's last modification is needed and the file no longer exists
     """
-    if _NO_TEXT.search(name):  # neither Spark nor the ledger has such a name
+    if _NO_TEXT.search(name):  # neither Spark nor the ledger can represent such a name
         return Report(path, "misnamed", "its name is not UTF-8 text")
     return (
         _parse_supplier_name(path, name, root, names, zone, found)

@@ -239,7 +239,7 @@ def _find_problem(one: Candidate, names: Names, landing: Landing, now: datetime)
             raise
         return Report(one.path, "unreadable", error.why or error.what)
     if problem is None or (names.takes_all and problem[0] == DAMAGED):
-        return None  # a raw file is not parsed, so its ending promises no format; an incomplete one is still skipped
+        return None  # a raw file is not parsed, so it may have any content; an incomplete one is skipped
     return Report(one.path, *problem)
 
 

@@ -27,7 +27,7 @@ LINE = f"""CASE WHEN {_ID} - {_COUNTED}.first BETWEEN 0 AND {_COUNTED}.rows - 1
 UNKNOWN = f"CAST(NULL AS {TYPES['row']})"
 SAME_LINES = frozenset(("UTF-8", "UTF8", "ISO-8859-1", "US-ASCII"))
 _BLANK = r"value RLIKE '^[\\x00-\\x20]*$'"
-_PART = 33  # an id is the number of the task, shifted by so many bits, plus the number of the row in it
+_PART = 33  # bits: an id is the task's number, shifted by this many bits, plus the number of the row in the task
 _MOST_SKIPPED = 10_000
 _FIELDS = "STRUCT<first: BIGINT, before: BIGINT, rows: BIGINT, skipped: ARRAY<BIGINT>>"
 

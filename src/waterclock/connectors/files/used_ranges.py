@@ -68,7 +68,9 @@ def check_used_ranges(file: IO[bytes]) -> None:
                     _OdsParser().parse(content)
             # a file may be both: calamine tries .xlsb before .ods
             if any(name.casefold() == _OF_XLSB for name in names):
-                for member in packed.infolist():  # any may be the sheet that is read, those of the same name too
+                for (
+                    member
+                ) in packed.infolist():  # any of them may be the sheet that is read, even several of the same name
                     _check_records(packed.read(member))
     file.seek(0)
 

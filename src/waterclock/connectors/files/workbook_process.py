@@ -32,8 +32,8 @@ from waterclock.errors import WaterclockError
 _LIBRARY = "python_calamine"
 _MOST_BYTES = 512 << 20
 _MOST_MEMORY = 3 << 30
-_MOST_SECONDS = 300  # of the CPU
-_MOST_WAITED = 1200  # for a line, on a busy machine
+_MOST_SECONDS = 300  # of CPU time
+_MOST_WAITED = 1200  # seconds for a line, on a busy machine
 _PIECE = 1 << 20
 _START = f"import sys; sys.path += sys.argv[4:]; from {sheet_rows.__name__} import main; main()"
 _ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")

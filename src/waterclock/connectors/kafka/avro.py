@@ -113,7 +113,7 @@ class Decoder:
             found = _parse(answer["schema"])
         if len(self.known) >= _MOST_SCHEMAS:
             del self.known[next(iter(self.known))]
-        self.known[number] = found  # the last one is the one that was used last
+        self.known[number] = found  # ordered by use: the last entry is the most recently used
         return found, io.BytesIO(value[_PREFIX.size :])
 
 

@@ -170,7 +170,7 @@ def _read_in_parallel(
     _assign(consumer, extract, places)
     came, last, last_error = _ReceivedRecords(), time.monotonic(), ""
     while places:
-        # no more than may remain: the client would wait for more, at the end of each range
+        # at most as many as remain, as the client would wait for more at the end of each range
         messages = consumer.consume(min(_AT_ONCE, sum(place.most for place in places.values())), _WAIT)
         done: list[TopicPartition] = []
         is_lost = False

@@ -21,7 +21,7 @@ _CONNECT_SECONDS = 10
 _LOGIN_SECONDS = 30
 _SILENT_SECONDS = 6 * 3600  # a server sends nothing while it sorts
 _MOST_BYTES = 256 << 20  # of an answer that is not read row by row
-# a lost server is noticed within a minute; an operating system may lack some of these options
+# detects a lost server within a minute; an operating system may not have all of these options
 _KEPT_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
 LACKS_PACKAGE = "package is required"
 """A part of PyMySQL's error message for a login method that needs another package."""

@@ -42,7 +42,7 @@ def _refuse_changed(connection: Connection, part: MysqlExtract) -> None:
         raise changed_database_error(part.where, why)
 
 
-# a session shows a TIMESTAMP in UTC
+# the zone of sign_time is UTC, as sessions read a TIMESTAMP in UTC
 _READER = ServerReader(
     dialect=DIALECT,
     session=session_in,

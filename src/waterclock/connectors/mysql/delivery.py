@@ -90,7 +90,7 @@ class MysqlDeliverer(AfterDdlDeliverer["Connection", MysqlDestinationColumn]):
         return run_statement(connection, sql, (DELIVERIES,)).fetchone() is not None
 
     def _claim_lock(self, project: str, claim: int) -> str:
-        # a lock belongs to the whole server, where a project may have a database for each of its environments
+        # lock names are shared by the whole server, which may have a database for each environment of a project
         return _name_of("claim", self.database.address["database"], project, claim)
 
     def _lock(self, connection: Connection, name: str, where: str) -> None:

@@ -44,7 +44,7 @@ _ENGINE = "InnoDB"
 _LONGEST_NAME = 64  # characters
 _LONGEST_KEY = 3072  # bytes, of all columns of an index together
 _LONGEST_TEXT_OF_KEY = 255
-# in the first two, trailing blanks are significant; utf8mb4_bin exists everywhere
+# trailing blanks are significant in the first two; the last one exists on every server
 _COLLATIONS = ("utf8mb4_nopad_bin", "utf8mb4_0900_bin", "utf8mb4_bin")
 _WHOLE = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
 _LONG = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json"})

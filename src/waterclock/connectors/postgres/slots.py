@@ -35,7 +35,7 @@ SELECT confirmed_flush_lsn, coalesce(wal_status, 'lost'),
   pg_wal_lsn_diff(pg_current_wal_flush_lsn(), restart_lsn)
 FROM pg_replication_slots WHERE slot_name = %s AND database = current_database()"""
 _NO_PLUGIN, _NO_RIGHT, _IN_USE, _UNKNOWN_OPTION = "58P01", "42501", "55006", "22023"
-_TRUSTED = "output_plugin_libraries"  # in every version since its minor releases of late 2026
+_TRUSTED = "output_plugin_libraries"  # a setting of the minor releases since late 2026
 _LOST = frozenset({"55000", "58P01", "42704"})  # invalidated, its files removed, dropped with its publication
 
 

@@ -36,7 +36,7 @@ _TEXTS = frozenset(
         *("inet", "cidr", "macaddr", "macaddr8", "ltree"),
     }
 )
-# without json: in the JSON of an array its elements are not texts
+# without json and jsonb: in an array's JSON, such elements are not texts
 _IN_ARRAYS = frozenset({"bool", "int2", "int4", "int8", "float4", "float8", *(_TEXTS - {"json", "jsonb"})})
 _MOST_DIGITS = 38
 

@@ -273,7 +273,7 @@ class Endpoint:
             if (refusal := await self._check_token(stream.limits.token, headers)) is not None:
                 return refusal
         elif "origin" in headers:
-            # without a token every page in a browser of this machine could send events
+            # without a token, any web page in a browser on this machine could send events
             return 403, {"error": "a web page cannot send events: the connection has no token"}, ()
         elif not self.hosts.allows(headers.get("host", "")):
             return _NOT_SERVED

@@ -37,7 +37,7 @@ MOST_KEYS = 1_000  # of an event, at all levels: each may become a column, and S
 _MOST_EXPONENT = 400
 _EXPONENT = re.compile(r"[0-9.][eE][+-]?0*[0-9]{3}")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
-_SIMPLE: set[str] = set()  # keys that are their columns' names: most are, and all events have the same ones
+_SIMPLE: set[str] = set()  # cache of keys that are valid column names as they are: most are, and events repeat them
 _MOST_KNOWN = 10_000
 
 

@@ -331,7 +331,7 @@ class Api:
         return {form for secret in plain if secret for form in _forms(secret)}
 
     def _describe_answer(self, answer: Response) -> str:
-        # cut last: half a secret would not be found
+        # secrets are hidden before the text is cut, as a part of a secret would not be found
         body = " ".join(self.hide(answer.content[: 1 << 16].decode(errors="replace")).split())
         return f"{answer.status}{': ' + body[:_TOLD] if body else ''}"
 

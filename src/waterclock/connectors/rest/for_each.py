@@ -282,7 +282,7 @@ def _bodies(asking: _EachContext, window: Window, keys: Sequence[str]) -> Iterat
             where = f"{reading.unit}@{window.label}, page {number}"
             raise endless_pages_error(reading, "it names as the next page one that was read before", where)
         places.add(place_key)
-        # a 404 for a later page does not mean that the keys do not exist: their first page was found
+        # a 404 for a later page does not mean that the keys do not exist, as their first page was found
         adapt = partial(_adapt_request, asking, values, may_lack=number == 1)
         body, place = request_page(reading, place, window, number, before, adapt)
         yield body

@@ -72,7 +72,7 @@ class Journal:
         # starts with a line feed too: a line that a crash cut off must not corrupt this one
         left = memoryview(f"\n{line}\n".encode())
         if is_remote(self.folder):
-            # parts of one chunk may be accepted one after the other: each has an object of its own
+            # parts of one chunk may be accepted one after the other: each has a separate object
             name = f"{accepted.label}-{accepted.chunk}-{hashlib.sha256(line.encode()).hexdigest()[:16]}.json"
             put_if_absent(self.folder / f"{claim}.accepted" / name, line)
             return

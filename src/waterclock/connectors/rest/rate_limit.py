@@ -62,7 +62,7 @@ class SharedPace(Pace):
         with closing(self._open()) as database, database:
             database.execute("BEGIN IMMEDIATE")
             now = self.clock()
-            # after a clock was set back, all requests would wait until it has caught up
+            # otherwise, after the clock was set back, all requests would wait until the old time is reached again
             database.execute("DELETE FROM granted WHERE at > ?", (now + 100 * self.period,))
             (until,) = database.execute("SELECT coalesce(max(until), 0) FROM paused WHERE until > ?", (now,)).fetchone()
             found = database.execute(
@@ -108,6 +108,6 @@ def _folder() -> Path:
     why = "it stores the times of requests, and another user could replace its files"
     try:
         return require_private_folder(cache_folder() / "rates", why=why, fix="remove it")
-    except (OSError, RuntimeError):  # a read-only home, or none
+    except (OSError, RuntimeError):  # the home folder is read-only or missing
         folder = Path(tempfile.gettempdir()) / f"waterclock-rates-{os.geteuid()}"
         return require_private_folder(folder, why=why, fix="ask its owner to remove it, or set XDG_CACHE_HOME")

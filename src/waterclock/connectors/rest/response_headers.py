@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from waterclock.http.client import HttpResponse
 
 RETRYABLE_STATUSES = frozenset({408, 425, 429})
-# possessive, so that a header of any text is parsed in linear time
+# the quantifiers are possessive, so that any header is parsed in linear time
 _LINK = re.compile(r"<([^<>]*+)>((?:\s*+;\s*+[\w*]++\s*+(?:=\s*+(?:\"[^\"]*+\"|[^\s,;\"]++))?+)*+)")
 _REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^;,\s]+))", re.IGNORECASE)
 

@@ -79,7 +79,7 @@ class MinuteChangeScan:
     def _build_aggregation(self, bounds: Bounds, limits: tuple[int, ...]) -> MinuteAggregation:
         step = _MINUTE // (EPOCH_UNITS[self.times.epoch] if self.by_window.is_number else _MICROSECOND)
         oldest = min((bound for bound in bounds.values() if bound is not None), default=None)
-        # for an index; a day wider, as local times do not ascend where a clock is set back: the limits are exact
+        # only lets the server use an index (the limits are exact): a day earlier, as local times can go back
         since = None if oldest is None or None in bounds.values() else oldest - _DAY
         return MinuteAggregation(limits, since, self._count(datetime.now(UTC)), step)
 

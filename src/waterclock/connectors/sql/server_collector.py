@@ -136,13 +136,13 @@ class ServerCollector(ChangedMinutesCollector[_Connection, _Column]):
         source: dict[str, Any] = {reader.place: extract.database.name}
         if read is not None:
             close()
-            if read:  # with the schema of what was read, which may have nested types
+            if read:  # with the schema of the batches, which may have nested types
                 return collect_in_driver(spark, read, read[0].schema, counts, request.left_out, source)
             empty = spark.createDataFrame([], ddl_of(extract.fields))
             return Collected(empty, lambda: counts, request.left_out, {**source, "rows": 0}, is_empty=True)
         parts = [extract] if reader.parts is None else reader.parts(connection, unit, extract)
         if not reader.stays_open:
-            close()  # the workers have transactions of their own
+            close()  # the workers open separate transactions
         frame = read_by_workers(spark, parts, reader.read_part, extract.fields)
         said = {**source, "parts": len(parts)}
         if reader.stays_open:

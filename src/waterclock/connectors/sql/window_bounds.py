@@ -128,5 +128,5 @@ def local_bounds(start: datetime, end: datetime, zone: str) -> tuple[datetime, d
     rules = nominal_zone(zone)
     offsets = {at.astimezone(rules).utcoffset() for at in (start - _DAY, start, end, end + _DAY)}
     margin = timedelta(0) if len(offsets) == 1 and end - start <= 7 * _DAY else _DAY
-    # a date is the midnight of its day: the first instant of a window is at or after it
+    # a date counts as midnight of its day: the first instant of a window is at or after it
     return (start - margin).astimezone(rules), (end + margin).astimezone(rules) + (_SECOND if margin else timedelta(0))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 Span = tuple["datetime", "datetime"]
 _HELD_BACK = frozenset({"E415", "E423"})  # a ledger that is locked, or whose server is down: a retry may succeed
-# errors that values of unexpected types cause: others write to that ledger
+# errors caused by values of unexpected types, as other programs may write to that ledger
 _ODD_VALUES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 CAPABILITIES = Capabilities(
     type="waterclock",
