@@ -1,4 +1,4 @@
-"""The connection type `keys`: the secrets from which functions such as `hash_keyed` and `encrypt` derive their keys.
+"""The connection type `keys`: the secrets from which keyed hashing and encryption derive their keys.
 
 The registry loads `connector`, which defines the options. `derivation` derives the keys of each purpose from a secret.
 """
