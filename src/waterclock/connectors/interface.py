@@ -269,10 +269,7 @@ class ItemReader(Collector, Protocol):
     def read_items(
         self, spark: SparkSession, unit: Unit, items: Mapping[datetime, Sequence[Item]], columns: Columns, zone: str
     ) -> Collected:
-        """Read items into one frame, usually in one scan.
-
-        `items` maps the start of each label's window to its items.
-        """
+        """Read the items of each label, by the start of its window, into one frame, usually in one scan."""
         ...
 
     def archive(self, unit: Unit, items: Sequence[Item]) -> tuple[Report, ...]:
@@ -354,10 +351,7 @@ class WindowCollector(Collector, Protocol):
     def read_windows(
         self, spark: SparkSession, unit: Unit, request: WindowRequest, columns: Columns, zone: str
     ) -> Collected:
-        """Read the rows of each window (`start <= time < end`) with its label.
-
-        Rows without a data time are only counted.
-        """
+        """Read the rows of each window (`start <= time < end`) with its label, and count rows without a data time."""
         ...
 
 
@@ -446,10 +440,7 @@ class LinkedCollector(Collector, Protocol):
         ...
 
     def facts(self, unit: Unit) -> LinkFacts:
-        """Return the progress of the table.
-
-        If the table cannot be read, `problem` has the reason, and no error is raised.
-        """
+        """Return the progress of the table. If it cannot be read, `problem` has the reason, and no error is raised."""
         ...
 
     def contents(self, unit: Unit, spans: Sequence[tuple[datetime, datetime]]) -> Sequence[str]:
