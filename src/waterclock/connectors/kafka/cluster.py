@@ -269,11 +269,9 @@ class Cluster:
         return own
 
     def _token(self, _: str) -> tuple[str, float]:
-        """Read the current token from its file.
+        """Read the current token from its file. Return it with its expiry time, by default in five minutes.
 
         Raises  E855 if there is no file or no valid token in it
-
-        Raises  E855 without a file, or without a token in it that is valid now
         """
         try:
             token = Path(self.token_file).read_text(encoding="ascii").strip()

@@ -140,7 +140,7 @@ def _cast(taken: CollectedColumn) -> str:
 
 
 def _text(*, is_object: bool) -> str:
-    """Return the SQL of a record's value as text.
+    """Return SQL for a record's value as text, which raises an error with the record's position for an invalid value.
 
     A value is invalid if it is not UTF-8 or, with `is_object`, not a JSON object.
     """

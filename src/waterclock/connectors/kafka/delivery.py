@@ -177,7 +177,7 @@ class KafkaDeliverer:
     def find_loss(self, unit: Unit, project: str, publish: str, claim: int) -> str | None:
         """Return a message if the topic was replaced or has no record of the claim; else None.
 
-        A record that is so old that Kafka may have removed it counts as intact.
+        Messages are not checked. A record that is so old that Kafka may have removed it counts as intact.
         """
         log = self.cluster.log_of(unit.path, str(unit))
         with self.cluster.translate_errors(str(unit), unit.path):

@@ -55,7 +55,10 @@ class PostgresDeliverer(SingleTransactionDeliverer["Connection", Mapping[str, Po
     database: PostgresDatabase
 
     def kill(self, unit: Unit, project: str, publish: str, claim: int) -> Delivered:
-        """Record a claim as killed, unless it has an outcome already."""
+        """Record a claim as killed, unless it has an outcome already.
+
+        A connection that still delivers the claim is ended first.
+        """
         with self.database.open_connection(str(unit)) as connection:
             connection.execute(_END, (_format_application_name(project, claim),))
         return SingleTransactionDeliverer.kill(self, unit, project, publish, claim)

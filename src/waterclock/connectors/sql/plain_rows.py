@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 def rows_of_slice(
     delivery: Delivery, convert: Callable[[pa.Array, str, str], list[Any]], *, with_marks: bool
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield rows as tuples.
+    """Yield rows as tuples of the columns' values.
 
+    If the destination stores labels, the label follows; with `with_marks`, so does whether the row is deleted.
     `convert` takes a column, its name in lower case and its Spark type, and returns its values.
     """
     names = [name for name, _ in delivery.columns]
