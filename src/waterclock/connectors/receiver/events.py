@@ -201,7 +201,7 @@ def _check_names(event: Mapping[str, Any], number: int) -> None:
 
 
 def _check_name(key: str, name: str, folded: str, number: int) -> None:
-    """Refuse a key that cannot be the name of a column. Keys that are valid names as they are are cached."""
+    """Refuse a key that cannot be the name of a column. Keys that need no change are cached."""
     if folded in OWN:
         raise RefusedError(f"event {number} has a key {key}, which is a column that the endpoint adds")
     if not name:

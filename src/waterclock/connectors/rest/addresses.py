@@ -55,7 +55,7 @@ def fill_path(template: str, values: Mapping[str, Sequence[str]]) -> str:
 
 
 def wrong_path(path: str) -> str:
-    """Return why a path leads elsewhere than below an API's url, however a server decodes it; empty if it does not."""
+    """Return why a path may lead out of an API's url, however a server decodes it; empty if it cannot."""
     try:
         steps = decode_path(path).split("/")
     except OutsideApi as error:
