@@ -99,7 +99,7 @@ def damaged_ledger_error(url: sa.URL, error: Exception) -> WaterclockError:
     )
 
 
-def newer(url: sa.URL, found: str, known: str) -> WaterclockError:
+def build_newer_schema_error(url: sa.URL, found: str, known: str) -> WaterclockError:
     """Build the error for a ledger that newer code has changed."""
     return WaterclockError(
         "E402",
@@ -384,7 +384,9 @@ def unknown_batch(table: str, label: datetime) -> WaterclockError:
     )
 
 
-def impossible(table: str, label: datetime, what: str, *, why: str, fix: str | None = None) -> WaterclockError:
+def build_impossible_error(
+    table: str, label: datetime, what: str, *, why: str, fix: str | None = None
+) -> WaterclockError:
     """Build the error for a decision that does not fit the batch's state."""
     return WaterclockError(
         "E413", f"{table}@{label_of(label)} {what}", where=f"{table}@{label_of(label)}", why=why, fix=fix

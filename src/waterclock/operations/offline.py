@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from waterclock.batches.ledger_snapshot import BEGINNING, FOREVER
-from waterclock.batches.offline import NEVER, OfflineRun, SpanFound, is_due, next_measurement_time, to_measure
+from waterclock.batches.offline import NEVER, OfflineRun, SpanMeasures, is_due, next_measurement_time, to_measure
 from waterclock.flow.declarations import Table
 from waterclock.flow.measures import OFFLINE
 from waterclock.operations.formatting import count_words, instant_words, local_range
@@ -34,7 +34,7 @@ class OfflineStand:
     next_at: datetime | None
     is_due: bool
     waiting: int
-    spans: tuple[SpanFound, ...] = ()
+    spans: tuple[SpanMeasures, ...] = ()
 
     @property
     def error(self) -> str | None:

@@ -22,8 +22,8 @@ from waterclock.engine.progress import GroupReport
 from waterclock.engine.run_outcome import RunOutcome
 from waterclock.engine.runner import Runner
 from waterclock.errors import WaterclockError
-from waterclock.flow.choices import Mode, ReadKind
 from waterclock.flow.declarations import Read, Table
+from waterclock.flow.enums import Mode, ReadKind
 from waterclock.ledger import refusals
 from waterclock.ledger.refusals import ClaimRefused
 from waterclock.planner.plan import Group, Plan

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlanDetails:
     """A plan with its details: labels that need no batch, tables without a due window, deadlines and more."""
 
     plan: Plan
@@ -99,7 +99,7 @@ class Planned:
         )
 
 
-def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str | None) -> Planned:
+def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str | None) -> PlanDetails:
     """Plan the selection; without a label range, also count labels that are not needed. Raises  E318."""
     if at.ledger is not None:
         at.ledger.declared.refuse_pending(at.flow)
@@ -113,7 +113,7 @@ def plan_selection(at: OpenedProject, selection: list[str] | None, labels: str |
             for name, it in count_idle_labels(at.planner, at.snapshot, at.now, counts).items()
             if name in found.tables
         }
-    return Planned(
+    return PlanDetails(
         plan,
         at.flow,
         at.project.env,

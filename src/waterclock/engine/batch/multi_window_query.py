@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - F is the usual name
 
 from waterclock.batches.records import Slice
-from waterclock.dpl.query.splice import MARKERS, Spliced, list_reads, splice_with
+from waterclock.dpl.query.splice import MARKERS, SplicedQuery, list_reads, splice_with
 from waterclock.dpl.query.window_wise import WindowWise, window_wise
 from waterclock.engine.reads.hidden import add_hidden_columns
 from waterclock.engine.reads.pin import PinnedRead, build_empty_frame, frame_of
@@ -157,7 +157,9 @@ def _key_of(reference: TableReference) -> str:
     return f"{WINDOW}_{reference.start}"
 
 
-def _query_all_windows(work: RunContext, spark: SparkSession, query: Spliced, columns: Mapping[str, str]) -> DataFrame:
+def _query_all_windows(
+    work: RunContext, spark: SparkSession, query: SplicedQuery, columns: Mapping[str, str]
+) -> DataFrame:
     register_functions(spark, work.root, work.flow, [query.text], work.keys)
     variables = {name: value for name, value in work.project.variables.items() if f":{name}" in query.text}
     of_window = ", ".join(f"{_WINDOWS}.{name}" for name in MARKERS.values())

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from waterclock.batches.ledger_snapshot import BatchStatus, OpenClaim, is_release
 from waterclock.batches.records import Claim, ClaimRequest
-from waterclock.flow.choices import Kind, TableType
+from waterclock.flow.enums import Kind, TableType
 from waterclock.ledger import refusals
 from waterclock.ledger.read.content import contents_of
 from waterclock.ledger.read.inputs import read_inputs

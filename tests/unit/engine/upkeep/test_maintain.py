@@ -10,7 +10,7 @@ import pytest
 
 from tests.ledgers import day, flow, table
 from waterclock.engine.upkeep import maintain
-from waterclock.storage.slices.inventory import Leaf
+from waterclock.storage.slices.inventory import SliceFolder
 from waterclock.storage.slices.manifest import MANIFEST
 
 
@@ -19,7 +19,7 @@ def test_a_slice_whose_release_failed_since_the_look_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: dict[datetime, int], *, stays: bool
 ) -> None:
     """It was looked at while the release was open: nothing was held then, and the claim that sealed it had failed."""
-    leaf = Leaf("_stage/20130103000000/c=7", 7, day(2), is_sealed=True)
+    leaf = SliceFolder("_stage/20130103000000/c=7", 7, day(2), is_sealed=True)
     folder = tmp_path / leaf.path
     folder.mkdir(parents=True)
     (folder / MANIFEST).write_text("{}")
