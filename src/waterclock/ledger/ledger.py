@@ -170,10 +170,7 @@ class Ledger:
 
     @classmethod
     def look(cls, url: str, ask: Callable[[Ledger], R]) -> R | None:
-        """Open the ledger at `url` read-only, and return the result of `ask` for it; None if there is no ledger.
-
-        Raises  as `read_only.look`
-        """
+        """Query another project's ledger without writing to it; None if there is none. Raises  as `read_only.look`."""
         return read_ledger(url, lambda database: ask(cls(database)))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Moves collected files to the archive: from the landing folder, under the same path.
+"""Moves collected files from the landing folder to the archive, under the same path.
 
 A file is first put into the archive, unless the same content is already there, and then removed from the landing
 folder. After a crash between the two steps it is in both places, and is archived again.
@@ -33,7 +33,7 @@ from waterclock.permissions.ownership import foreign_writer, open_below, remove_
 
 
 def archive_items(landing: Landing, items: Sequence[Item]) -> tuple[Report, ...]:
-    """Move files to the archive, under the same path as in the landing folder; return reports about files that stay.
+    """Move files to the archive, under their path in the landing folder. Return reports about files that are not moved.
 
     Idempotent: a file that is already in the archive with the same content is only removed from the landing folder. A
     file that another table archives at the same time is skipped. Other content is never overwritten. If one file cannot
@@ -93,9 +93,9 @@ def _put(landing: Landing, item: Item, relative: str, target: Path) -> bool:
 
 
 def _archive_opened_file(file: IO[bytes], path: str, target: Path) -> bool:
-    """Put an open file into the archive: as a hard link if no other user can change it, else as a copy.
+    """Put an open file into the archive, as a hard link if no other user can change the file, else as a copy.
 
-    The owner of a file, its other hard links and processes that have it open can all still write to a linked file.
+    A linked file can still be changed by its owner, through its other hard links, and by processes that have it open.
     """
     status = os.fstat(file.fileno())
     if status.st_nlink > 1 or foreign_writer(status, file.fileno()) is not None:

@@ -71,7 +71,7 @@ class Cluster:
     def consumer(self, heard: ErrorListener, **more: Any) -> Consumer:
         """Open a consumer that joins no group, reads only committed records, and commits no offsets.
 
-        `heard` receives the client's errors, and `more` are further settings of the client.
+        `heard` receives the client's errors; `more` are additional client settings.
         """
         from confluent_kafka import Consumer
 
@@ -88,7 +88,7 @@ class Cluster:
         return Consumer(self._client(heard, {**own, **more}), logger=_silent_logger())
 
     def producer(self, heard: ErrorListener, **more: Any) -> Producer:
-        """Open a producer. `heard` receives the client's errors, and `more` are further settings of the client."""
+        """Open a producer. `heard` receives the client's errors; `more` are additional client settings."""
         from confluent_kafka import Producer
 
         return Producer(self._client(heard, more), logger=_silent_logger())
@@ -96,7 +96,7 @@ class Cluster:
     def admin(self, heard: ErrorListener) -> AdminClient:
         """Open an admin client.
 
-        The caller must keep a reference to it: with the client its pending responses are lost.
+        The caller must keep a reference to it: without one, its pending responses are lost.
         """
         from confluent_kafka.admin import AdminClient
 
@@ -128,7 +128,7 @@ class Cluster:
             return Log(topic, str(found.topic_id), starts, ends)
 
     def offsets_since(self, log: Log, at: datetime, where: str) -> dict[int, int]:
-        """Return by partition the offset of the first record at or after `at`, or else the end.
+        """Map each partition to the offset of its first record at or after `at`, or else to its end.
 
         Raises  E854 to E856.
         """
@@ -145,9 +145,9 @@ class Cluster:
             return {part: found[part] if found[part] >= 0 else end for part, end in log.ends.items()}
 
     def offset_retention_minutes(self) -> int:
-        """Return for how many minutes the cluster keeps the offsets of a group without members.
+        """Return how many minutes the cluster keeps the offsets of a group without members.
 
-        It is 7 days if the cluster does not report it.
+        Return 7 days if the cluster does not report it.
         """
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
@@ -165,7 +165,7 @@ class Cluster:
             return _KEPT_MINUTES
 
     def describe_topic(self, topic: str, log: Log, where: str) -> tuple[dict[str, str], dict[int, int]]:
-        """Return the configuration of a topic, and by partition its end including uncommitted records.
+        """Return the configuration of a topic, and the end of each partition including uncommitted records.
 
         Cost: two requests
         """
@@ -188,10 +188,7 @@ class Cluster:
 
     @contextmanager
     def open_consumer(self, **more: Any) -> Iterator[tuple[Consumer, ErrorListener]]:
-        """Open a consumer, and close it at the end of the block.
-
-        Yield it with the listener that receives its errors.
-        """
+        """Open a consumer for the block. Yield it with the listener that receives its errors."""
         from confluent_kafka import KafkaException
 
         heard = ErrorListener()
@@ -274,7 +271,7 @@ class Cluster:
     def _token(self, _: str) -> tuple[str, float]:
         """Read the current token from its file. Return it with its expiry time, by default in five minutes.
 
-        Raises  E855 without a file, or without a token in it that is valid now
+        Raises  E855 if there is no file or no valid token in it
         """
         try:
             token = Path(self.token_file).read_text(encoding="ascii").strip()
@@ -296,7 +293,7 @@ class Cluster:
 
 
 def _wait_for_results(admin: AdminClient, heard: ErrorListener, asked: Mapping[Any, Future[Any]]) -> dict[Any, Any]:
-    """Wait for responses and return them. Raises the refusal as soon as all brokers are known to refuse the client."""
+    """Wait for responses and return their results. Raises the refusal as soon as all brokers refuse the client."""
     from confluent_kafka import KafkaException
 
     while wait(asked.values(), _LOOKS).not_done:
@@ -328,7 +325,7 @@ def _permission_error(name: str, why: str, where: str, topic: str) -> Waterclock
 
 
 def cluster_of(setting: Setting) -> Cluster:
-    """Build the cluster of a connection. Raises  E803 without an address."""
+    """Build the cluster of a connection from its options. Raises  E803 without an address."""
     options = setting.options
     servers = options.get("servers")
     if not servers:
@@ -352,7 +349,7 @@ def cluster_of(setting: Setting) -> Cluster:
 
 
 def _silent_logger() -> logging.Logger:
-    """Return a silent logger: the library logs events that are no errors, and errors are raised."""
+    """Return a silent logger, as the library also logs events that are not errors. Errors are raised."""
     logger = logging.getLogger("waterclock.kafka")
     logger.propagate = False
     if not logger.handlers:

@@ -1,4 +1,4 @@
-"""Creates, shows, lists and drops the tables behind a publish's view, in a transaction of their database."""
+"""Creates, lists and drops the tables behind a publish's view, and updates the view, in one transaction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from waterclock.flow.declarations import Unit
 
 
 def begin_part(tables: SqlViewTables, unit: Unit, delivery: Delivery) -> tuple[Unit, bool]:
-    """Return the table behind the view that a delivery fills, and whether this publish may replace its rows.
+    """Return the table behind the view to which a delivery writes, and whether this publish may replace its rows.
 
     Raises  E829 if the table of a version exists already
     """
@@ -32,7 +32,7 @@ def begin_part(tables: SqlViewTables, unit: Unit, delivery: Delivery) -> tuple[U
 
 
 def show(tables: SqlViewTables, unit: Unit, delivery: Delivery, part: Unit) -> None:
-    """Change the view to the version that was delivered, or to all labels including the delivered one."""
+    """Update the view to show the version that was delivered, or all labels including the delivered one."""
     if not delivery.is_by_label:
         tables.show(unit, {"": (part, tables.columns([part])[part.path])})
         return
@@ -41,7 +41,7 @@ def show(tables: SqlViewTables, unit: Unit, delivery: Delivery, part: Unit) -> N
 
 
 def find_label_tables(tables: SqlViewTables, unit: Unit, project: str, publish: str) -> tuple[str, ...]:
-    """Return the delivered labels that have a table behind the view."""
+    """Return the delivered labels that have a separate table behind the view."""
     return tuple(_find_parts(tables, unit, tables.labels(project, publish)))
 
 

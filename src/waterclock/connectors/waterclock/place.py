@@ -1,4 +1,4 @@
-"""Finds the ledger and the storage of another project, from the options of a connection."""
+"""Finds the ledger and the storage of another project by the options of a connection."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _OF_A_FILE = "sqlite:///"
 
 
 def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace) -> bool:
-    """Return whether a connection that another project declares leads to this project.
+    """Return whether a connection that another project declares refers to this project.
 
-    `place` is the other project, `options` are the connection's, and `own` is this project.
+    `place` is the other project, `options` are those of its connection, and `own` is this project.
     """
     said = {key: value for key, value in options.items() if isinstance(value, str)}
     root = place.root or Path()
@@ -29,7 +29,7 @@ def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace)
 
 
 def locate_project(setting: Setting) -> ProjectPlace:
-    """Return the location of the project that a connection names.
+    """Return the location of the project to which a connection refers.
 
     Raises  E833 if there is none, E838 for an unreadable file
     """
@@ -47,7 +47,7 @@ def locate_project(setting: Setting) -> ProjectPlace:
 
 
 def resolve_location(folder: Path, said: str) -> str:
-    """Return a URL unchanged, and a path resolved from a folder."""
+    """Return a URL unchanged, or a path resolved relative to a folder."""
     return said if is_remote(said) else str((folder / said).resolve())
 
 
@@ -93,10 +93,9 @@ def _locate_in_folder(setting: Setting, root: Path, options: Mapping[str, str]) 
 
 
 def _require_own(setting: Setting, file: Path, root: Path) -> None:
-    """Refuse a ledger's server that another user of this machine can choose: it would get this user's passwords.
+    """Raise E833 if another user of this machine can choose the ledger's server, which would get this user's passwords.
 
-    libpq would send the passwords that it finds in the environment and in files, whatever host the URL names.
-    Raises  E833
+    libpq sends the passwords that it finds in the environment and in files to whatever host the URL names.
     """
     try:
         require_trusted_folder(root)
@@ -125,7 +124,7 @@ def _missing_project_error(setting: Setting, why: str, fix: str) -> WaterclockEr
 
 
 def unreadable_project_error(where: str, error: BaseException) -> WaterclockError:
-    """Build the error for a file of the other project that this user cannot read."""
+    """Build the error for a file of the other project that cannot be read."""
     owner = "this user" if sys.platform != "win32" else "this account"
     return WaterclockError(
         "E838",
@@ -138,7 +137,7 @@ def unreadable_project_error(where: str, error: BaseException) -> WaterclockErro
 
 
 def invalid_value_error(where: str, error: BaseException) -> WaterclockError:
-    """Build the error for a ledger of the other project with a value that Waterclock never writes."""
+    """Build the error for a value in the other project's ledger that Waterclock never writes."""
     return WaterclockError(
         "E838",
         "the other project cannot be read",

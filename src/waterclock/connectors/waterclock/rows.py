@@ -1,4 +1,4 @@
-"""Reads the rows of another project's table from its storage: sealed slices, or a version of its Delta table."""
+"""Reads rows of another project's table from its storage: sealed slices, or a version of its Delta table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DENIED = ("Permission denied", "AccessControlException")
 
 
 def columns_of(folder: str) -> Mapping[str, str] | None:
-    """Return the names and types of a table's columns, without Spark; None before its first batch."""
+    """Return the names and types of a table's columns, without Spark; None before the table's first batch."""
     from waterclock.storage.log.open_tables import has_columns
     from waterclock.storage.slices.read import table_schema
 
@@ -70,7 +70,7 @@ def collect_pinned_rows(
 
 
 def _read_slices(spark: SparkSession, folder: str, unit: Unit, pins: Sequence[tuple[Window, Pin]]) -> DataFrame:
-    """Read the slices of all windows by one scan, each row with the label of its window."""
+    """Read the slices of all windows in one scan, each row with the label of its window."""
     from waterclock.storage.slices.read import FILES_READ_DIRECTLY, frame_at, frame_of_slices, no_rows, table_schema
 
     schema = table_schema(folder)
@@ -116,7 +116,7 @@ def _states(
 
 
 def _state(spark: SparkSession, folder: str, unit: Unit, pin: Pin, *, folds: bool) -> DataFrame:
-    """Read the state of a table at a pin: the slice of a REPLACE table, or else the Delta version."""
+    """Read the state of a table that a pin refers to: the slice of a REPLACE table, else a Delta version."""
     from waterclock.storage.log.open_tables import is_readable
     from waterclock.storage.slices.read import frame_of_slices, frame_of_version, no_rows, table_schema
 
@@ -160,7 +160,7 @@ def _missing_slice_error(where: str, why: str) -> WaterclockError:
 
 
 def missing_file_error(unit: str, error: BaseException) -> WaterclockError | None:
-    """Return the error for a file of the other project that Spark did not find or could not read; else None."""
+    """Return an error if Spark did not find or could not read a file of the other project; else None."""
     said = str(error)
     if any(word in said for word in _DENIED):
         return unreadable_project_error(unit, PermissionError(said.partition("\n")[0]))

@@ -84,7 +84,7 @@ def take_look(database: LedgerDatabase, table: str, *, seen: datetime | None, le
 
 
 def keep_found(database: LedgerDatabase, table: str, code: str, found: Iterable[LabelMeasures]) -> None:
-    """Record the offline measurements of labels, replacing those recorded before."""
+    """Record the measurements of labels, replacing those recorded before."""
     with database.write_unordered() as (connection, now):
         rows = [
             {

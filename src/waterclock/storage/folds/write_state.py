@@ -150,7 +150,7 @@ def _write(rows: DataFrame, folder: str, path: str) -> None:
 
 
 def _match_winners(spark: SparkSession, folder: str, winners: Winners, look: MergeStart) -> DataFrame:
-    """Return each winner's key that the table has, its row's position, whether it is replaced, and values to keep."""
+    """Return the winners' keys that the table has: its row's position, whether the winner wins, and values to keep."""
     old = frame_of_files(spark, folder, [file.path for file in look.live], look.schema)
     joined = add_row_positions(old).alias("t").join(winners.rows.alias("s"), F.expr(_same(winners)), "inner")
     keys = [f"s.{quote_name(key)} AS {quote_name(key)}" for key in winners.keys]
