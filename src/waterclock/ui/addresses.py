@@ -61,15 +61,21 @@ def pages(asker: Asker, sessions: Callable[[], list[Content]] = list) -> tuple[P
             "table", ("/tables/{table}", "/tables/{table}/{tab}"), table, "Catalog", table_pages.TablePage, Right.LOOK,
             ("at", "known", "against", "beside", "differing"),
         ),
-        PageRoute("batch", ("/batches/{table}/{labels}",), batch, "Grid", answers.OneBatch | answers.Batches, Right.LOOK, ()),
+        PageRoute(
+            "batch", ("/batches/{table}/{labels}",), batch, "Grid", answers.OneBatch | answers.Batches, Right.LOOK, (),
+        ),
         PageRoute("batch", ("/batches",), batches, "Grid", answers.Batches, Right.LOOK),
-        PageRoute("lineage", ("/lineage", "/lineage/{table}"), lineage, "Lineage", answers.Lineage, Right.LOOK, _LINEAGE),
+        PageRoute(
+            "lineage", ("/lineage", "/lineage/{table}"), lineage, "Lineage", answers.Lineage, Right.LOOK, _LINEAGE,
+        ),
         PageRoute("runs", ("/runs",), runs, "Runs", answers.Runs, Right.LOOK, (), is_of_ledger=False),
         PageRoute("run", ("/runs/{run}",), run, "Runs", answers.OneRun, Right.LOOK, ("against",), is_of_ledger=False),
         PageRoute("quality", ("/quality",), quality, "Quality", quality_pages.Quality, Right.LOOK, ("t",)),
         PageRoute("lag", ("/lag",), lag, "Quality", quality_pages.LagPage, Right.LOOK, ("t",)),
         PageRoute("errors", ("/errors",), errors, "Errors", answers.AllErrors, Right.LOOK, ("t",)),
-        PageRoute("plan", ("/plan",), plan, "Grid", answers.PlanPage, Right.LOOK, ("verb", "t", "l"), is_of_ledger=False),
+        PageRoute(
+            "plan", ("/plan",), plan, "Grid", answers.PlanPage, Right.LOOK, ("verb", "t", "l"), is_of_ledger=False,
+        ),
         PageRoute(
             "query", ("/query",), partial(query, asker=asker), "Query", answers.QueryPage, Right.QUERY, ("q", "as-of"),
             is_of_ledger=False, starts_spark=True,

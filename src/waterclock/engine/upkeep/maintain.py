@@ -94,7 +94,7 @@ class Upkeep:
     labels: tuple[str, ...] = ()
     is_busy: bool = False
     failed: list[str] = field(default_factory=list)
-    list_slice_folders: list[SliceFolder] = field(default_factory=list)
+    slice_folders: list[SliceFolder] = field(default_factory=list)
     small: JoinableFiles = field(default_factory=JoinableFiles)
     old_states: list[OldState] = field(default_factory=list)
 
@@ -189,7 +189,7 @@ def _find_table_maintenance(
     known = replace(_collect_retention_facts(work, table, now), needed=needed)
     for leaf in list_slice_folders(folder):
         if may_delete_slice(table, leaf, known):
-            found.leaves.append(leaf)
+            found.slice_folders.append(leaf)
             amount = found.slices if leaf.is_sealed else found.left_behind
             amount.count += 1
             amount.bytes += size_of(folder, leaf)
