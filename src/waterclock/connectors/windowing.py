@@ -57,7 +57,12 @@ def assign_windows(
 def file_key_of(path: str) -> str:
     """Return the value of the column `FILE_KEY` in the rows of a file."""
     uri = file_uri_of(path)
-    return uri if is_remote(path) else uri.lstrip("file:/")
+    return uri if is_remote(path) else uri.removeprefix("file:").lstrip("/")
+
+
+def file_key_sql(path: str) -> str:
+    """Return SQL for `FILE_KEY`, from SQL for a file's path or URI as Spark writes it."""
+    return f"trim(LEADING '/' FROM if(startswith({path}, 'file:'), substr({path}, 6), {path}))"
 
 
 def file_uri_of(path: str) -> str:

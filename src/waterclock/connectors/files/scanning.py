@@ -30,7 +30,7 @@ from waterclock.connectors.files.type_errors import build_raise_sql
 from waterclock.connectors.files.zips import restore_file_keys, unpack_zips
 from waterclock.connectors.interface import do_nothing
 from waterclock.connectors.nested_decimals import narrow_value, type_to_read
-from waterclock.connectors.windowing import FILE_KEY, TIME, instant
+from waterclock.connectors.windowing import FILE_KEY, TIME, file_key_sql, instant
 from waterclock.errors import WaterclockError
 from waterclock.flow.checks import keeps_unread
 from waterclock.flow.compatibility import wider_type
@@ -187,7 +187,7 @@ def _scan_shape(  # noqa: PLR0913 - each is an independent input
     values = [f"{_typed_sql(raw, taken, zone, reading)} AS {quote_name(taken.name)}" for taken in matched.taken]
     if reading.keeps_unread:
         values.append(f"{raw.unread} AS {UNREAD}")
-    values.append(f"trim(LEADING 'file:/' FROM {raw.path}) AS {FILE_KEY}")
+    values.append(f"{file_key_sql(raw.path)} AS {FILE_KEY}")
     if has_rows:
         values.append(f"{raw.row} AS {_ROW}")
     if time:
