@@ -98,9 +98,9 @@ class OfflineMeasures(Section):
     list_measured_labels = DatabaseMethod(past_offline.list_measured_labels)
     states = DatabaseMethod(past_offline.states)
     newest_spans = DatabaseMethod(past_offline.newest_spans)
-    take_look = DatabaseMethod(offline.take_look)
-    keep_found = DatabaseMethod(offline.keep_found)
-    end_look = DatabaseMethod(offline.end_look)
+    take_look = DatabaseMethod(offline.reserve_measurement)
+    keep_found = DatabaseMethod(offline.record_measurements)
+    end_look = DatabaseMethod(offline.finish_measurement)
 
 
 class OpenLineage(Section):

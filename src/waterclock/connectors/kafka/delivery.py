@@ -8,7 +8,7 @@
    never twice.
 
 Kafka removes the offsets of a group without members after some days. A claim that is older than that and has no record
-is searched for in the topic, by the header of its messages: see `looking_back`. If the topic cannot show it, its
+is searched for in the topic, by the header of its messages: see `old_claim_search`. If the topic cannot show it, its
 outcome is unknown. This is reported, and no message is sent.
 
 With the option `ends`, each partition gets a record without a value after the records of a label. Its headers are the
@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.kafka.cluster import Cluster
-from waterclock.connectors.kafka.looking_back import find_sent_messages
 from waterclock.connectors.kafka.messages import SentMessage, ends_of, resolve_message_format
+from waterclock.connectors.kafka.old_claim_search import find_sent_messages
 from waterclock.connectors.kafka.ranges import Log
 from waterclock.connectors.kafka.refusals import ErrorListener
 from waterclock.errors import WaterclockError

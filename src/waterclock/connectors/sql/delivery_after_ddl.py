@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 from waterclock.connectors.delivering import Delivered, Delivery, DeliveryOutcome
 from waterclock.connectors.sql.database_delivery import DatabaseDeliverer
 from waterclock.connectors.sql.destination import NamedColumn, stored_names
-from waterclock.connectors.sql.parts import begin_part, find_label_tables, show
+from waterclock.connectors.sql.parts import begin_part, find_label_tables, update_view
 from waterclock.connectors.sql.replace_where import refuse_changed, replaced_rows
 from waterclock.connectors.sql.sessions import SqlSession
 from waterclock.connectors.sql.staged_slices import StagedSlice
@@ -134,7 +134,7 @@ class AfterDdlDeliverer(DatabaseDeliverer[_Connection], Generic[_Connection, _Co
                 raise
             for each in ready:
                 if is_behind(unit) and each.into is not None:
-                    show(self._tables(connection), unit, each.delivery, each.into)
+                    update_view(self._tables(connection), unit, each.delivery, each.into)
         self._clean(unit, first)
         fault("deliver.done")
         return delivered

@@ -44,7 +44,7 @@ class _CopyKind:
     codec: str
 
 
-def can_thin(folder: Path, paths: Sequence[str]) -> bool:
+def can_copy_without_rows(folder: Path, paths: Sequence[str]) -> bool:
     """Return whether Arrow can copy these files with the same schema and codec. Cost: one footer each."""
     return all(_kind(folder / path) is not None for path in paths)
 
