@@ -98,9 +98,9 @@ class OfflineMeasures(Section):
     list_measured_labels = DatabaseMethod(past_offline.list_measured_labels)
     states = DatabaseMethod(past_offline.states)
     newest_spans = DatabaseMethod(past_offline.newest_spans)
-    take_look = DatabaseMethod(offline.reserve_measurement)
-    keep_found = DatabaseMethod(offline.record_measurements)
-    end_look = DatabaseMethod(offline.finish_measurement)
+    reserve_measurement = DatabaseMethod(offline.reserve_measurement)
+    record_measurements = DatabaseMethod(offline.record_measurements)
+    finish_measurement = DatabaseMethod(offline.finish_measurement)
 
 
 class OpenLineage(Section):
