@@ -87,15 +87,24 @@ def _locate_in_folder(setting: Setting, root: Path, options: Mapping[str, str]) 
             f"the ledger of {root} is given by a secret of that project",
             f'set ledger = {{ secret = "..." }} to a secret of this project in connection {setting.name}',
         )
-    if "ledger" not in options and not ledger.startswith(_OF_A_FILE):
-        _require_own(setting, file, root)
+    if "storage" not in options and not _is_within(storage, root):
+        _require_own(setting, file, root, f"the storage {storage}", "storage")
+    if "ledger" not in options and not _is_within(ledger.removeprefix(_OF_A_FILE), root):
+        where = "a ledger outside of its folder" if ledger.startswith(_OF_A_FILE) else "a ledger at a server"
+        _require_own(setting, file, root, where, "ledger")
     return ProjectPlace(ledger, storage, root, config.environment.connections)
 
 
-def _require_own(setting: Setting, file: Path, root: Path) -> None:
-    """Refuse a ledger's server that another user of this machine can choose: it would get this user's passwords.
+def _is_within(location: str, root: Path) -> bool:
+    """Return whether a path leads into a folder, with all links followed. A URL never does."""
+    return "://" not in location and Path(location).resolve().is_relative_to(root)
 
-    libpq would send the passwords that it finds in the environment and in files, whatever host the URL names.
+
+def _require_own(setting: Setting, file: Path, root: Path, what: str, option: str) -> None:
+    """Refuse locations that another user of this machine can choose, if that user may not be able to read them.
+
+    This user's own storage would be read for that user. To a ledger's server, libpq would send the passwords that it
+    finds in the environment and in files, whatever host the URL names.
     Raises  E833
     """
     try:
@@ -104,8 +113,8 @@ def _require_own(setting: Setting, file: Path, root: Path) -> None:
     except WaterclockError as error:
         raise _missing_project_error(
             setting,
-            f"{file} names a ledger at a server, and another user can change the file: {error.why}",
-            f"set ledger in connection {setting.name} of this project",
+            f"{file} names {what}, and another user can change the file: {error.why}",
+            f"set {option} in connection {setting.name} of this project",
         ) from error
 
 
