@@ -18,6 +18,7 @@ from tests.security.strangers import MALLORY, give, needs_root
 from tests.systems import setting_of, unit_of
 from waterclock.batches.records import Pin, Slice
 from waterclock.connectors.waterclock.connector import WaterclockCollector
+from waterclock.connectors.waterclock.outside_links import require_folder_within
 from waterclock.errors import WaterclockError
 from waterclock.flow.choices import Mode
 from waterclock.flow.declarations import Columns
@@ -166,6 +167,24 @@ def test_the_folder_of_a_table_of_others_is_in_their_storage(mallory: Mallory, t
     with pytest.raises(WaterclockError, match="E838") as refused:
         mallory.here.schema(unit_of("upstream", NAME))
     assert "leads out of the storage" in refused.value.render()
+
+
+@pytest.mark.parametrize("kind", ["a file", "closed"])
+def test_a_storage_that_cannot_be_looked_at_is_reported(
+    mallory: Mallory, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    elsewhere = mallory.root / "elsewhere"
+    elsewhere.write_text("")
+    storage = elsewhere / "lake" if kind == "a file" else mallory.root / "lake"
+    if kind == "closed":
+
+        def refuse(*_: object) -> None:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr("waterclock.connectors.waterclock.outside_links.foreign_writer", refuse)
+        storage.mkdir()
+    with pytest.raises(WaterclockError, match="E838"):
+        require_folder_within(str(storage), f"{storage}/tables/a/b")
 
 
 @needs_root

@@ -45,3 +45,5 @@ def _can_others_change(storage: str) -> bool:
         return foreign_writer(Path(storage).stat(), storage) is not None
     except FileNotFoundError:
         return False  # there is nothing to read
+    except OSError as error:
+        raise unreadable_project_error(storage, error) from error
