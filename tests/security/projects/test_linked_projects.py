@@ -187,6 +187,19 @@ def test_a_storage_that_cannot_be_looked_at_is_reported(
         require_folder_within(str(storage), f"{storage}/tables/a/b")
 
 
+@pytest.mark.parametrize("options", [{"path": "a"}, {"storage": "a"}, {"path": "theirs"}])
+def test_links_that_lead_to_each_other_are_reported(tmp_path: Path, options: dict[str, str]) -> None:
+    """They ended each command of the project in E999."""
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/waterclock.toml").write_text('[project]\nname = "theirs"\n[env.dev]\nstorage = "a"\n')
+    for folder in (tmp_path, tmp_path / "theirs"):
+        (folder / "a").symlink_to("b")
+        (folder / "b").symlink_to("a")
+    found = WaterclockCollector(setting_of("upstream", tmp_path, **options)).facts(unit_of("upstream", NAME))
+    assert found.problem is not None
+    assert found.problem.code in {"E833", "E838"}
+
+
 @needs_root
 @pytest.mark.parametrize(
     ("line", "option"),

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from waterclock.connectors.waterclock.place import unreadable_project_error
+from waterclock.connectors.waterclock.place import real_path, unreadable_project_error
 from waterclock.files.object_stores import is_remote
 from waterclock.permissions.ownership import foreign_writer
 
@@ -19,7 +19,7 @@ def require_folder_within(storage: str, folder: str) -> None:
     if is_remote(storage):
         is_within = ".." not in folder.split("/")
     else:
-        is_within = not _can_others_change(storage) or Path(folder).resolve().is_relative_to(Path(storage).resolve())
+        is_within = not _can_others_change(storage) or real_path(Path(folder)).is_relative_to(real_path(Path(storage)))
     if not is_within:
         raise unreadable_project_error(folder, ValueError(f"it leads out of the storage {storage}"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +24,7 @@ def leads_to(place: ProjectPlace, options: Mapping[str, Any], own: ProjectPlace)
     """
     said = {key: value for key, value in options.items() if isinstance(value, str)}
     root = place.root or Path()
-    is_path = "path" in said and own.root is not None and (root / said["path"]).resolve() == own.root.resolve()
+    is_path = "path" in said and own.root is not None and real_path(root / said["path"]) == real_path(own.root)
     is_storage = "storage" in said and resolve_location(root, said["storage"]) == resolve_location(root, own.storage)
     return is_path or is_storage or said.get("ledger") == own.ledger
 
@@ -35,7 +36,7 @@ def locate_project(setting: Setting) -> ProjectPlace:
     """
     options = {name: str(value) for name, value in setting.options.items() if value is not None}
     if "path" in options:
-        return _locate_in_folder(setting, (setting.folder / options["path"]).resolve(), options)
+        return _locate_in_folder(setting, real_path(setting.folder / options["path"]), options)
     if "storage" not in options:
         raise _missing_project_error(
             setting,
@@ -46,9 +47,14 @@ def locate_project(setting: Setting) -> ProjectPlace:
     return ProjectPlace(_ledger(setting.folder, options, storage), storage)
 
 
+def real_path(path: Path) -> Path:
+    """Return a path with all links followed. Of links that lead to each other, it is left: opening it is an error."""
+    return Path(os.path.realpath(path))  # Path.resolve raises RuntimeError for them
+
+
 def resolve_location(folder: Path, said: str) -> str:
     """Return a URL unchanged, and a path resolved from a folder."""
-    return said if is_remote(said) else str((folder / said).resolve())
+    return said if is_remote(said) else str(real_path(folder / said))
 
 
 def _locate_in_folder(setting: Setting, root: Path, options: Mapping[str, str]) -> ProjectPlace:
@@ -97,7 +103,7 @@ def _locate_in_folder(setting: Setting, root: Path, options: Mapping[str, str]) 
 
 def _is_within(location: str, root: Path) -> bool:
     """Return whether a path leads into a folder, with all links followed. A URL never does."""
-    return "://" not in location and Path(location).resolve().is_relative_to(root)
+    return "://" not in location and real_path(Path(location)).is_relative_to(root)
 
 
 def _require_own(setting: Setting, file: Path, root: Path, what: str, option: str) -> None:
