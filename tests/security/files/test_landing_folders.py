@@ -6,15 +6,20 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from tests.ledgers import table
 from tests.security.strangers import MALLORY, as_user, meeting_place, needs_root
+from tests.systems import unit_of
 from waterclock.connectors.files import landing as land
 from waterclock.connectors.files.archiving import archive_items
 from waterclock.connectors.files.landed_names import names_of
 from waterclock.connectors.files.landing import Landing
-from waterclock.connectors.interface import Item
+from waterclock.connectors.interface import Item, Report
+from waterclock.engine.collect.collect import _archive
 from waterclock.permissions.ownership import open_below
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -175,3 +180,11 @@ def test_a_file_that_did_not_change_is_not_reported(place: Path) -> None:
     item = listed(place)
     assert archive_items(landing(place), [item]) == ()
     assert archive_items(landing(place), [item]) == ()
+
+
+def test_a_run_tells_what_the_archiving_reports() -> None:
+    said: list[str] = []
+    work: Any = SimpleNamespace(report_once=said.append)
+    collector: Any = SimpleNamespace(archive=lambda *_: (Report("new/a.csv", "a link", "it is not moved"),))
+    _archive(table("raw.a"), collector, unit_of("land", "web.visits"), [], work)
+    assert said == ["raw.a: new/a.csv: a link; it is not moved"]
